@@ -1,6 +1,6 @@
 """Compacted topics under faults: keyed values, deletions and transactions, while each replica's cleaner is at work.
 
-A run of its own beside `run`: three brokers whose cleaners hardly rest, and faults that aim at where a pass may go
+A `Campaign` of three brokers whose cleaners hardly rest, and of faults that aim at where a pass may go
 wrong: the process dies amid the swap of segments, the topic's policy changes, followers are cut off while leaders go
 on. `CleanerWatch` judges each swap (R18); in the end everything is healed, and it is judged:
 
@@ -13,10 +13,9 @@ on. `CleanerWatch` judges each swap (R18); in the end everything is healed, and 
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from barnabas.client.admin import Admin, NewTopic, ResourceType
@@ -32,11 +31,12 @@ from barnabas.log.log import Log
 from barnabas.model.config import AlterOperation
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.sim.campaign import RECOVERY_S, Campaign, CampaignOutcome, Strike
 from barnabas.sim.chance import Chance
 from barnabas.sim.loop import NS
 from barnabas.sim.probes import Probes
 from barnabas.sim.watch_cleaner import CleanerWatch
-from barnabas.sim.world import LOG_DIR, World
+from barnabas.sim.world import LOG_DIR
 
 ACCOUNTS: Final = "accounts"
 SETTINGS: Final = "settings"
@@ -47,7 +47,6 @@ KEYS: Final = (*(b"key-%d" % number for number in range(10)), b"\0\0\0\0", b"\0\
 GROUP: Final = "readers"
 WRITERS: Final = 3
 TELLERS: Final = 2
-RECOVERY_S: Final = 120.0
 BATCH_BYTES: Final = 400
 """A batch has fewer keys than the cleaner's map has room for: else its log could not be cleaned, and rightly so."""
 PIECE_BYTES: Final = 4_096
@@ -73,70 +72,40 @@ SMALL: Final = "1000"
 POLICIES: Final = ("compact", "delete", "compact,delete")
 
 
-class Fault(StrEnum):
-    DIE_SWAPPING = "die while segments are swapped"
-    LOSE_POWER = "a broker loses power"
-    LOSE_POWER_SWAPPING = "a broker loses power while segments are swapped"
-    KILL_LEADER = "kill a leader"
-    KILL_BROKER = "kill a broker"
-    SHUT_DOWN = "shut a broker down"
-    CUT_OFF = "cut a broker off from the others"
-    PAUSE = "a broker stands still"
-    POLICY = "the cleanup policy changes"
-    SMALL_BATCHES = "only small batches are accepted"
+@dataclass(frozen=True, kw_only=True)
+class CompactionOutcome(CampaignOutcome):
+    """`taken` records went in `swaps` of segments."""
 
-
-@dataclass
-class Told:
-    """What clients were told."""
-
-    acknowledged: dict[tuple[str, int], tuple[bytes, bytes | None]] = field(default_factory=dict)
-    """By partition and offset: key and value."""
-    read: dict[tuple[str, int], tuple[bytes | None, bytes | None]] = field(default_factory=dict)
-    committed: dict[TopicPartition, int] = field(default_factory=dict)
-    """The offsets of the group whose commit was acknowledged."""
-
-
-@dataclass(frozen=True)
-class CompactionOutcome:
-    """`wrong` is empty for a good run. `taken` records went in `swaps` of segments."""
-
-    seed: int
-    wrong: tuple[str, ...]
-    event_hash: str
     acknowledged: int
     swaps: int
     taken: int
-    faults: tuple[str, ...]
-    virtual_s: float
-
-    @property
-    def good(self) -> bool:
-        return not self.wrong
 
 
 def run_compaction(seed: int, length_s: float = 30.0) -> CompactionOutcome:
-    # A collection in the middle of a run would end coroutines of dead processes at a moment that no seed draws.
-    collecting = gc.isenabled()
-    gc.disable()
+    campaign = CompactionCampaign(seed, length_s)
     try:
-        return _Run(seed, length_s).outcome()
+        ran = campaign.run()
     finally:
-        if collecting:
-            gc.enable()
+        campaign.probes.remove()
+    watch = campaign.watch
+    return CompactionOutcome(**ran, acknowledged=len(campaign.acknowledged), swaps=watch.swaps, taken=watch.taken)
 
 
-class _Run:
+class CompactionCampaign(Campaign):
+    NAME = "compaction"
+    CONFIG = CONFIG
+    PARTITIONS = PARTITIONS
+    QUIET_S = 2
+
     def __init__(self, seed: int, length_s: float) -> None:
-        self.seed = seed
-        self.length_s = length_s
-        self.world = World(seed, 3, CONFIG)
-        self.told = Told()
+        super().__init__(seed, length_s)
+        self.acknowledged: dict[tuple[str, int], tuple[bytes, bytes | None]] = {}
+        """By partition and offset: key and value."""
+        self.read: dict[tuple[str, int], tuple[bytes | None, bytes | None]] = {}
+        self.committed: dict[TopicPartition, int] = {}
+        """The offsets of the group whose commit was acknowledged."""
         self.probes = Probes()
         self.watch = CleanerWatch(self.world, self.probes)
-        self.faults: list[str] = []
-        self.stopping = False
-        self.chance = Chance(seed, "compaction")
         self.writers: list[asyncio.Future[Any]] = []
         self.readers: list[asyncio.Future[Any]] = []
         self.left_alone: dict[Log, None] = {}
@@ -148,61 +117,24 @@ class _Run:
         self.watch.after_swap = self._lives
         self.probes.instead(cleaner, "PIECE_BYTES", PIECE_BYTES)
 
-    def outcome(self) -> CompactionOutcome:
-        world = self.world
-        wrong: list[str] = []
-        try:
-            world.loop.run_until_complete(self._story())
-        except (AssertionError, KafkaError, OSError, RuntimeError) as error:
-            wrong.append(f"L1: {type(error).__name__}: {error}")
-        finally:
-            self.probes.remove()
-        wrong = [*(f"{each.invariant}: {each.sentence}" for each in world.violations), *wrong]
-        wrong += [f"S4: nobody handled {each}" for each in world.loop.unhandled]
-        return CompactionOutcome(
-            self.seed,
-            tuple(wrong),
-            world.hash.hexdigest(),
-            len(self.told.acknowledged),
-            self.watch.swaps,
-            self.watch.taken,
-            tuple(self.faults),
-            world.loop.now_ns / NS,
-        )
+    @property
+    def topics(self) -> list[NewTopic]:
+        configs = {"cleanup.policy": "compact", "segment.bytes": SEGMENT_BYTES, "min.insync.replicas": "2"}
+        own = {SETTINGS: {"retention.bytes": "15000"}}
+        return [
+            NewTopic(name, count, 3, configs={**configs, **own.get(name, {})}) for name, count in PARTITIONS.items()
+        ]
 
-    async def _story(self) -> None:
-        world = self.world
-        await world.start_all()
-        await world.until(lambda: self._all_up() and world.controller() is not None, "the brokers' start")
-        await world.client(lambda _, cluster: self._create_topics(cluster), "admin")
+    def begin(self) -> None:
         for number in range(WRITERS):
             self.writers.append(self._client(self._writer, f"writer-{number}"))
         for number in range(TELLERS):
             self.writers.append(self._client(self._teller, f"teller-{number}"))
         self.readers += [self._client(self._reader, "reader"), self._client(self._member, "member")]
         self._look_at_logs()
-        await self._strike()
-        await self._heal()
-        await self._judge()
 
     def _client(self, story: Callable[[ClusterClient, str], Any], name: str) -> asyncio.Future[Any]:
         return self.world.client(lambda _, cluster: story(cluster, name), name)
-
-    def _all_up(self) -> bool:
-        names = self.world.broker_names
-        return len(self.world.brokers) == len(names) and all(
-            len(broker.metadata.image.brokers) == len(names) for broker in self.world.brokers.values()
-        )
-
-    async def _create_topics(self, cluster: ClusterClient) -> None:
-        configs = {"cleanup.policy": "compact", "segment.bytes": SEGMENT_BYTES, "min.insync.replicas": "2"}
-        own = {SETTINGS: {"retention.bytes": "15000"}}
-        topics = [
-            NewTopic(name, count, 3, configs={**configs, **own.get(name, {})}) for name, count in PARTITIONS.items()
-        ]
-        for name, error in (await Admin(cluster).create_topics(topics)).items():
-            if error is not None:
-                raise RuntimeError(f"topic {name} could not be created: {error}")
 
     # Clients
 
@@ -240,7 +172,7 @@ class _Run:
         if not done.cancelled() and done.exception() is None:
             delivered = done.result()
             if delivered.offset >= 0:
-                self.told.acknowledged[f"{delivered.topic}-{delivered.partition}", delivered.offset] = pair
+                self.acknowledged[f"{delivered.topic}-{delivered.partition}", delivered.offset] = pair
 
     async def _teller(self, cluster: ClusterClient, name: str) -> None:
         """Several keys at once, or none of them."""
@@ -270,12 +202,12 @@ class _Run:
         while not self.stopping:
             try:
                 consumer = Consumer(cluster, isolation_level=READ_COMMITTED, max_wait_ms=200)
-                await consumer.assign(dict.fromkeys(_partitions(), EARLIEST))
+                await consumer.assign(dict.fromkeys(self.partitions, EARLIEST))
                 for _ in range(30):
                     for topic, partition, record in await consumer.poll(200):
                         place, pair = (f"{topic}-{partition}", record.offset), (record.key, record.value)
-                        if self.told.read.setdefault(place, pair) != pair:
-                            self.world.violated("R10", f"{place} was read as {self.told.read[place]}, now as {pair}")
+                        if self.read.setdefault(place, pair) != pair:
+                            self.world.violated("R10", f"{place} was read as {self.read[place]}, now as {pair}")
                 await consumer.close()
             except (KafkaError, OSError, ValueError):
                 await asyncio.sleep(0.3)
@@ -292,74 +224,57 @@ class _Run:
                         offsets = {each: consumer.position(each) for each in consumer.assignment}
                         await consumer.commit()
                         for each, offset in offsets.items():
-                            self.told.committed[each] = max(offset, self.told.committed.get(each, -1))
+                            self.committed[each] = max(offset, self.committed.get(each, -1))
                 await consumer.close()
             except (KafkaError, OSError, ValueError):
                 await asyncio.sleep(0.3)
 
     # Faults
 
-    async def _strike(self) -> None:
-        world, chance = self.world, self.chance
-        ends_ns = world.loop.now_ns + round(self.length_s * NS)
-        await asyncio.sleep(2 + chance.share() * 3)
-        while world.loop.now_ns < ends_ns:
-            fault = chance.one_of(list(Fault))
-            self.faults.append(fault.value)
-            world.note(fault.value)
-            await self._do(fault, chance.share() * chance.one_of([0.3, 3.0, 9.0]))
-            await asyncio.sleep(0.2 + chance.share() * 3)
+    @property
+    def strikes(self) -> dict[str, Strike]:
+        swapping, losing = partial(self._die_swapping, with_power=False), partial(self._die_swapping, with_power=True)
+        return {
+            "die while segments are swapped": self.upon(self._a_leader, swapping),
+            "a broker loses power": self.upon(self.any_broker, self.lose_power),
+            "a broker loses power while segments are swapped": self.upon(self._a_leader, losing),
+            "kill a leader": self.upon(self._a_leader, self.kill),
+            "kill a broker": self.upon(self.any_broker, self.kill),
+            "shut a broker down": self.upon(self.any_broker, self.shut_down),
+            "cut a broker off from the others": self.upon(self.any_broker, self._cut_off),
+            "a broker stands still": self.upon(self.any_broker, self.pause),
+            "the cleanup policy changes": self._change_policy,
+            "only small batches are accepted": self._accept_small_batches,
+        }
 
-    async def _do(self, fault: Fault, lasts_s: float) -> None:
-        world, chance = self.world, self.chance
-        if fault is Fault.POLICY:
-            await self._configure(SETTINGS, "cleanup.policy", chance.one_of(POLICIES))
-            return
-        if fault is Fault.SMALL_BATCHES:
-            await self._configure(ACCOUNTS, "max.message.bytes", SMALL)
-            await asyncio.sleep(2 + lasts_s)
-            await self._configure(ACCOUNTS, "max.message.bytes", "1048588")
-            return
-        swapping = fault in (Fault.DIE_SWAPPING, Fault.LOSE_POWER_SWAPPING)
-        broker = self._aim() if swapping or fault is Fault.KILL_LEADER else chance.one_of(world.broker_names)
-        if swapping:
-            self.dying, self.with_power = broker, fault is Fault.LOSE_POWER_SWAPPING
-            with_s = 5.0
-            deadline_ns = world.loop.now_ns + round(with_s * NS)
-            while self.dying and world.loop.now_ns < deadline_ns:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-            self.dying = ""
-            await asyncio.sleep(lasts_s)
-            if self.with_power and not world.nodes[broker].alive:
-                await world.start_out_of_sync(broker)
-            world.start(broker)
-        elif fault is Fault.LOSE_POWER:
-            if world.lose_power_or_die(broker, chance):
-                await world.start_out_of_sync(broker)
-        elif fault is Fault.CUT_OFF:
-            world.network.partition([broker], [each for each in world.broker_names if each != broker])
-            await asyncio.sleep(2 + lasts_s)
-            world.network.heal()
-        elif fault is Fault.PAUSE:
-            world.pause(broker)
-            await asyncio.sleep(lasts_s)
-            world.resume(broker)
-        elif fault is Fault.SHUT_DOWN:
-            await world.shut_down(broker)
-            await asyncio.sleep(lasts_s)
-            world.start(broker)
-        elif world.kill(broker):
-            await asyncio.sleep(lasts_s)
-            world.start(broker)
+    def _a_leader(self) -> str:
+        return self.leader_of(str(self.chance.one_of(self.partitions))) or self.any_broker()
 
-    def _aim(self) -> str:
-        """The broker that leads a partition."""
-        state = self.world.state(str(self.chance.one_of(_partitions())))
-        return (
-            self.chance.one_of(self.world.broker_names)
-            if not state or state["leader"] < 0
-            else f"broker-{state['leader']}"
-        )
+    async def _change_policy(self, _lasts_s: float) -> None:
+        await self._configure(SETTINGS, "cleanup.policy", self.chance.one_of(POLICIES))
+
+    async def _accept_small_batches(self, lasts_s: float) -> None:
+        await self._configure(ACCOUNTS, "max.message.bytes", SMALL)
+        await asyncio.sleep(2 + lasts_s)
+        await self._configure(ACCOUNTS, "max.message.bytes", "1048588")
+
+    async def _die_swapping(self, broker: str, lasts_s: float, *, with_power: bool) -> None:
+        world = self.world
+        self.dying, self.with_power = broker, with_power
+        deadline_ns = world.loop.now_ns + 5 * NS
+        while self.dying and world.loop.now_ns < deadline_ns:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        self.dying = ""
+        await asyncio.sleep(lasts_s)
+        if with_power and not world.nodes[broker].alive:
+            await world.start_out_of_sync(broker)
+        world.start(broker)
+
+    async def _cut_off(self, broker: str, lasts_s: float) -> None:
+        world = self.world
+        world.network.partition([broker], [other for other in world.broker_names if other != broker])
+        await asyncio.sleep(2 + lasts_s)
+        world.network.heal()
 
     async def _configure(self, topic: str, key: str, value: str) -> None:
         async def story(cluster: ClusterClient, _: str) -> None:
@@ -400,24 +315,9 @@ class _Run:
                     )
         self.world.loop.call_later(0.5, self._look_at_logs)
 
-    async def _heal(self) -> None:
-        world = self.world
-        world.network.heal()
-        for name in list(world.nodes):
-            world.resume(name)
-        for name in world.broker_names:
-            world.start(name)
-        world.note("all is healed")
-        await world.until(self._all_up, "every broker up at the end", RECOVERY_S)
-        await world.until(self._all_in_sync, "every replica in sync at the end", RECOVERY_S)
-
-    def _all_in_sync(self) -> bool:
-        states = [self.world.state(str(each)) for each in _partitions()]
-        return all(state is not None and state["leader"] >= 0 and len(state["isr"]) == 3 for state in states)
-
     # Judging
 
-    async def _judge(self) -> None:
+    async def judge(self) -> None:
         world = self.world
         for each in self.writers:
             await world.until(each.done, "a writer's end", 3 * RECOVERY_S)
@@ -449,7 +349,7 @@ class _Run:
     def _clients_were_told_the_truth(self) -> None:
         """R7 and R10: acknowledged and read is what was written at that offset, and nothing else."""
         world = self.world
-        for known, invariant in ((self.told.acknowledged, "R7"), (self.told.read, "R10")):
+        for known, invariant in ((self.acknowledged, "R7"), (self.read, "R10")):
             for (partition, offset), pair in known.items():
                 world.check(invariant)
                 written = self.watch.written.get(partition, {}).get(offset)
@@ -459,8 +359,8 @@ class _Run:
                     )
 
     async def _commits_stay(self, cluster: ClusterClient, _: str) -> None:
-        now = await committed_offsets(cluster, GROUP, list(self.told.committed))
-        for each, offset in self.told.committed.items():
+        now = await committed_offsets(cluster, GROUP, list(self.committed))
+        for each, offset in self.committed.items():
             self.world.check("G1")
             if now[each] < offset:
                 self.world.violated("G1", f"{GROUP} committed {offset} for {each}, and {now[each]} is what it has")
@@ -468,7 +368,3 @@ class _Run:
 
 def _partition_of(key: bytes, topic: str) -> int:
     return sum(key) % PARTITIONS[topic]
-
-
-def _partitions() -> list[TopicPartition]:
-    return [TopicPartition(topic, number) for topic, count in PARTITIONS.items() for number in range(count)]

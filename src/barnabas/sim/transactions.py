@@ -1,7 +1,7 @@
 """Transactions under faults: a bank's transfers, and workers that read, transform and write exactly once.
 
-A run of its own beside `run`: three brokers, clients that write in transactions, and faults that aim at whoever
-coordinates or leads. In the end everything is healed, and it is judged:
+A `Campaign` of clients that write in transactions, and of faults that aim at whoever coordinates or leads. In the end
+everything is healed, and it is judged:
 
 - T2: a producer that was succeeded writes nothing that counts, and no epoch is left out;
 - T3: of a transfer both halves count or neither, as its sender was told, and no partition is left with an open end;
@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from barnabas.client.admin import Admin, NewTopic
@@ -30,13 +29,14 @@ from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOM
 from barnabas.client.produce_requests import REQUEST_TIMEOUT_MS
 from barnabas.client.producer import Producer
 from barnabas.client.transactions import State, TransactionalProducer
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.sim.campaign import RECOVERY_S, Campaign, CampaignOutcome, Strike
 from barnabas.sim.chance import Chance
 from barnabas.sim.loop import NS
 from barnabas.sim.transaction_logs import epochs_are_used_up_one_by_one, logs_are_right
-from barnabas.sim.world import LOG_DIR, World
+from barnabas.sim.world import LOG_DIR
 
 ACCOUNTS: Final = "accounts"
 SOURCE: Final = "source"
@@ -54,7 +54,6 @@ IMPATIENT_TELLER: Final = "teller-1"
 """It gives a batch up, and aborts, while the batch may still be on its way to a broker that stands still."""
 WORKERS: Final = 2
 TRANSACTION_TIMEOUT_MS: Final = 8_000
-RECOVERY_S: Final = 120.0
 CONFIG: Final = {
     "min.insync.replicas": "2",
     "transaction.state.log.num.partitions": "3",
@@ -67,24 +66,6 @@ CONFIG: Final = {
 Place = tuple[TopicPartition, int]
 
 
-class Fault(StrEnum):
-    KILL_COORDINATOR = "kill a transaction coordinator"
-    KILL_GROUP_COORDINATOR = "kill the group's coordinator"
-    KILL_LEADER = "kill a leader"
-    KILL_CONTROLLER = "kill the controller"
-    SHUT_DOWN = "shut a broker down"
-    CUT_OFF = "cut a broker off"
-    PAUSE_BROKER = "a broker stands still"
-    KILL_TWO = "kill two brokers"
-    INDEXES_FAIL = "a broker cannot write its transaction indexes"
-    LOSE_POWER = "a broker loses power"
-    DELETE_TOPIC = "a topic is deleted"
-    PAUSE_CLIENT = "a client stands still"
-    KILL_CLIENT = "kill a client"
-    TWIN = "a client is succeeded while it is alive"
-    LATE_BATCHES = "what a client sends to a leader comes late"
-
-
 @dataclass(slots=True)
 class Transfer:
     """What became of a transfer as its sender knows: "committed", "aborted", or "unknown" (which is one of the two)."""
@@ -92,56 +73,42 @@ class Transfer:
     outcome: str = "unknown"
 
 
-@dataclass
-class Told:
-    """What clients did and were told."""
+@dataclass(frozen=True, kw_only=True)
+class TransactionsOutcome(CampaignOutcome):
+    """Of transfers, as their senders know; `results` of the workers."""
 
-    transfers: dict[bytes, Transfer] = field(default_factory=dict)
-    sources: dict[bytes, None] = field(default_factory=dict)
-    """Records in the source topic that were acknowledged."""
-    read: dict[Place, bytes] = field(default_factory=dict)
-    """What a reader of committed records was given."""
-    wrong: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class TransactionsOutcome:
-    """`wrong` is empty for a good run."""
-
-    seed: int
-    wrong: tuple[str, ...]
-    event_hash: str
     committed: int
     aborted: int
     unknown: int
     results: int
-    faults: tuple[str, ...]
-    virtual_s: float
-
-    @property
-    def good(self) -> bool:
-        return not self.wrong
 
 
 def run_transactions(seed: int, length_s: float = 25.0) -> TransactionsOutcome:
-    # A collection in the middle of a run would end coroutines of dead processes at a moment that no seed draws.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return _Run(seed, length_s).outcome()
-    finally:
-        if collecting:
-            gc.enable()
+    campaign = TransactionsCampaign(seed, length_s)
+    ran = campaign.run()
+    outcomes = [transfer.outcome for transfer in campaign.transfers.values()]
+    return TransactionsOutcome(
+        **ran,
+        committed=outcomes.count("committed"),
+        aborted=outcomes.count("aborted"),
+        unknown=outcomes.count("unknown"),
+        results=len(campaign.sources),
+    )
 
 
-class _Run:
+class TransactionsCampaign(Campaign):
+    NAME = "transactions"
+    CONFIG = CONFIG
+    PARTITIONS = PARTITIONS
+    QUIET_S = 1
+
     def __init__(self, seed: int, length_s: float) -> None:
-        self.seed = seed
-        self.length_s = length_s
-        self.world = World(seed, 3, CONFIG)
-        self.told = Told()
-        self.faults: list[str] = []
-        self.stopping = False
+        super().__init__(seed, length_s)
+        self.transfers: dict[bytes, Transfer] = {}
+        self.sources: dict[bytes, None] = {}
+        """Records in the source topic that were acknowledged."""
+        self.read: dict[Place, bytes] = {}
+        """What a reader of committed records was given."""
         self.clients: dict[str, asyncio.Future[Any]] = {}
         self.passing = 0
         """The number of the passing topic that is there."""
@@ -149,34 +116,12 @@ class _Run:
         """By teller whose transaction is open: the passing topic that it has noted its transfer in."""
         self.hesitating: dict[str, None] = {}
         """Tellers who have sent all records of a transaction, and have not ended it."""
-        self.chance = Chance(seed, "transactions")
 
-    def outcome(self) -> TransactionsOutcome:
-        told, world = self.told, self.world
-        try:
-            world.loop.run_until_complete(self._story())
-        except (AssertionError, KafkaError, OSError, RuntimeError) as error:
-            told.wrong.append(f"L1: {type(error).__name__}: {error}")
-        told.wrong += [f"S4: nobody handled {each}" for each in world.loop.unhandled]
-        told.wrong += [str(each) for each in world.violations]
-        outcomes = [each.outcome for each in told.transfers.values()]
-        return TransactionsOutcome(
-            self.seed,
-            tuple(told.wrong),
-            world.hash.hexdigest(),
-            outcomes.count("committed"),
-            outcomes.count("aborted"),
-            outcomes.count("unknown"),
-            len(told.sources),
-            tuple(self.faults),
-            world.loop.now_ns / NS,
-        )
+    @property
+    def topics(self) -> list[NewTopic]:
+        return [NewTopic(name, count, 3) for name, count in {**PARTITIONS, f"{PASSING}0": 1}.items()]
 
-    async def _story(self) -> None:
-        world = self.world
-        await world.start_all()
-        await world.until(lambda: self._all_up() and world.controller() is not None, "the brokers' start")
-        await world.client(lambda _, cluster: _create_topics(cluster), "admin")
+    def begin(self) -> None:
         for number in range(TELLERS):
             self._begin(f"teller-{number}")
         self._begin(SLOW_TELLER)
@@ -184,16 +129,6 @@ class _Run:
             self._begin(f"worker-{number}")
         self._begin("feeder")
         self._begin("reader")
-        await self._strike()
-        await self._heal()
-        await world.until(lambda: len(self.told.sources) == SOURCE_RECORDS, "the source's end", RECOVERY_S)
-        await self._judge()
-
-    def _all_up(self) -> bool:
-        names = self.world.broker_names
-        return len(self.world.brokers) == len(names) and all(
-            len(broker.metadata.image.brokers) == len(names) for broker in self.world.brokers.values()
-        )
 
     # Clients, each in a process of its own. One that dies is begun again, and fences what it was.
 
@@ -233,7 +168,7 @@ class _Run:
         while not self.stopping and number < transfers:
             number += 1
             transfer = f"{name} {self.world.loop.now_ns} {number}".encode()
-            self.told.transfers[transfer] = Transfer()
+            self.transfers[transfer] = Transfer()
             self.noting.pop(name, None)
             debit, credit = chance.whole(0, PARTITIONS[ACCOUNTS] - 1), chance.whole(0, PARTITIONS[ACCOUNTS] - 1)
             regrets = chance.happens(0.2)
@@ -258,9 +193,9 @@ class _Run:
                     await producer.abort_transaction()
                 else:
                     await producer.commit_transaction()
-                self.told.transfers[transfer].outcome = "aborted" if regrets else "committed"
+                self.transfers[transfer].outcome = "aborted" if regrets else "committed"
             except (KafkaError, OSError):
-                producer = await self._after_trouble(cluster, name, producer, self.told.transfers[transfer])
+                producer = await self._after_trouble(cluster, name, producer, self.transfers[transfer])
             await asyncio.sleep(chance.share() * 0.3)
 
     async def _after_trouble(
@@ -284,7 +219,7 @@ class _Run:
         for number in range(SOURCE_RECORDS):
             value = b"%d" % number
             delivered = await producer.append(SOURCE, value, partition=number % PARTITIONS[SOURCE])
-            delivered.add_done_callback(lambda _, value=value: self.told.sources.setdefault(value))  # type: ignore[misc]
+            delivered.add_done_callback(lambda _, value=value: self.sources.setdefault(value))  # type: ignore[misc]
             await asyncio.sleep(pause_s)
         await producer.close()
 
@@ -321,101 +256,101 @@ class _Run:
         while not self.stopping:
             try:
                 consumer = Consumer(cluster, isolation_level=READ_COMMITTED, max_wait_ms=200)
-                await consumer.assign(dict.fromkeys(_partitions(), EARLIEST))
+                await consumer.assign(dict.fromkeys(self.partitions, EARLIEST))
                 while not self.stopping:
                     for topic, partition, record in await consumer.poll(500):
                         place = TopicPartition(topic, partition), record.offset
-                        before = self.told.read.setdefault(place, record.value or b"")
+                        before = self.read.setdefault(place, record.value or b"")
                         if before != record.value:
-                            self.told.wrong.append(f"R9: {place} was {before!r}, is {record.value!r}")
+                            self.wrong.append(f"R9: {place} was {before!r}, is {record.value!r}")
                 await consumer.close()
             except (KafkaError, OSError):
                 await asyncio.sleep(0.3)
 
     # Faults
 
-    async def _strike(self) -> None:
-        world, chance = self.world, self.chance
-        ends_ns = world.loop.now_ns + round(self.length_s * NS)
-        await asyncio.sleep(1 + chance.share() * 3)
-        while world.loop.now_ns < ends_ns:
-            fault = chance.one_of(list(Fault))
-            self.faults.append(fault.value)
-            world.note(fault.value)
-            lasts_s = chance.share() * chance.one_of([0.3, 3.0, 9.0])
-            await self._do(fault, lasts_s)
-            await asyncio.sleep(0.2 + chance.share() * 3)
+    @property
+    def strikes(self) -> dict[str, Strike]:
+        return {
+            "kill a transaction coordinator": self.upon(partial(self._coordinator, TRANSACTION_STATE_TOPIC), self.kill),
+            "kill the group's coordinator": self.upon(partial(self._coordinator, GROUP_METADATA_TOPIC), self.kill),
+            "kill a leader": self.upon(lambda: self._leader_among(self.partitions), self.kill),
+            "kill the controller": self.upon(self.world.controller, self.kill),
+            "shut a broker down": self.upon(self.any_broker, self.shut_down),
+            "cut a broker off": self.upon(self.any_broker, self._cut_off),
+            "a broker stands still": self.upon(self.any_broker, self.pause),
+            "kill two brokers": self._kill_two,
+            "a broker cannot write its transaction indexes": self.upon(self._leader_of_accounts, self._fail_indexes),
+            "a broker loses power": self.upon(self.any_broker, self.lose_power),
+            "a topic is deleted": self._delete_topic,
+            "a client stands still": self._pause_client,
+            "kill a client": self._kill_client,
+            "a client is succeeded while it is alive": self._succeed,
+            "what a client sends to a leader comes late": self.upon(self._leader_of_accounts, self._come_late),
+        }
 
-    async def _do(self, fault: Fault, lasts_s: float) -> None:
+    def _coordinator(self, topic: str) -> str | None:
+        return self.leader_of(f"{topic}-{self.chance.whole(0, 2)}")
+
+    def _leader_among(self, partitions: list[TopicPartition]) -> str | None:
+        return self.leader_of(str(self.chance.one_of(partitions)))
+
+    def _leader_of_accounts(self) -> str | None:
+        return self._leader_among(self.partitions_of(ACCOUNTS))
+
+    async def _cut_off(self, broker: str, lasts_s: float) -> None:
         world, chance = self.world, self.chance
-        if fault is Fault.TWIN:
-            name = f"teller-{chance.whole(0, TELLERS - 1)}"
-            await self._wait_for(lambda: name in self.hesitating)
-            stands_still = chance.happens(0.5) and world.pause(name)
-            self._begin_twin(name)
-            await asyncio.sleep(lasts_s)
-            if stands_still:
-                world.resume(name)
-            return
-        if fault is Fault.LATE_BATCHES:
-            leader = self._aim(fault)
-            if leader is not None:
-                link = world.network.link(IMPATIENT_TELLER, leader)
-                link.delay_ns = round(7 * NS)
-                await asyncio.sleep(7)
-                link.delay_ns = 0
-            return
-        if fault is Fault.DELETE_TOPIC:
-            await self._wait_for(lambda: self.passing in self.noting.values())
-            await world.client(lambda _, cluster: self._pass_on(cluster), "admin")
-            return
-        if fault is Fault.KILL_TWO:
-            names = list(world.broker_names)
-            chance.shuffle(names)
-            killed = [name for name in names[:2] if world.kill(name)]
-            await asyncio.sleep(8 + chance.share() * 6)
-            for name in killed:
-                world.start(name)
-            return
-        if fault in (Fault.PAUSE_CLIENT, Fault.KILL_CLIENT):
-            names = [name for name in self.clients if name.startswith(("teller", "worker")) and "twin" not in name]
-            name = chance.one_of(names)
-            if fault is Fault.PAUSE_CLIENT:
-                # Longer than its session and its transaction may last: when it goes on it is a zombie.
-                world.pause(name)
-                await asyncio.sleep(lasts_s)
-                world.resume(name)
-            elif world.kill(name):
-                await asyncio.sleep(lasts_s / 10)
-                self._begin(name)
-            return
-        broker = self._aim(fault)
-        if broker is None:
-            return
-        if fault is Fault.LOSE_POWER:
-            if world.lose_power_or_die(broker, chance):
-                await world.start_out_of_sync(broker)
-        elif fault is Fault.CUT_OFF:
-            everyone = [other for other in [*world.broker_names, "zookeeper"] if other != broker]
-            world.network.partition([broker], everyone if chance.happens(0.5) else [chance.one_of(everyone)])
-            await asyncio.sleep(lasts_s)
-            world.network.heal()
-        elif fault is Fault.INDEXES_FAIL:
-            disk = world.nodes[broker].disk
-            disk.prefix, disk.suffix, disk.writes_left = LOG_DIR, ".txnindex", 0
-            await asyncio.sleep(5 + lasts_s)
-            disk.repair()
-        elif fault is Fault.PAUSE_BROKER:
-            world.pause(broker)
-            await asyncio.sleep(lasts_s)
-            world.resume(broker)
-        elif fault is Fault.SHUT_DOWN:
-            await world.shut_down(broker)
-            await asyncio.sleep(lasts_s)
-            world.start(broker)
-        elif world.kill(broker):
-            await asyncio.sleep(lasts_s)
-            world.start(broker)
+        everyone = [other for other in [*world.broker_names, "zookeeper"] if other != broker]
+        world.network.partition([broker], everyone if chance.happens(0.5) else [chance.one_of(everyone)])
+        await asyncio.sleep(lasts_s)
+        world.network.heal()
+
+    async def _kill_two(self, _lasts_s: float) -> None:
+        names = list(self.world.broker_names)
+        self.chance.shuffle(names)
+        killed = [name for name in names[:2] if self.world.kill(name)]
+        await asyncio.sleep(8 + self.chance.share() * 6)
+        for name in killed:
+            self.world.start(name)
+
+    async def _fail_indexes(self, broker: str, lasts_s: float) -> None:
+        disk = self.world.nodes[broker].disk
+        disk.prefix, disk.suffix, disk.writes_left = LOG_DIR, ".txnindex", 0
+        await asyncio.sleep(5 + lasts_s)
+        disk.repair()
+
+    async def _delete_topic(self, _lasts_s: float) -> None:
+        await self._wait_for(lambda: self.passing in self.noting.values())
+        await self.world.client(lambda _, cluster: self._pass_on(cluster), "admin")
+
+    def _one_client(self) -> str:
+        names = [name for name in self.clients if name.startswith(("teller", "worker")) and "twin" not in name]
+        return self.chance.one_of(names)
+
+    async def _pause_client(self, lasts_s: float) -> None:
+        """Longer than its session and its transaction may last: when it goes on it is a zombie."""
+        await self.pause(self._one_client(), lasts_s)
+
+    async def _kill_client(self, lasts_s: float) -> None:
+        name = self._one_client()
+        if self.world.kill(name):
+            await asyncio.sleep(lasts_s / 10)
+            self._begin(name)
+
+    async def _succeed(self, lasts_s: float) -> None:
+        name = f"teller-{self.chance.whole(0, TELLERS - 1)}"
+        await self._wait_for(lambda: name in self.hesitating)
+        stands_still = self.chance.happens(0.5) and self.world.pause(name)
+        self._begin_twin(name)
+        await asyncio.sleep(lasts_s)
+        if stands_still:
+            self.world.resume(name)
+
+    async def _come_late(self, leader: str, _lasts_s: float) -> None:
+        link = self.world.network.link(IMPATIENT_TELLER, leader)
+        link.delay_ns = 7 * NS
+        await asyncio.sleep(7)
+        link.delay_ns = 0
 
     async def _pass_on(self, cluster: ClusterClient) -> None:
         """The next passing topic is made, and the one before deleted with whatever transaction is open in it."""
@@ -430,43 +365,11 @@ class _Run:
         with contextlib.suppress(TimeoutError):
             await self.world.until(moment, "a good moment", 4)
 
-    def _aim(self, fault: Fault) -> str | None:
-        """The broker that is struck."""
-        world, chance = self.world, self.chance
-        if fault is Fault.KILL_CONTROLLER:
-            return world.controller()
-        if fault is Fault.KILL_COORDINATOR:
-            partition = f"{TRANSACTION_STATE_TOPIC}-{chance.whole(0, 2)}"
-        elif fault is Fault.KILL_GROUP_COORDINATOR:
-            partition = f"{GROUP_METADATA_TOPIC}-{chance.whole(0, 2)}"
-        elif fault in (Fault.INDEXES_FAIL, Fault.LATE_BATCHES):
-            partition = str(chance.one_of(_of(ACCOUNTS)))
-        elif fault is Fault.KILL_LEADER:
-            partition = str(chance.one_of(_partitions()))
-        else:
-            return chance.one_of(world.broker_names)
-        state = world.state(partition)
-        return None if state is None or state["leader"] < 0 else f"broker-{state['leader']}"
-
-    async def _heal(self) -> None:
-        world = self.world
-        world.network.heal()
-        for name in list(world.nodes):
-            world.resume(name)
-        for name in world.broker_names:
-            world.start(name)
-        world.note("all is healed")
-        await world.until(self._all_up, "every broker up at the end", RECOVERY_S)
-        await world.until(self._all_in_sync, "every replica in sync at the end", RECOVERY_S)
-        await asyncio.sleep(3)
-
-    def _all_in_sync(self) -> bool:
-        states = [self.world.state(str(each)) for each in _partitions()]
-        return all(state is not None and state["leader"] >= 0 and len(state["isr"]) == 3 for state in states)
-
     # Judging
 
-    async def _judge(self) -> None:
+    async def judge(self) -> None:
+        await asyncio.sleep(3)
+        await self.world.until(lambda: len(self.sources) == SOURCE_RECORDS, "the source's end", RECOVERY_S)
         judged = self.world.client(lambda _, cluster: self._results_are_complete(cluster), "auditor")
         await judged
         self.stopping = True
@@ -475,19 +378,19 @@ class _Run:
         committed = await self.world.client(lambda _, cluster: self._committed(cluster), "judge")
         self._transfers_are_whole(committed)
         self._results_are_exact(committed)
-        for place, value in self.told.read.items():
+        for place, value in self.read.items():
             if committed.get(place) != value:
-                self.told.wrong.append(f"R9: {place} was read as {value!r}, it is {committed.get(place)!r}")
-        self.told.wrong += logs_are_right(self.world, [str(each) for each in _partitions()])
+                self.wrong.append(f"R9: {place} was read as {value!r}, it is {committed.get(place)!r}")
+        self.wrong += logs_are_right(self.world, [str(each) for each in self.partitions])
         logs = [
             f"{TRANSACTION_STATE_TOPIC}-{number}"
             for number in range(int(CONFIG["transaction.state.log.num.partitions"]))
         ]
-        self.told.wrong += epochs_are_used_up_one_by_one(self.world, logs)
+        self.wrong += epochs_are_used_up_one_by_one(self.world, logs)
 
     async def _results_are_complete(self, cluster: ClusterClient) -> None:
         """The workers have come to the end of the source (L1), and no transaction holds readers up (T5)."""
-        ends = await cluster.list_offsets(dict.fromkeys(_of(SOURCE), LATEST))
+        ends = await cluster.list_offsets(dict.fromkeys(self.partitions_of(SOURCE), LATEST))
         deadline_ns = self.world.loop.now_ns + round(RECOVERY_S * NS)
         while True:
             offsets = await committed_offsets(cluster, GROUP, list(ends))
@@ -499,7 +402,7 @@ class _Run:
 
     async def _committed(self, cluster: ClusterClient) -> dict[Place, bytes]:
         """Everything that counts, once nothing is open any more."""
-        partitions = _partitions()
+        partitions = self.partitions
         deadline_ns = self.world.loop.now_ns + round(RECOVERY_S * NS)
         while True:
             ends = await cluster.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=READ_UNCOMMITTED)
@@ -525,15 +428,15 @@ class _Run:
             if topic_partition.topic == ACCOUNTS:
                 transfer, _, half = value.rpartition(b" ")
                 halves.setdefault(transfer, []).append(half)
-        for transfer, known in self.told.transfers.items():
+        for transfer, known in self.transfers.items():
             found = sorted(halves.pop(transfer, []))
             if found not in ([], [b"credit", b"debit"]):
-                self.told.wrong.append(f"T3: transfer {transfer!r} is torn or doubled: {found}")
+                self.wrong.append(f"T3: transfer {transfer!r} is torn or doubled: {found}")
             elif known.outcome == "committed" and not found:
-                self.told.wrong.append(f"T3: transfer {transfer!r} was committed and does not count")
+                self.wrong.append(f"T3: transfer {transfer!r} was committed and does not count")
             elif known.outcome == "aborted" and found:
-                self.told.wrong.append(f"T3: transfer {transfer!r} was aborted and counts")
-        self.told.wrong += [f"T3: transfer {transfer!r} came from nowhere" for transfer in halves]
+                self.wrong.append(f"T3: transfer {transfer!r} was aborted and counts")
+        self.wrong += [f"T3: transfer {transfer!r} came from nowhere" for transfer in halves]
 
     def _results_are_exact(self, committed: dict[Place, bytes]) -> None:
         sources = {
@@ -546,20 +449,5 @@ class _Run:
         for place, value in sources.items():
             count = results.pop(place + b" " + value, 0)
             if count != 1:
-                self.told.wrong.append(f"T6: the record {value!r} at {place!r} has {count} results")
-        self.told.wrong += [f"T6: the result {each!r} is of no record" for each in results]
-
-
-def _of(topic: str) -> list[TopicPartition]:
-    return [TopicPartition(topic, number) for number in range(PARTITIONS[topic])]
-
-
-def _partitions() -> list[TopicPartition]:
-    return [each for topic in PARTITIONS for each in _of(topic)]
-
-
-async def _create_topics(cluster: ClusterClient) -> None:
-    topics = [NewTopic(name, partitions, 3) for name, partitions in {**PARTITIONS, f"{PASSING}0": 1}.items()]
-    for name, error in (await Admin(cluster).create_topics(topics)).items():
-        if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise RuntimeError(f"topic {name} could not be created: {error}")
+                self.wrong.append(f"T6: the record {value!r} at {place!r} has {count} results")
+        self.wrong += [f"T6: the result {each!r} is of no record" for each in results]

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from test_sizes import written
 
 SHARED = {
-    "Fault": "what a campaign of the simulator does, and nothing outside of its module names it",
     "Record": "Kafka's record: as it lies in a batch, and as a user's test is handed it",
     "ResourceType": "two enumerations of Kafka with one name: ConfigResource.Type and acl's ResourceType",
     "Sync": "each protocol's own name of a request: SyncGroup's, and ZooKeeper's sync",
-    "Told": "what clients of a campaign were told, and nothing outside of its module names it",
 }
 
 
