@@ -24,9 +24,10 @@ LIGHT = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "f
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    warehouse = {"spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri()}
     try:
-        started = session("round trip", master="local[2]", config=LIGHT)
+        started = session("round trip", master="local[2]", config=LIGHT | warehouse)
     except SparkUnavailable as error:
         if os.environ.get("CI") == "true":
             pytest.fail(str(error))
@@ -106,6 +107,23 @@ def test_a_topic_is_read_and_written_in_batches(spark: Any, events: Any) -> None
             "overwrite"
         ).save()
     assert values(reader.option("subscribe", "copy").load()) == list(range(10))
+
+
+@current
+def test_sql_reads_a_topic_as_a_view_and_a_table_by_the_options_of_the_query(spark: Any, events: Any) -> None:
+    options = f"'kafka.bootstrap.servers' = '{events.bootstrap}', 'subscribe' = 'events'"
+    spark.sql(f"CREATE TEMPORARY VIEW seen USING barnabas OPTIONS ({options})")
+    assert spark.sql("SELECT count(*), max(offset) FROM seen").first() == (10, 4)
+    spark.sql("DROP VIEW seen")
+    spark.sql(f"CREATE TABLE kept USING barnabas OPTIONS ({options})")
+    try:
+        assert spark.sql(f"SELECT count(*) FROM kept WITH ({options})").first() == (10,)
+        # Spark makes the table's columns by its options, and hands none of them on when it is read.
+        with pytest.raises(Exception, match=r"kafka\.bootstrap\.servers is missing.* WITH \(") as unread:
+            spark.sql("SELECT count(*) FROM kept").first()
+        assert "CREATE TEMPORARY VIEW" in reason(unread.value)
+    finally:
+        spark.sql("DROP TABLE kept")
 
 
 @current

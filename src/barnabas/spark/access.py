@@ -19,6 +19,12 @@ RETRY_TIMEOUT_MS: Final = 60_000
 Servers: TypeAlias = str | Mapping[str, str]
 """Which cluster a job means: its bootstrap servers, or a client's properties by Kafka's names, they among them."""
 
+_OF_A_TABLE: Final = (
+    " Spark hands the options of CREATE TABLE to no source in Python: give them in the query, SELECT .. FROM t WITH "
+    "(..), or make it a view, CREATE TEMPORARY VIEW t USING barnabas OPTIONS (..)."
+)
+"""Where there is no option at all: what is read is a table of Spark's catalog."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
@@ -45,7 +51,8 @@ class ClusterAccess:
         """`given` has lower-case names. Raises ``ValueError`` saying what is wrong."""
         bootstrap = given.get("kafka.bootstrap.servers", "")
         if not bootstrap:
-            raise ValueError("Option kafka.bootstrap.servers is missing: set it to host:port[,host:port].")
+            hint = "" if given else _OF_A_TABLE
+            raise ValueError(f"Option kafka.bootstrap.servers is missing: set it to host:port[,host:port].{hint}")
         try:
             parse_bootstrap(bootstrap)
         except ValueError as error:

@@ -65,6 +65,7 @@ BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
     ("options", "said"),
     [
         ({"subscribe": "t"}, "kafka.bootstrap.servers"),
+        ({}, "FROM t WITH (..)"),
         ({"kafka.bootstrap.servers": "h:1"}, "subscribe, subscribePattern and assign"),
         ({**BASE, "assign": '{"t":[0]}'}, "subscribe, subscribePattern and assign"),
         ({**BASE, "startingOffsets": "soon"}, "startingOffsets"),
