@@ -267,6 +267,11 @@ LIMITS: Final[dict[str, str]] = {
     "poll-within-transaction": (
         "A poll, and so a transaction that reads, may end between two records of one transaction."
     ),
+    "franz-go-sequence-reuse": (
+        "franz-go (up to 1.22.2) gives up a record of a transaction that a leader may have appended before it "
+        "lost its office, and sends the next one to that partition with its epoch and sequence. The broker takes "
+        "it for the record that it has, and the acknowledged one is nowhere."
+    ),
     "KAFKA-17754": (
         "Under transactions of version 1 (before Kafka 4.0's, KIP-890, or with a client from before it) an EndTxn that "
         "comes late ends whatever transaction of that id is open by then: it can be torn, lost, or committed though it "

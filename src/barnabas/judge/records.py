@@ -12,6 +12,7 @@ ACKS = "acks"
 UNCLEAN = "unclean-leader-election"
 NOT_IDEMPOTENT = "no-idempotence"
 DELAYED_END_TXN = "KAFKA-17754"
+SEQUENCE_REUSED = "franz-go-sequence-reuse"
 
 
 def phantom_records(seen: Seen) -> Judged:
@@ -157,6 +158,7 @@ def lost_writes(seen: Seen, *, in_transactions: bool | None = None) -> Judged:
         ACKS: ~seen.acks_all[history.process[rows]] & ~seen.consumed[rows],
         UNCLEAN: seen.unclean[history.place[rows]],
         DELAYED_END_TXN: delayed,
+        SEQUENCE_REUSED: seen.sequence_reused(rows),
     }
     said = "value {0.value} of {0.client}, in {0.at}, was acknowledged or consumed, and is not there"
     return judged(history, "lost-write", int((there | missing).sum()), rows[:, None], said, limits)
@@ -185,6 +187,7 @@ def torn_transactions(seen: Seen) -> Judged:
         ACKS: ~seen.acks_all[history.process[rows[:, 1]]],
         UNCLEAN: seen.unclean[history.place[rows[:, 1]]],
         DELAYED_END_TXN: seen.delayed_end[torn],
+        SEQUENCE_REUSED: seen.sequence_reused(rows[:, 1]),
     }
     evaluated = int(np.count_nonzero((present_row >= 0) | (missing_row >= 0)))
     return judged(history, "torn-transaction", evaluated, rows, said, limits)

@@ -243,6 +243,30 @@ class Seen:
         owners = owner[history.process[at]]
         return np.where(at >= 0, may[owners] & (since[owners] < history.invoked[at]), False)
 
+    def sequence_reused(self, rows: Column) -> Column:
+        """Of acknowledged sends of transactions: whether franz-go used the sequence of a record again that it had given
+        up, so that the broker took this one for that, and told where that is (`LIMITS`).
+        """
+        history, clients = self.history, self.history.context.clients
+        known = np.flatnonzero(self.read_scan & ~self.read_rc & (self.send_of_read >= 0))
+        at = composite(history.place[self.reads[known]], history.offset[self.reads[known]])
+        order = np.argsort(at, kind="stable")
+        found = np.zeros(len(rows), bool)
+        for index, row in enumerate(rows):
+            wanted = composite(history.place[row : row + 1], history.offset[row : row + 1])[0]
+            place = np.searchsorted(at, wanted, sorter=order)
+            if history.offset[row] < 0 or place == len(order) or at[order[place]] != wanted:
+                continue
+            there = self.send_of_read[known[order[place]]]
+            sender, before = clients[history.process[row]], clients[history.process[there]]
+            found[index] = (
+                sender.driver.startswith("franz-go")
+                and sender.transactional_id == before.transactional_id is not None
+                and history.status[there] == Status.UNKNOWN
+                and history.invoked[there] < history.invoked[row]
+            )
+        return found
+
 
 def composite(places: Column, offsets: Column) -> Column:
     """Place and offset as one number, in their order. Offsets stay below 2⁴⁰."""
