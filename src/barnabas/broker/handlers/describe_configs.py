@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized, authorized_cluster
+from barnabas.broker.config_requests import refused
 from barnabas.broker.configs import ConfigResourceType, Entry
 from barnabas.broker.context import RequestContext
 from barnabas.broker.topic_names import validate_topic_name
@@ -55,17 +56,7 @@ async def handle(broker: Broker, request: DescribeConfigsRequest, context: Reque
 
 
 def failed(request: DescribeConfigsRequest, error: KafkaError, context: RequestContext) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[
-            Result(
-                error_code=error.code,
-                error_message=error.message,
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
-            )
-            for each in request.resources
-        ]
-    )
+    return DescribeConfigsResponse(results=refused(request.resources, Result, error))
 
 
 async def _entries(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import authorized, authorized_topics
+from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.named_partitions import by_topic, named, readable
 from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -27,30 +28,19 @@ _BY_DEFAULT: Final = -1
 async def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
     if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    allowed = authorized_topics(context, Operation.READ, [topic.name for topic in request.topics])
-    known = broker.metadata.image.topics
-    outcome: dict[TopicPartition, ErrorCode] = {}
-    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
     now_ms = broker.runtime.clock.now_ms()
     retention_ms = request.retention_time_ms if 2 <= context.version <= 4 else _BY_DEFAULT
-    for topic in request.topics:
-        for partition in topic.partitions:
-            if context.due():
-                await context.turn()
-            key = TopicPartition(topic.name, partition.partition_index)
-            if topic.name not in allowed:
-                outcome[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif topic.name not in known or key.partition not in known[topic.name].partitions:
-                outcome[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                given_ms = partition.commit_timestamp if context.version == 1 else _BY_DEFAULT
-                offsets[key] = OffsetAndMetadata(
-                    partition.committed_offset,
-                    partition.committed_leader_epoch,
-                    partition.committed_metadata or "",
-                    now_ms if given_ms == _BY_DEFAULT else given_ms,
-                    NO_TIMESTAMP if retention_ms == _BY_DEFAULT else now_ms + retention_ms,
-                )
+    found, outcome = await readable(broker, request.topics, context)
+    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+    for key, partition in found:
+        given_ms = partition.commit_timestamp if context.version == 1 else _BY_DEFAULT
+        offsets[key] = OffsetAndMetadata(
+            partition.committed_offset,
+            partition.committed_leader_epoch,
+            partition.committed_metadata or "",
+            now_ms if given_ms == _BY_DEFAULT else given_ms,
+            NO_TIMESTAMP if retention_ms == _BY_DEFAULT else now_ms + retention_ms,
+        )
     if context.version == 0:
         for key, committed in offsets.items():
             outcome[key] = await _commit_to_zookeeper(broker, request.group_id, key, committed)
@@ -85,23 +75,10 @@ async def _commit_to_zookeeper(
 
 
 def failed(request: OffsetCommitRequest, error: KafkaError, context: RequestContext) -> OffsetCommitResponse:
-    return _response(
-        request,
-        {
-            TopicPartition(topic.name, partition.partition_index): error.code
-            for topic in request.topics
-            for partition in topic.partitions
-        },
-    )
+    return _response(request, {key: error.code for key, _ in named(request.topics)})
 
 
 def _response(request: OffsetCommitRequest, outcome: dict[TopicPartition, ErrorCode]) -> OffsetCommitResponse:
-    """Each partition once, however often it was named, and no topic without one (``OffsetCommitResponse.Builder``)."""
-    topics: dict[str, dict[int, ErrorCode]] = {}
-    for topic in request.topics:
-        for partition in topic.partitions:
-            key = TopicPartition(topic.name, partition.partition_index)
-            topics.setdefault(key.topic, {})[key.partition] = outcome[key]
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponse.OffsetCommitResponseTopic(
@@ -111,6 +88,6 @@ def _response(request: OffsetCommitRequest, outcome: dict[TopicPartition, ErrorC
                     for index, code in partitions.items()
                 ],
             )
-            for name, partitions in topics.items()
+            for name, partitions in by_topic(request.topics, outcome).items()
         ]
     )

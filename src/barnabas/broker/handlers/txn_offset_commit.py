@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.authorize import authorized, authorized_topics
+from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.named_partitions import by_topic, named, readable
 from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -25,26 +26,14 @@ async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: Reque
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    allowed = authorized_topics(context, Operation.READ, [topic.name for topic in request.topics])
-    outcome: dict[TopicPartition, ErrorCode] = {}
-    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
     now_ms = broker.runtime.clock.now_ms()
-    for topic in request.topics:
-        for partition in topic.partitions:
-            if context.due():
-                await context.turn()
-            key = TopicPartition(topic.name, partition.partition_index)
-            if topic.name not in allowed:
-                outcome[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif broker.metadata.partition(key) is None:
-                outcome[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                offsets[key] = OffsetAndMetadata(
-                    partition.committed_offset,
-                    partition.committed_leader_epoch,
-                    partition.committed_metadata or "",
-                    now_ms,
-                )
+    found, outcome = await readable(broker, request.topics, context)
+    offsets = {
+        key: OffsetAndMetadata(
+            partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata or "", now_ms
+        )
+        for key, partition in found
+    }
 
     async def verify(topic_partition: TopicPartition) -> ErrorCode:
         errors = await broker.transactions.verification.verify(
@@ -76,40 +65,25 @@ async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: Reque
 
 
 def failed(request: TxnOffsetCommitRequest, error: KafkaError, context: RequestContext) -> TxnOffsetCommitResponse:
-    return _response(
-        request,
-        {
-            TopicPartition(topic.name, partition.partition_index): error.code
-            for topic in request.topics
-            for partition in topic.partitions
-        },
-        context,
-    )
+    return _response(request, {key: error.code for key, _ in named(request.topics)}, context)
 
 
 def _response(
     request: TxnOffsetCommitRequest, outcome: dict[TopicPartition, ErrorCode], context: RequestContext
 ) -> TxnOffsetCommitResponse:
-    def code(key: TopicPartition) -> ErrorCode:
-        found = outcome[key]
-        if found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < _FIRST_VERSION_WITH_LOAD_IN_PROGRESS:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE  # the other one ended old producers (KAFKA-7296)
-        return found
-
-    topics: dict[str, dict[int, ErrorCode]] = {}  # each partition once, and no topic without one
-    for topic in request.topics:
-        for partition in topic.partitions:
-            key = TopicPartition(topic.name, partition.partition_index)
-            topics.setdefault(key.topic, {})[key.partition] = code(key)
+    if context.version < _FIRST_VERSION_WITH_LOAD_IN_PROGRESS:
+        # The other one ended old producers (KAFKA-7296).
+        changed = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        outcome = {key: changed.get(code, code) for key, code in outcome.items()}
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(
                 name=name,
                 partitions=[
-                    TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(partition_index=index, error_code=found)
-                    for index, found in partitions.items()
+                    TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
+                    for index, code in partitions.items()
                 ],
             )
-            for name, partitions in topics.items()
+            for name, partitions in by_topic(request.topics, outcome).items()
         ]
     )

@@ -1,0 +1,69 @@
+"""What AlterConfigs, IncrementalAlterConfigs and DescribeConfigs share: who may alter, and a result a resource."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
+
+from barnabas.broker.authorize import authorized, authorized_cluster
+from barnabas.broker.configs import ConfigResourceType
+from barnabas.broker.context import RequestContext
+from barnabas.model.acl import Operation, ResourceType
+from barnabas.model.errors import ErrorCode, KafkaError
+
+
+class NamedResource(Protocol):
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+
+class ResourceResult(Protocol):
+    error_code: int
+    error_message: str | None
+
+
+Resource = TypeVar("Resource", bound=NamedResource)
+Result = TypeVar("Result", bound=ResourceResult)
+
+
+async def altered(
+    resources: Sequence[Resource],
+    result_of: Callable[..., Result],
+    context: RequestContext,
+    alter: Callable[[Resource], Awaitable[None]],
+) -> list[Result]:
+    """What became of each resource. `alter` raises `KafkaError`."""
+    results = []
+    for resource in resources:
+        result = result_of(
+            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        results.append(result)
+        if context.due():
+            await context.turn()
+        try:
+            if resource.resource_type == ConfigResourceType.TOPIC:
+                if not authorized(context, Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource.resource_name):
+                    raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif not authorized_cluster(context, Operation.ALTER_CONFIGS):
+                raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            await alter(resource)
+        except KafkaError as error:
+            result.error_code = error.code
+            result.error_message = error.message
+    return results
+
+
+def refused(resources: Sequence[NamedResource], result_of: Callable[..., Result], error: KafkaError) -> list[Result]:
+    return [
+        result_of(
+            error_code=error.code,
+            error_message=error.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource in resources
+    ]
