@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from barnabas.bench import BenchError
-from barnabas.bench.apache import cache_directory, tool
+from barnabas.bench.apache import tool
 from barnabas.bench.controller import BROKERS, Subject
+from barnabas.bench.go_programs import built
 from barnabas.bench.replication import PATIENT, bootstrap, both, drop_topic, make_topic, standing_still
 from barnabas.bench.shapes import cpu_ns
 from barnabas.bench.side_by_side import Figure, console
@@ -160,12 +161,7 @@ class FranzGo:
     name = "franz-go"
 
     def __init__(self) -> None:
-        place = cache_directory() / "bench" / "franz_go"
-        shutil.copytree(Path(__file__).parent / "franz_go", place, dirs_exist_ok=True)
-        built = subprocess.run(["go", "build", "-o", "load", "."], cwd=place, capture_output=True, text=True)
-        if built.returncode != 0:
-            raise BenchError(f"go could not build the load by franz-go: {built.stderr.strip()[-500:]}")
-        self._program = place / "load"
+        self._program = built(Path(__file__).parent / "franz_go", "bench")
 
     def _run(self, *arguments: str | int) -> float:
         """The seconds that it tells."""

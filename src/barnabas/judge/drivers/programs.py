@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from barnabas.bench import BenchError
-from barnabas.bench.apache import cache_directory, classpath, java
+from barnabas.bench.apache import classpath, java
+from barnabas.bench.go_programs import built
 
 HERE: Final = Path(__file__).parent
-_BUILD_S: Final = 600
 
 
 class DriverUnavailable(Exception):
@@ -35,26 +31,10 @@ def _java() -> Sequence[str]:
 
 
 def _franz_go() -> Sequence[str]:
-    """Built once for each state of its source; its modules come by Go's proxy."""
-    go = shutil.which("go")
-    if go is None:
-        raise DriverUnavailable("go is not on PATH")
-    sources = sorted((HERE / "franz_go").iterdir())
-    state = hashlib.sha256(b"\0".join(each.read_bytes() for each in sources)).hexdigest()[:16]
-    place = cache_directory() / "judge" / f"franz-go-{state}"
-    built = place / "driver"
-    place.mkdir(parents=True, exist_ok=True)
-    with open(place / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not built.exists():
-            for each in sources:
-                shutil.copy(each, place)
-            command = [go, "build", "-o", "driver.part", "."]
-            done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=_BUILD_S)
-            if done.returncode:
-                raise DriverUnavailable(f"go could not build it: {done.stderr.strip()[-500:]}")
-            os.replace(place / "driver.part", built)
-    return [str(built)]
+    try:
+        return [str(built(HERE / "franz_go", "judge"))]
+    except BenchError as error:
+        raise DriverUnavailable(str(error).rstrip(".")) from None
 
 
 PROGRAMS: Final[Mapping[str, Callable[[], Sequence[str]]]] = {"java": _java, "franz-go": _franz_go}
