@@ -13,7 +13,7 @@ import pytest
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
-from barnabas.zk.kafka.security_znodes import AclEntry, ResourcePattern
+from barnabas.zk.kafka.security_znodes import AclEntry, ResourcePattern, ResourceZNode
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.znode_json import sanitize
 from barnabas.zk.protocol.errors import NodeExists
@@ -105,7 +105,7 @@ def test_kafka_and_barnabas_read_each_others_acls_quotas_and_tokens(tmp_path: Pa
         assert await zk.conditional_delete(GROUPS, 0)
         assert await zk.conditional_delete(GROUPS, 0)
         await zk.create_acl_change_notification(GROUPS)
-        assert not await zk.resource_exists(GROUPS)
+        assert not await zk.path_exists(ResourceZNode.path("Group", GROUPS.name, GROUPS.pattern_type))
 
         def kafka_reads() -> None:
             deadline = time.monotonic() + 30
@@ -119,10 +119,7 @@ def test_kafka_and_barnabas_read_each_others_acls_quotas_and_tokens(tmp_path: Pa
             assert listed.count("User:alice") == 1
 
         await loop.run_in_executor(None, kafka_reads)
-        assert await zk.delete_resource(TRANSACTIONS)
-        assert not await zk.delete_resource(TRANSACTIONS)
-        await zk.delete_acl_change_notifications()
-        assert await zk.get_children("/kafka-acl-changes") == []
+        assert await zk.conditional_delete(TRANSACTIONS, 0)
 
         # Tokens: the znode of Kafka's own trace, value by value.
         token = TokenInformation(

@@ -168,25 +168,3 @@ class Appending:
         operation = self.replicating(results, timeout_ms)
         if operation is not None:
             await operation.over()
-
-    async def append_records(
-        self,
-        entries: Sequence[tuple[TopicPartition, bytearray | memoryview]],
-        required_acks: int,
-        timeout_ms: int,
-        *,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        internal_topics_allowed: bool = False,
-    ) -> list[Appended]:
-        """Appends to several partitions and waits for the acknowledgements asked for."""
-        if required_acks not in (ACKS_ALL, 0, 1):
-            return [Appended(partition).failed(ErrorCode.INVALID_REQUIRED_ACKS) for partition, _ in entries]
-        results = [
-            self.append(
-                partition, records, required_acks, origin=origin, internal_topics_allowed=internal_topics_allowed
-            )
-            for partition, records in entries
-        ]
-        if required_acks == ACKS_ALL:
-            await self.replicated(results, timeout_ms)
-        return results

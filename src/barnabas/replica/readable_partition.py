@@ -153,10 +153,6 @@ class ReadablePartition:
         return ZERO_UUID if self.log is None or self.log.topic_id is None else self.log.topic_id
 
     @property
-    def is_under_min_isr(self) -> bool:
-        return self.is_leader and len(self.isr_state.isr) < self.effective_min_isr
-
-    @property
     def is_reassigning(self) -> bool:
         return bool(self.adding_replicas or self.removing_replicas)
 

@@ -21,6 +21,7 @@ from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.replica.delayed_fetch import DelayedFetch, FetchParams, TopicIdPartition
+from barnabas.replica.delayed_produce import Appended
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import FetchIsolation
@@ -189,8 +190,12 @@ class Peer:
         """The controller says who leads."""
         return leader_and_isr(self, leader, epoch, isr, replicas)
 
-    def append(self, *values: bytes, acks: int = -1) -> Any:
-        return self.replicas.appending.append_records([(TOPIC_PARTITION, batch(*values))], acks, 5_000)
+    async def append(self, *values: bytes, acks: int = -1, timeout_ms: int = 5_000) -> list[Appended]:
+        """As a producer's request does; waits for the acknowledgements asked for."""
+        results = [self.replicas.appending.append(TOPIC_PARTITION, batch(*values), acks)]
+        if acks == -1:
+            await self.replicas.appending.replicated(results, timeout_ms)
+        return results
 
     async def close(self) -> None:
         await self.replicas.shutdown(checkpoint=False)
@@ -478,7 +483,7 @@ def test_a_leader_that_lets_a_follower_rest_hears_of_its_new_registration(tmp_pa
 def test_acks_all_times_out_while_the_follower_is_away(tmp_path: Path) -> None:
     async def story(one: Peer, two: Peer) -> None:
         one.leads(1, 0, (1, 2))
-        (result,) = await one.replicas.appending.append_records([(TOPIC_PARTITION, batch(b"x"))], -1, 20)
+        (result,) = await one.append(b"x", timeout_ms=20)
         assert result.error is ErrorCode.REQUEST_TIMED_OUT
         assert one.end == 1, "it may still be committed"
 

@@ -271,9 +271,6 @@ class KafkaZkClient(KafkaZkTopics):
         found = await self._read_all({broker_id: BrokerIdZNode.path(broker_id) for broker_id in brokers})
         return list(self._decoded(found, decode).values())
 
-    async def get_all_broker_and_epochs_in_cluster(self) -> dict[int, tuple[BrokerInfo, int]]:
-        return {broker.broker_id: (broker, broker.epoch) for broker in await self.get_all_brokers_in_cluster()}
-
     async def get_broker(self, broker_id: int) -> BrokerInfo | None:
         """None where it is not registered, or nobody can read where it is."""
         found = await self._read_all({broker_id: BrokerIdZNode.path(broker_id)})

@@ -92,14 +92,6 @@ class KafkaZkSecurity(KafkaRequests):
             self._create(AclChangeZNode.create_path(resource), AclChangeZNode.encode(resource), sequential=True)
         )
 
-    async def delete_acl_change_notifications(self) -> None:
-        for path in (AclChangeZNode.literal_path, AclChangeZNode.extended_path):
-            names = await self.get_children(path)
-            answers = await self._requests([Delete(f"{path}/{name}") for name in names])
-            for answer in answers:
-                if isinstance(answer, ZooKeeperError) and not isinstance(answer, NoNode):
-                    raise answer
-
     async def get_resource_types(self, pattern_type: str) -> list[str]:
         """The names of types (``Topic``) that have ACLs of this pattern type (``LITERAL``, ``PREFIXED``)."""
         root = ResourceZNode.literal_root
@@ -109,12 +101,6 @@ class KafkaZkSecurity(KafkaRequests):
 
     async def get_resource_names(self, pattern_type: str, resource_type: str) -> list[str]:
         return await self.get_children(ResourceZNode.type_path(resource_type_name(resource_type), pattern_type))
-
-    async def delete_resource(self, resource: ResourcePattern) -> bool:
-        return await self.delete_recursive(_path(resource))
-
-    async def resource_exists(self, resource: ResourcePattern) -> bool:
-        return await self.path_exists(_path(resource))
 
     async def conditional_delete(self, resource: ResourcePattern, expected_version: int) -> bool:
         """False when the ACLs have another version by now; true also where they are gone already."""

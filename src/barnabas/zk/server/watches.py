@@ -90,13 +90,6 @@ class Watches(Generic[W]):
         _add(self.recursive if recursive else self.persistent, path, watcher)
         self._note(path, watcher)
 
-    def paths_of(self, watcher: W) -> list[str]:
-        """The znodes that `watcher` watches now, in whatever way."""
-        tables = (self.data, self.children, self.persistent, self.recursive)
-        return [
-            path for path in self._paths.get(watcher, ()) if any(watcher in table.get(path, ()) for table in tables)
-        ]
-
     def data_paths_of(self, watcher: W) -> list[str]:
         """What the four-letter word ``wchc`` tells: the znodes whose data is watched."""
         return [path for path in self._paths.get(watcher, ()) if watcher in self.data.get(path, ())]
