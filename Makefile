@@ -249,11 +249,11 @@ fuzz-guided: setup
 	$(BIN)/python tests/fuzz/guided.py -max_total_time=$$(( $(MINUTES) * 60 ))
 
 # Clients in five languages, Kafka's tools, Streams and Connect, Spark's official connector and moved log directories, each
-# beside Apache Kafka: as far as npm, go, cargo and mvn are there.
+# beside Apache Kafka, and Spark's source beside the connector: as far as npm, go, cargo and mvn are there.
 clients: setup
 	BARNABAS_CLIENTS=1 $(PYTEST) --timeout 900 tests/conformance/test_foreign_clients.py \
 		tests/conformance/test_apache_tools_beside.py tests/conformance/test_official_connector_beside.py \
-		tests/conformance/test_coordinators_move.py
+		tests/conformance/test_coordinators_move.py tests/conformance/test_spark_beside_connector.py
 
 # GSSAPI beside Apache Kafka, with a realm of the test's own; wants krb5-kdc, krb5-admin-server and libkrb5-dev.
 kerberos: setup
