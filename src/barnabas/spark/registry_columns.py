@@ -21,6 +21,7 @@ from barnabas.spark.dead_letter_topic import dead_letter
 from barnabas.spark.decoded import Decoded, Payloads, SchemaFormat
 from barnabas.spark.registry import Registry, Schema
 from barnabas.spark.versions import arrow_type_of
+from barnabas.spark.worker import keep_libraries
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -165,6 +166,7 @@ class _Reader:
     mode: str
 
     def __call__(self, values: Any) -> Any:
+        keep_libraries()
         found = decode(values, self._payloads, self.target)
         if self.mode in ("REPORT", "DEADLETTER"):
             return _reported(found)
@@ -191,6 +193,7 @@ class _RowWriter:
     target: Any
 
     def __call__(self, rows: Any) -> Any:
+        keep_libraries()
         assert self.written.id is not None
         prefix = b"\0" + self.written.id.to_bytes(4, "big")
         fitted = by_name(rows, self.target)

@@ -30,3 +30,16 @@ def test_what_was_imported_is_spared_by_later_collections_once(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "a_library", ModuleType("a_library"))
     worker.keep_libraries()
     assert gc.get_freeze_count() >= kept + len(made_by_a_task)
+
+
+def test_columns_by_a_registry_spare_what_their_libraries_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from barnabas.spark.registry import Registry, Schema
+    from barnabas.spark.registry_columns import _Reader
+
+    monkeypatch.setattr(worker, "_modules_kept", 0)
+    gc.unfreeze()
+    target = pyarrow.struct({"id": pyarrow.int64()})
+    reader = _Reader(Registry.of("http://127.0.0.1:1"), Schema("AVRO", "{}"), None, target, "FAILFAST")
+    assert reader(pyarrow.array([None], pyarrow.binary())).to_pylist() == [None]
+    assert gc.get_freeze_count() > 10_000
