@@ -156,6 +156,30 @@ def test_a_member_reads_on_while_its_coordinator_is_silent() -> None:
     assert read == [[b"first"], [b"second"]]
 
 
+def test_a_member_sleeps_while_it_looks_for_changes_and_nobody_answers() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[int, bool]:
+        await make_topic(cluster, {0: [0]})
+        consumer = Consumer(cluster, group="group", metadata_max_age_ms=1_000, session_timeout_ms=60_000)
+        await consumer.subscribe([TOPIC])
+        while not consumer.assignment:
+            await consumer.poll(POLL_MS)
+        processes = [process for name in world.broker_names if (process := world.nodes[name].process) is not None]
+        for process in processes:
+            process.pause()
+        await consumer.poll(2_000)
+        before = world.loop.callbacks
+        nothing = await consumer.poll(5_000) == []
+        spent = world.loop.callbacks - before
+        for process in processes:
+            process.resume(world.loop)
+        await consumer.close()
+        return spent, nothing
+
+    spent, nothing = seen_in(story)
+    assert nothing
+    assert spent < 1_000, "it wakes up each millisecond"
+
+
 def test_a_poll_is_over_in_time_while_its_group_waits_for_another_member() -> None:
     async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[list[float], list[bytes | None]]:
         await make_topic(cluster, {0: [0]})

@@ -501,7 +501,9 @@ class Consumer(Fetcher):
     def _next_turn_ms(self, waiting: list[asyncio.Future[Any]]) -> float:
         """When there is something to do, although nothing of `waiting` was answered."""
         now_ms = self.cluster.runtime.clock.monotonic_ms()
-        due = [self._looked_ms + self._metadata_max_age_ms, self._commit_due_ms or math.inf]
+        due = [self._commit_due_ms or math.inf]
+        if self._looking is None:  # else its end is waited for, which takes long where no broker answers
+            due.append(self._looked_ms + self._metadata_max_age_ms)
         if not waiting:
             due.append(now_ms + RETRY_BACKOFF_MS)
         return min(due) - now_ms
