@@ -615,7 +615,7 @@ NOTICED_BY: Final = {
     "P22": f"{_LISTENERS}::test_nobody_renegotiates",
     "P23": f"{_CHANNEL}::test_what_is_no_tls_ends_the_connection_with_the_reason",
     "P24": f"{_SECURITY}/test_principal_mapping.py::test_whom_no_rule_fits_is_refused",
-    "P25": "tests/process/test_certificates_change.py::test_a_certificate_that_others_would_not_know_is_refused",
+    "P25": f"{_BROKER}/test_listener_gate.py::test_a_changed_store_speaks_for_the_same_broker_by_the_same_names",
     "P26": f"{_BROKER}/test_protection.py::test_protection_that_is_not_there_is_refused_by_its_key",
     "P27": f"{_ATTACKS}::test_cve_2018_1288_who_only_says_that_it_is_a_follower_moves_no_high_watermark",
     "P28": f"{_ATTACKS}::test_a_follower_that_may_no_more_is_refused_in_the_middle_of_its_session",

@@ -110,6 +110,29 @@ def test_stores_are_read_again_and_taken_only_when_they_are_new(authority: Autho
     assert made.tls is not before
 
 
+@pytest.mark.parametrize(
+    ("certificate", "reason", "allows"),
+    [
+        ({"name": "other"}, "DistinguishedName does not match", "ssl_allow_dn_changes"),
+        ({"name": "broker", "hosts": "DNS:localhost"}, "SubjectAltNames do not match", "ssl_allow_san_changes"),
+    ],
+    ids=["another subject", "fewer names"],
+)
+def test_a_changed_store_speaks_for_the_same_broker_by_the_same_names(
+    tmp_path: Path, certificate: dict[str, str], reason: str, allows: str
+) -> None:
+    authority = Authority(tmp_path)
+    store = authority.issue("broker").key_store
+    made = gate(configured(authority, "SSL"))
+    before = made.tls
+    store.write_bytes(authority.issue(**certificate).key_store.read_bytes())
+    with pytest.raises(ConfigError, match=reason):
+        made.reconfigure(configured(authority, "SSL"))
+    assert made.tls is before
+    assert made.reconfigure(configured(authority, "SSL", **{allows: "true"}))
+    assert made.tls is not before
+
+
 def lets_in(server: ssl.SSLContext, client: TlsSettings) -> str:
     """Why the server does not let the client in; nothing where it does."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
