@@ -56,6 +56,7 @@ IN_MEMORY := tests/unit tests/property tests/simulation
 test-in-memory: setup
 	$(call tested,$(IN_MEMORY))
 	$(if $(CLANG),mkdir -p build && $(MAKE) --no-print-directory fuzz MINUTES=1 > /dev/null 2> build/fuzz.log || { tail -40 build/fuzz.log; false; })
+	$(MAKE) --no-print-directory fuzz-protocol MINUTES=1 SEED=$$(( 0x$$(git rev-parse --short=7 HEAD 2> /dev/null || echo 0) ))
 
 # Beside Apache Kafka and ZooKeeper, and with other people's clients.
 test-conformance: setup
