@@ -17,7 +17,7 @@ from barnabas.client.blocking_transaction import BlockingTransaction, ProducerFe
 from barnabas.client.transaction_requests import TransactionIdentity
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.spark.sink_marker import Marker, SinkError
+from barnabas.spark.sink_marker import Marker, SinkError, is_in
 from barnabas.spark.sink_options import SinkOptions
 
 if TYPE_CHECKING:
@@ -104,6 +104,13 @@ class Deliverer(ABC):
     @abstractmethod
     def abort(self, cluster: BlockingCluster, wrote: list[TaskWrote]) -> None:
         """On the driver, when a task has failed or `commit` has raised: undoes nothing that is decided."""
+
+    def begun(self, plan: DeliveryPlan, attempt: Attempt) -> TaskWrote:
+        """What a task tells before it has written; `is_in` where the batch is in already, and nothing is to be done."""
+        wrote = TaskWrote(attempt.query, attempt.task, plan)
+        sink_id, take_over = self.options.sink_id, self.options.take_over
+        wrote.is_in = is_in(plan.marker, attempt.query, attempt.batch, sink_id=sink_id, take_over=take_over)
+        return wrote
 
     def producer(self, cluster: BlockingCluster, transaction: BlockingTransaction | None) -> BlockingProducer:
         options = self.options

@@ -33,7 +33,7 @@ from barnabas.spark.delivery import Attempt, Deliverer, DeliveryPlan, Step, Task
 from barnabas.spark.fetching import fetched
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import OffsetRange
-from barnabas.spark.sink_marker import SinkError, is_in, successor
+from barnabas.spark.sink_marker import SinkError, successor
 from barnabas.spark.sink_options import SinkOptions
 from barnabas.spark.sink_rows import SinkRow, rows_of
 from barnabas.spark.sink_sending import encoder_for
@@ -63,10 +63,7 @@ class OneTransaction(Deliverer):
     ) -> TaskWrote:
         assert plan is not None
         options = self.options
-        wrote = TaskWrote(attempt.query, attempt.task, plan)
-        wrote.is_in = is_in(
-            plan.marker, attempt.query, attempt.batch, sink_id=options.sink_id, take_over=options.take_over
-        )
+        wrote = self.begun(plan, attempt)
         if wrote.is_in:
             return wrote
         transaction = self.transaction(cluster, plan.identity)

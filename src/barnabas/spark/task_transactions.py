@@ -22,7 +22,7 @@ from barnabas.client.blocking_transaction import BlockingTransaction, ProducerFe
 from barnabas.client.transaction_requests import TransactionIdentity
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.spark.delivery import Attempt, Deliverer, DeliveryPlan, Step, TaskWrote, explained
-from barnabas.spark.sink_marker import Marker, SinkError, TaskTransaction, is_in, successor
+from barnabas.spark.sink_marker import Marker, SinkError, TaskTransaction, successor
 from barnabas.spark.sink_sending import Sending
 
 if TYPE_CHECKING:
@@ -83,10 +83,7 @@ class TaskTransactions(Deliverer):
     ) -> TaskWrote:
         assert plan is not None
         options = self.options
-        wrote = TaskWrote(attempt.query, attempt.task, plan)
-        wrote.is_in = is_in(
-            plan.marker, attempt.query, attempt.batch, sink_id=options.sink_id, take_over=options.take_over
-        )
+        wrote = self.begun(plan, attempt)
         if wrote.is_in:
             return wrote
         with explained(options, f"Batch {attempt.batch}, task {attempt.task}"):

@@ -76,11 +76,13 @@ def _restore(body: bytes, tree: DataTree[Any], sessions: Sessions[Any], now_ms: 
     count, position = read_int(body, position)
     for _ in range(count):
         path, position = read_string(body, position)
-        fields = _ZNODE.unpack_from(body, position)
+        czxid, mzxid, ctime, mtime, version, aversion, owner, pzxid, creations, acl_at = _ZNODE.unpack_from(
+            body, position
+        )
         data, position = read_buffer(body, position + _ZNODE.size)
-        node = Znode(data, acls[fields[9]], fields[6], fields[0], fields[2])
-        node.mzxid, node.mtime, node.version, node.aversion = fields[1], fields[3], fields[4], fields[5]
-        node.pzxid, node.creations = fields[7], fields[8]
+        node = Znode(data, acls[acl_at], owner, czxid, ctime)
+        node.mzxid, node.mtime, node.version, node.aversion = mzxid, mtime, version, aversion
+        node.pzxid, node.creations = pzxid, creations
         tree.nodes[path] = node
         tree.data_bytes += len(path) + len(data or b"")
         if node.ephemeral_owner == CONTAINER_OWNER:
