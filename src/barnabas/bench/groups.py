@@ -108,7 +108,7 @@ class GroupLoad:
                 continue
             member_id = joined.member_id
             shares = [
-                SyncGroupRequest.SyncGroupRequestAssignment(each.member_id, b"share") for each in joined.members
+                SyncGroupRequest.SyncGroupRequestAssignment(member.member_id, b"share") for member in joined.members
             ]  # empty but for the leader's
             sync = SyncGroupRequest(group, joined.generation_id, member_id, assignments=shares)
             synced = await connection.send(sync, 3, 2 * _SESSION_MS)

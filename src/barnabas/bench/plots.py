@@ -72,7 +72,7 @@ def draw(target: Path, x_label: str, at: Sequence[int], panels: Sequence[Panel],
 
 def medians(figures: Sequence[Figure]) -> tuple[list[float], list[float]]:
     """Ours and theirs, of the rounds."""
-    return [median(each.ours) for each in figures], [median(each.theirs) for each in figures]
+    return [median(figure.ours) for figure in figures], [median(figure.theirs) for figure in figures]
 
 
 def short(value: float) -> str:

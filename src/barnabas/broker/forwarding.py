@@ -57,16 +57,18 @@ def forwarding(handle: Handle) -> Handle:
 async def _configuration(handle: Handle, broker: Broker, request: Any, context: RequestContext) -> Any:
     """What this broker refuses of its own configuration is refused here, for the controller cannot know of it
     (``ConfigAdminManager.preprocess``)."""
-    own = [each for each in request.resources if each.resource_type == ConfigResourceType.BROKER]
+    own = [resource for resource in request.resources if resource.resource_type == ConfigResourceType.BROKER]
     if not own:
         return await _by_controller(broker, request, context)
     tried = copy(request)
     tried.resources, tried.validate_only = own, True
     answer = await handle(broker, tried, context)
-    answer.responses = [each for each in answer.responses if each.error_code]
-    refused = {(each.resource_type, each.resource_name) for each in answer.responses}
+    answer.responses = [response for response in answer.responses if response.error_code]
+    refused = {(response.resource_type, response.resource_name) for response in answer.responses}
     asked = copy(request)
-    asked.resources = [each for each in request.resources if (each.resource_type, each.resource_name) not in refused]
+    asked.resources = [
+        resource for resource in request.resources if (resource.resource_type, resource.resource_name) not in refused
+    ]
     if asked.resources:
         answer.responses += (await _by_controller(broker, asked, context)).responses
     return answer

@@ -102,7 +102,7 @@ class Topics:
         image = self._broker.metadata.image
         if topic.name in image.topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
-        without_value = [each.name for each in topic.configs if each.value is None]
+        without_value = [config.name for config in topic.configs if config.value is None]
         if without_value:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(without_value)}"
@@ -114,7 +114,7 @@ class Topics:
                 "Both numPartitions or replicationFactor and replicasAssignments were set. "
                 "Both cannot be used at the same time.",
             )
-        configs = {each.name: each.value for each in topic.configs if each.value is not None}
+        configs = {config.name: config.value for config in topic.configs if config.value is not None}
         if topic.assignments:
             assignment = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
         else:

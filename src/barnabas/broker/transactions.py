@@ -115,12 +115,15 @@ class Transactions:
             return AddPartitionsToTxnResponse(
                 results_by_transaction=[
                     transaction_result(
-                        each.transactional_id,
+                        transaction.transactional_id,
                         self.coordinator.verify_partitions(
-                            each.transactional_id, each.producer_id, each.producer_epoch, partitions_of(each.topics)
+                            transaction.transactional_id,
+                            transaction.producer_id,
+                            transaction.producer_epoch,
+                            partitions_of(transaction.topics),
                         ),
                     )
-                    for each in request.transactions
+                    for transaction in request.transactions
                 ]
             )
         return await self._verification_channels.send(broker_id, request, lowest=FIRST_VERSION_WITH_VERIFICATION)

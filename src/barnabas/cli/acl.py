@@ -71,9 +71,9 @@ def _fields(binding: Binding) -> dict[str, str]:
 
 def _show(bindings: list[Binding], output: Format) -> None:
     if output is Format.json:
-        print_json([_fields(each) for each in bindings])
+        print_json([_fields(binding) for binding in bindings])
     elif bindings:
-        print_table(list(_HEADS), [list(_fields(each).values()) for each in bindings])
+        print_table(list(_HEADS), [list(_fields(binding).values()) for binding in bindings])
 
 
 @app.command("list")

@@ -105,7 +105,7 @@ async def _timestamp_at(cluster: ClusterClient, each: TopicPartition, offset: in
 def _show(group: str, seen: _Seen, output: Format) -> None:
     described = seen.described
     offsets = _offsets(seen)
-    members = [_member(each) for each in described.members]
+    members = [_member(member) for member in described.members]
     if output is Format.json:
         print_json(
             {
@@ -131,8 +131,8 @@ def _show(group: str, seen: _Seen, output: Format) -> None:
         print_table(
             ["member", "client-id", "host", "partitions"],
             [
-                [each["member_id"], each["client_id"], each["host"], ", ".join(each["assignment"]) or None]
-                for each in members
+                [member["member_id"], member["client_id"], member["host"], ", ".join(member["assignment"]) or None]
+                for member in members
             ],
         )
 

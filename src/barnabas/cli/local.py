@@ -315,7 +315,7 @@ class LocalCluster:
             (each, "port") for each in [*state.brokers, state.coordinator] if each is not None and not each.alive
         ]
         if state.security:
-            wanting += [(each, "broker_port") for each in state.brokers if not each.alive]
+            wanting += [(broker, "broker_port") for broker in state.brokers if not broker.alive]
         held: list[socket.socket] = []
         try:
             for each, name in wanting:

@@ -69,10 +69,10 @@ def _addresses(directory: str, wanted: int | None) -> dict[str, str]:
     """By broker; those that run and say where."""
     from barnabas.cli.local import LocalCluster
 
-    brokers = [each for each in LocalCluster(directory).loaded().brokers if wanted in (None, each.id)]
+    brokers = [broker for broker in LocalCluster(directory).loaded().brokers if wanted in (None, broker.id)]
     if not brokers:
         raise CommandError(f"There is no broker {wanted} in {directory}: `barnabas status` lists them.")
-    found = {str(each.id): (each.status() or {}).get("admin") for each in brokers if each.alive}
+    found = {str(broker.id): (broker.status() or {}).get("admin") for broker in brokers if broker.alive}
     listening = {label: where for label, where in found.items() if where}
     if not listening:
         which = "No broker" if wanted is None else f"Broker {wanted} is down, or"

@@ -72,7 +72,7 @@ class SecurityAdmin(AdminRouting):
     async def scram_users(self, users: Sequence[str] = ()) -> dict[str, Mapping[ScramMechanism, int] | KafkaError]:
         """The mechanisms of `users`, or of all, each with its iterations."""
         request = DescribeUserScramCredentialsRequest(
-            users=[DescribeUserScramCredentialsRequest.UserName(name=each) for each in users] or None
+            users=[DescribeUserScramCredentialsRequest.UserName(name=user) for user in users] or None
         )
         answer = await self._to(self.cluster.controller, request, lambda answer: [answer.error_code])
         _check(answer.error_code, answer.error_message)

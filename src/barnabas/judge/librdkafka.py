@@ -212,7 +212,7 @@ def _commit(consumer: Consumer, journal: Journal, group: str) -> None:
         answers = consumer.commit(offsets=positions, asynchronous=False) or []
     except KafkaException as trouble:
         answers, error = [], _said(trouble).name()
-    good = {(each.topic, each.partition) for each in answers if each.error is None}
+    good = {(answer.topic, answer.partition) for answer in answers if answer.error is None}
     completed = now()
     for each in positions:
         status = Status.OK if (each.topic, each.partition) in good else Status.UNKNOWN

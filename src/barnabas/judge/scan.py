@@ -68,7 +68,9 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
         part = await _fetch(cluster, at, offset, level)
         if level == READ_COMMITTED:
             records, offset = read(part.records or b"", offset, part.aborted_transactions or ())
-            found += [(Op.READ, invoked, each.offset, decoded(each.key), decoded(each.value)) for each in records]
+            found += [
+                (Op.READ, invoked, record.offset, decoded(record.key), decoded(record.value)) for record in records
+            ]
             continue
         for header, start, stop in batches(part.records or b""):
             if header.next_offset <= offset:
@@ -77,7 +79,9 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
                 found.append((Op.MARKER, invoked, header.base_offset, NONE, last_of.get(header.producer_id, NONE)))
             else:
                 records = [each for each in records_of(part.records, start, stop) if each.offset >= offset]
-                found += [(Op.READ, invoked, each.offset, decoded(each.key), decoded(each.value)) for each in records]
+                found += [
+                    (Op.READ, invoked, record.offset, decoded(record.key), decoded(record.value)) for record in records
+                ]
                 if header.is_transactional and records:
                     last_of[header.producer_id] = decoded(records[-1].value)
             offset = header.next_offset

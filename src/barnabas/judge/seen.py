@@ -32,8 +32,8 @@ class Seen:
         self.idempotent = np.array([each.idempotent for each in clients], bool)
         self.acks_all = np.array([each.acks in ("all", "-1") for each in clients], bool)
         configs = [history.context.topics.get(topic, {}) for topic, _ in history.places]
-        self.compacted = np.array(["compact" in each.get("cleanup.policy", "") for each in configs], bool)
-        self.unclean = np.array([each.get("unclean.leader.election.enable") == "true" for each in configs], bool)
+        self.compacted = np.array(["compact" in config.get("cleanup.policy", "") for config in configs], bool)
+        self.unclean = np.array([config.get("unclean.leader.election.enable") == "true" for config in configs], bool)
         self.sends = history.rows(Op.SEND)
         self.reads = history.rows(Op.READ)
         self.deleted = np.zeros(len(history.places), np.int64)

@@ -285,10 +285,10 @@ def _verdict(
         return one._replace(
             findings=tuple(
                 Finding(
-                    each.anomaly, each.limit, each.count,
-                    tuple(Example(said, tuple(place[row] for row in rows)) for said, rows in each.examples),
+                    finding.anomaly, finding.limit, finding.count,
+                    tuple(Example(said, tuple(place[row] for row in rows)) for said, rows in finding.examples),
                 )
-                for each in one.findings
+                for finding in one.findings
             )
         )  # fmt: skip
 

@@ -99,7 +99,7 @@ class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
 
     @property
     def brokers(self) -> list[AsyncBroker]:
-        return [AsyncBroker(each) for each in self.plain.brokers]
+        return [AsyncBroker(broker) for broker in self.plain.brokers]
 
     def broker(self, broker_id: int) -> AsyncBroker:
         return AsyncBroker(self.plain.broker(broker_id))

@@ -165,13 +165,13 @@ class PartitionHandle:
     @property
     def replicas(self) -> list[BrokerHandle]:
         """The assigned replicas, the preferred leader first."""
-        return [self._cluster.broker(each) for each in self._cluster.run(self._settled(TIMEOUT)).replicas]
+        return [self._cluster.broker(replica) for replica in self._cluster.run(self._settled(TIMEOUT)).replicas]
 
     @property
     def followers(self) -> list[BrokerHandle]:
         """The assigned replicas but the leader, in their order."""
         view = self._cluster.run(self._settled(TIMEOUT))
-        return [self._cluster.broker(each) for each in view.replicas if each != view.leader]
+        return [self._cluster.broker(replica) for replica in view.replicas if replica != view.leader]
 
     @property
     def high_watermark(self) -> int:
@@ -276,7 +276,7 @@ class GroupHandle:
     @property
     def members(self) -> list[str]:
         """The client ids of its members, sorted."""
-        return sorted(each.client_id for each in self._cluster.run(self._described()).members)
+        return sorted(member.client_id for member in self._cluster.run(self._described()).members)
 
     def stable(self, *, members: int | None = None, timeout: float = TIMEOUT) -> None:
         """Returns when the group is stable, with so many `members` (None: at least one)."""

@@ -99,7 +99,7 @@ async def examine(cluster: KafkaCluster, timeout: float) -> tuple[Verdict, list[
 
 async def _is_compacted(cluster: KafkaCluster, topic: str) -> bool:
     configs = await Admin(cluster.client).describe_configs(ResourceType.TOPIC, topic)
-    return "compact" in next((each.value or "" for each in configs if each.name == "cleanup.policy"), "")
+    return "compact" in next((config.value or "" for config in configs if config.name == "cleanup.policy"), "")
 
 
 async def _examine_partition(

@@ -108,7 +108,7 @@ def _facts(ms: int, path: str, tree: DataTree[Any]) -> Iterator[Told]:
 
 def _children(path: str, tree: DataTree[Any]) -> list[str]:
     node = tree.nodes.get(path)
-    return [] if node is None else [each for each in node.children if each.isdecimal()]
+    return [] if node is None else [child for child in node.children if child.isdecimal()]
 
 
 def _data(path: str, tree: DataTree[Any]) -> bytes | None:

@@ -307,7 +307,7 @@ def _event_times(state: ControllerState) -> Callable[[Broker], Total]:
 
 def _queue_times(broker: Broker) -> Total:
     figures = broker.controller.event_manager.figures.values()
-    return Total(sum(each.count for each in figures), sum(each.queue_total_ms for each in figures))
+    return Total(sum(figure.count for figure in figures), sum(figure.queue_total_ms for figure in figures))
 
 
 def _of_reign(read: Callable[[Reign], int]) -> Callable[[Broker], int]:

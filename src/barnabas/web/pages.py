@@ -94,9 +94,9 @@ def _topic(broker: Broker, topic: TopicInfo) -> dict[str, Any]:
         "topic": topic.name,
         "topic_id": str(topic.topic_id),
         "partitions": len(topic.partitions),
-        "replication_factor": max((len(each.replicas) for each in partitions), default=0),
-        "under_replicated": sum(len(each.isr) < len(each.replicas) for each in partitions),
-        "without_leader": sum(each.leader == NO_BROKER for each in partitions),
+        "replication_factor": max((len(partition.replicas) for partition in partitions), default=0),
+        "under_replicated": sum(len(partition.isr) < len(partition.replicas) for partition in partitions),
+        "without_leader": sum(partition.leader == NO_BROKER for partition in partitions),
         "here": sum(log is not None for log in logs),
         "size": sum(log.size for log in logs if log is not None),
         "records": sum(log.high_watermark - log.log_start_offset for log in logs if log is not None),
@@ -292,7 +292,7 @@ async def transactions(broker: Broker, query: Query) -> dict[str, Any]:
         _, listings = coordinator.list_transactions()
     except KafkaError as error:
         raise NotSeen(503, f"transactions are not known yet: {error.code.name}") from None
-    names, part = _part((each.transactional_id for each in listings), query)
+    names, part = _part((listing.transactional_id for listing in listings), query)
     listed = []
     for name in names:
         metadata = coordinator.describe(name)
@@ -377,7 +377,7 @@ async def configurations(broker: Broker, query: Query) -> dict[str, Any]:
     else:
         entries = broker.config_layers.describe_broker()
     changed = query.get("changed") == "1"
-    told = [_entry(each) for each in entries]
+    told = [_entry(entry) for entry in entries]
     by_name = {each["name"]: each for each in told if each["changed"] or not changed}
     names, part = _part(by_name, {"limit": str(LIMIT_MAX), **query})
     return {**part, "topic": topic, "configurations": [by_name[name] for name in names]}

@@ -57,11 +57,13 @@ async def _from_client(
         return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     topics = [each.name for each in request.v3_and_below_topics if each.name not in INTERNAL_TOPICS]
     allowed = authorized_topics(context, Operation.WRITE, topics)
-    errors = {each: ErrorCode.TOPIC_AUTHORIZATION_FAILED for each in partitions if each.topic not in allowed}
-    errors.update(_unknown(broker, [each for each in partitions if each.topic in allowed]))
+    errors = {
+        partition: ErrorCode.TOPIC_AUTHORIZATION_FAILED for partition in partitions if partition.topic not in allowed
+    }
+    errors.update(_unknown(broker, [partition for partition in partitions if partition.topic in allowed]))
     if errors:
         # One that cannot be added means that none is.
-        return {each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
+        return {partition: errors.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions}
     errors = await _add(
         broker, transactional_id, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch, partitions
     )
@@ -75,7 +77,7 @@ async def _from_client(
 
 def _unknown(broker: Broker, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
     """Errors of all partitions where one of them does not exist."""
-    known = [broker.metadata.partition(each) is not None for each in partitions]
+    known = [broker.metadata.partition(partition) is not None for partition in partitions]
     if all(known):
         return {}
     return {

@@ -35,9 +35,9 @@ def failed(
                 topic.name,
                 [
                     AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
-                        each.partition_index, error.code, error.message
+                        partition.partition_index, error.code, error.message
                     )
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

@@ -42,7 +42,9 @@ async def handle(broker: Broker, request: DeleteRecordsRequest, context: Request
 def failed(request: DeleteRecordsRequest, error: KafkaError, context: RequestContext) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=[
-            TopicResult(topic.name, [Result(each.partition_index, NO_OFFSET, error.code) for each in topic.partitions])
+            TopicResult(
+                topic.name, [Result(partition.partition_index, NO_OFFSET, error.code) for partition in topic.partitions]
+            )
             for topic in request.topics
         ]
     )

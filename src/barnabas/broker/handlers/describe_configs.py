@@ -101,8 +101,10 @@ def _described(
         config_source=entry.source,
         is_sensitive=entry.sensitive,
         synonyms=[
-            DescribeConfigsResponse.DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source)
-            for each in synonyms
+            DescribeConfigsResponse.DescribeConfigsSynonym(
+                name=synonym.name, value=synonym.value, source=synonym.source
+            )
+            for synonym in synonyms
         ],
         config_type=entry.config_type,
         documentation=(entry.definition.doc or None) if request.include_documentation else None,

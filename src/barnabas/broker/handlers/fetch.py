@@ -160,7 +160,7 @@ def _response(
     context: RequestContext,
 ) -> FetchResponse:
     """What was read, and what could not be asked for, as the session puts it."""
-    failed = [each for each in answers if each.data is not None]
+    failed = [answer for answer in answers if answer.data is not None]
     for each in failed:
         assert each.data is not None
         if each.data.error_code not in _NOT_READ:

@@ -70,7 +70,7 @@ def failed(request: ListOffsetsRequest, error: KafkaError, context: RequestConte
     return ListOffsetsResponse(
         topics=[
             TopicResponse(
-                topic.name, [PartitionResponse(each.partition_index, error.code) for each in topic.partitions]
+                topic.name, [PartitionResponse(partition.partition_index, error.code) for partition in topic.partitions]
             )
             for topic in request.topics
         ]

@@ -159,7 +159,7 @@ def _existing(
         leader = state.leader
         replicas, isr = list(state.replicas), list(state.isr)
         if version == 0:  # clients of that age cannot handle replicas on brokers they are not told of
-            replicas = [each for each in replicas if each in alive]
+            replicas = [replica for replica in replicas if replica in alive]
             isr = [each for each in isr if each in alive]
         if leader not in alive:
             # Up to version 5 a leader without the client's listener is one that is not available (KIP-302).
@@ -170,7 +170,9 @@ def _existing(
             code = ErrorCode.REPLICA_NOT_AVAILABLE
         offline: list[int] = []
         if state.offline_replicas or not alive.issuperset(state.replicas):
-            offline = [each for each in state.replicas if each not in alive or each in state.offline_replicas]
+            offline = [
+                replica for replica in state.replicas if replica not in alive or replica in state.offline_replicas
+            ]
         partitions.append(
             MetadataResponse.MetadataResponsePartition(code, number, leader, state.leader_epoch, replicas, isr, offline)
         )

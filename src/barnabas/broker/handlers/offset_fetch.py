@@ -71,8 +71,8 @@ def failed(request: OffsetFetchRequest, error: KafkaError, context: RequestConte
     if context.version >= _FIRST_VERSION_WITH_GROUPS:
         return OffsetFetchResponse(
             groups=[
-                OffsetFetchResponse.OffsetFetchResponseGroup(group_id=each.group_id, error_code=error.code)
-                for each in request.groups
+                OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
+                for group in request.groups
             ]
         )
     if context.version >= _FIRST_VERSION_WITH_TOP_ERROR:

@@ -57,7 +57,10 @@ def failed(
         topics=[
             TopicResult(
                 topic.topic,
-                [EpochEndOffset(partition=each.partition, error_code=error.code) for each in topic.partitions],
+                [
+                    EpochEndOffset(partition=partition.partition, error_code=error.code)
+                    for partition in topic.partitions
+                ],
             )
             for topic in request.topics
         ]

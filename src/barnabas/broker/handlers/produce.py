@@ -243,7 +243,9 @@ def response(
     if request.acks == 0:
         # Nobody waits for an answer: the closed connection tells the producer to look at the metadata again.
         raise Disconnect(f"a produce request with acks=0 failed: {topics}")
-    leaders = dict.fromkeys(each.current_leader.leader_id for each in errors if each.current_leader is not _NO_LEADER)
+    leaders = dict.fromkeys(
+        error.current_leader.leader_id for error in errors if error.current_leader is not _NO_LEADER
+    )
     if not leaders:
         return ProduceResponse(topics)
     return ProduceResponse(

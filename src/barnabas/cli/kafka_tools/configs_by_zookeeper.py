@@ -98,7 +98,7 @@ def _entity(words: ConfigWords, types: Sequence[str], names: Sequence[str]) -> _
     if len(types) == 2 and types[0] == CLIENTS:
         types = [types[1], types[0]]
         names = [names[1], names[0]] if len(names) == 2 else names
-    sanitized = [sanitize(each) if each else DEFAULT_ENTITY for each in names]
+    sanitized = [sanitize(name) if name else DEFAULT_ENTITY for name in names]
     parts = [_Part(kind, sanitized[at] if at < len(sanitized) else None) for at, kind in enumerate(types)]
     return _Entity(parts[0], parts[1] if len(parts) > 1 else None)
 
