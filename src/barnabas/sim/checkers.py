@@ -99,8 +99,8 @@ class Checkers:
         self._sweeps += 1
         self.logs.stand()
         if self._sweeps % 5 == 0:
-            self.lag.look()
             self.leftovers.look()
+            self.lag.look()
         self.cluster.look_at_groups()
         self.world.loop.call_later(0.1, self._sweep)
 

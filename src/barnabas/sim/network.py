@@ -270,6 +270,8 @@ class SimulatedNetwork:
         self.lost_replies = 0
         self.refused = 0
         self.fragments = 0
+        self.untold_ns: dict[frozenset[str], int] = {}
+        """By two nodes: when something between them was last lost or changed, and nobody was told."""
         self._port = 40_000
 
     # ---- faults
@@ -339,6 +341,17 @@ class SimulatedNetwork:
         """The ends at `a` of all connections between the two nodes."""
         return [each for each in self._open if each.owner.name == a and each.peer and each.peer.owner.name == b]
 
+    def waits_in_vain(self, client: str, server: str) -> bool:
+        """Whether a connection that `client` made has no other end any more, and it does not know."""
+        return any(
+            each.severed or (each.peer is not None and each.peer.lost and not each.peer.owner.alive)
+            for each in self.between(client, server)
+            if (server, each.get_extra_info("peername")[1]) in self._listeners
+        )
+
+    def nobody_told(self, a: str, b: str) -> None:
+        self.untold_ns[frozenset((a, b))] = self.loop.now_ns
+
     def reset_between(self, a: str, b: str) -> int:
         """Both sides of every connection between the two learn of a reset."""
         found = self.between(a, b)
@@ -370,6 +383,8 @@ class SimulatedNetwork:
     def lose_reply(self, sender: SimTransport) -> None:
         self.lost_replies += 1
         peer = sender.peer
+        if peer is not None:
+            self.nobody_told(sender.owner.name, peer.owner.name)
         for end in (sender, peer):
             if end is not None and not end.closing and end.protocol is not None:
                 end._soon(end.broken, ConnectionResetError(errno.ECONNRESET, "reset by peer"))
@@ -490,6 +505,7 @@ class SimulatedNetwork:
             return data
         self.flips[link] -= 1
         self.flipped += 1
+        self.nobody_told(*link)
         at = value.start()
         return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
@@ -578,23 +594,3 @@ class _Piece:
             return
         self.network.note("end" if self.data is None else "bytes", self.data or b"")
         receiver.arrive(self.data)
-
-
-class SimNetwork:
-    """The door of one process to the simulated network."""
-
-    def __init__(self, network: SimulatedNetwork, owner: Incarnation) -> None:
-        self._network = network
-        self._owner = owner
-
-    async def listen(
-        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: object = None
-    ) -> SimListener:
-        assert tls is None, "the simulated network speaks no TLS"
-        return self._network.listen(self._owner, protocol_factory, port)
-
-    async def connect(
-        self, protocol_factory: Callable[[], P], host: str, port: int, *, timeout_ms: int, tls: object = None
-    ) -> P:
-        assert tls is None, "the simulated network speaks no TLS"
-        return await self._network.connect(self._owner, protocol_factory, host, port, timeout_ms)

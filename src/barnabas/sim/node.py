@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from barnabas.model.ids import Uuid
 from barnabas.runtime.doors import Runtime
@@ -14,10 +15,32 @@ from barnabas.sim.chance import Chance
 from barnabas.sim.disk import Loss, ProcessDied, SimDisk, Volume
 from barnabas.sim.events import DISK, Events
 from barnabas.sim.loop import Incarnation, SimLoop
-from barnabas.sim.network import SimNetwork, SimulatedNetwork
+from barnabas.sim.network import SimListener, SimulatedNetwork
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 EPOCH_MS: Final = 1_700_000_000_000
 """The wall clock when virtual time is 0."""
+
+
+class SimNetwork:
+    """The door of one process to the simulated network."""
+
+    def __init__(self, network: SimulatedNetwork, owner: Incarnation) -> None:
+        self._network = network
+        self._owner = owner
+
+    async def listen(
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: object = None
+    ) -> SimListener:
+        assert tls is None, "the simulated network speaks no TLS"
+        return self._network.listen(self._owner, protocol_factory, port)
+
+    async def connect(
+        self, protocol_factory: Callable[[], P], host: str, port: int, *, timeout_ms: int, tls: object = None
+    ) -> P:
+        assert tls is None, "the simulated network speaks no TLS"
+        return await self._network.connect(self._owner, protocol_factory, host, port, timeout_ms)
 
 
 class SimClock:

@@ -22,16 +22,6 @@ SLACK_NS: Final = 4_000_000_000
 
 FETCHES_AGAIN_NS: Final = 2_000_000_000
 """No drawn ``replica.fetch.backoff.ms`` is longer."""
-_NOBODY_IS_TOLD: Final = (
-    "half-open",
-    "power-loss",
-    "torn-sector",
-    "lost-pages",
-    "lost-rename",
-    "lose-reply",
-    "bit-flip",
-)
-"""Faults after which somebody waits for what will not come: from a peer that is gone, or an answer that is."""
 LOOKS_NS: Final = 1_000_000_000
 """Twice as much as is between two looks."""
 
@@ -41,6 +31,16 @@ class Behind(NamedTuple):
 
     since_ns: int
     end: int
+    leader_epoch: int
+
+
+class KeepsUp(NamedTuple):
+    """Since when a calm follower has, at each look, what its leader had at the look before."""
+
+    since_ns: int
+    looked_ns: int
+    end: int
+    """Of the leader, at the last look."""
     leader_epoch: int
 
 
@@ -56,6 +56,9 @@ class LagWatch:
         """By broker: since when it is dead."""
         self._equal_ns: dict[tuple[str, str, int], int] = {}
         """By leader, partition and follower: when they were last seen to have the same, and to know it."""
+        self._keeps_up: dict[tuple[str, str, int], KeepsUp] = {}
+        self._kept_up_ns: dict[tuple[str, str, int], int] = {}
+        """By leader, partition and follower: until when it has kept up for so long that the leader must know it."""
         self.calm_since_ns: Mapping[str, int] = {}
         """By node: since when nothing has happened to it."""
         self._asked_ns: dict[tuple[str, str], int] = {}
@@ -109,8 +112,10 @@ class LagWatch:
             since = self._behind.get(key, now) if missed else now
             copy = self.logs.of.get((broker_name(member), known))
             end = 0 if copy is None or broker_name(member) not in world.brokers else copy.log_end_offset
-            if member != state["leader"] and end >= now.end and self._follows(member, partition):
-                self._equal_ns[key] = world.loop.now_ns
+            if member != state["leader"] and self._follows(member, partition):
+                if end >= now.end:
+                    self._equal_ns[key] = world.loop.now_ns
+                self._looked_at(key, end, now)
             if member == state["leader"] or end >= since.end or since.leader_epoch != now.leader_epoch:
                 continue
             behind[key] = since
@@ -123,6 +128,30 @@ class LagWatch:
                 )  # fmt: skip
                 behind[key] = now
 
+    def _looked_at(self, key: tuple[str, str, int], end: int, now: Behind) -> None:
+        """`end` is the follower's log's, `now` what the leader has."""
+        before = self._keeps_up.get(key)
+        if (
+            before is None
+            or end < before.end
+            or before.leader_epoch != now.leader_epoch
+            or now.since_ns - before.looked_ns > LOOKS_NS
+        ):
+            before = KeepsUp(now.since_ns, now.since_ns, now.end, now.leader_epoch)
+        began_ns = max(before.since_ns, self._calm_since(key[0], broker_name(key[2])))
+        self._keeps_up[key] = before._replace(looked_ns=now.since_ns, end=now.end)
+        # A change of the ISR that is under way may be one that was asked for before.
+        if now.since_ns - began_ns >= LOOKS_NS + FETCHES_AGAIN_NS and self._asked_ns.get(key[:2]) != now.since_ns:
+            self._kept_up_ns[key] = now.since_ns
+
+    def _calm_since(self, leader: str, member: str) -> int:
+        """Since when nothing has happened to either, nor to what one tells the other."""
+        network = self.world.network
+        if network.waits_in_vain(member, leader):
+            network.nobody_told(leader, member)
+        untold_ns = network.untold_ns.get(frozenset((leader, member)), 0)
+        return max(untold_ns, *(self.calm_since_ns.get(each, 0) for each in (leader, member)))
+
     def _follows(self, member: int, partition: Partition) -> bool:
         """Whether the member knows whom it follows, in which epoch."""
         broker = self.world.brokers.get(broker_name(member))
@@ -132,20 +161,17 @@ class LagWatch:
     def shrunk(self, partition: str, leader: int, member: int) -> None:
         """R24: nobody is taken out for its lag who had all that there is, a while less ago than the lag allows."""
         world, name, broker = self.world, broker_name(leader), self.world.brokers.get(broker_name(leader))
-        controller = world.controller()
-        equal_ns = self._equal_ns.get((name, partition, member))
-        if broker is None or controller is None or equal_ns is None:
+        key = name, partition, member
+        equal_ns, kept_up_ns = self._equal_ns.get(key), self._kept_up_ns.get(key, -(10**12))
+        if broker is None or equal_ns is None:
             return
-        lag_ns, now_ns = broker.replicas.replica_lag_time_max_ms * 1_000_000, world.loop.now_ns
+        within_ns = broker.replicas.replica_lag_time_max_ms * 1_000_000 - LOOKS_NS
         world.check("R24")
-        since_ns = equal_ns - LOOKS_NS - FETCHES_AGAIN_NS
-        calm = (self.calm_since_ns.get(each, 0) < since_ns for each in (name, broker_name(member), controller))
-        # One that was asked for before may be done late; and who waits at a peer that is gone does not know it.
-        asked_before = self._asked_ns.get((name, partition), -1) >= equal_ns
-        if not all(calm) or asked_before or any(world.faults.get(each) for each in _NOBODY_IS_TOLD):
-            world.waive("R24")
-        elif now_ns - equal_ns < lag_ns - LOOKS_NS:
+        if world.loop.now_ns - kept_up_ns < within_ns:
             world.violated(
                 "R24", f"{name} takes {member} out of the ISR of {partition}, which had all that it has "
-                f"{(now_ns - equal_ns) / 1e9:.1f} s ago; the lag may be {lag_ns / 1e9:.1f} s", partition, name,
+                f"{(world.loop.now_ns - kept_up_ns) / 1e9:.1f} s ago; the lag may be {within_ns / 1e9 + 1:.1f} s",
+                partition, name,
             )  # fmt: skip
+        elif world.loop.now_ns - equal_ns < within_ns or within_ns <= 0:
+            world.waive("R24")

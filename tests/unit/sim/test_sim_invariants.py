@@ -573,11 +573,9 @@ def r24(cluster: Cluster) -> None:
     """A member leaves the ISR that has all that there is."""
     leader = broker_number(cluster.leading(0)[0])
     lag, member = cluster.checkers.lag, others(cluster, 0)[0]
-    lag.calm_since_ns, kept = dict.fromkeys(cluster.world.broker_names, -100 * A_SECOND), lag.calm_since_ns
-    lag.look()
+    key = broker_name(leader), "orders-0", member
+    cluster.run(cluster.world.until(lambda: key in lag._kept_up_ns, "it has kept up for a while"))
     cluster.state(isr=[each for each in cluster.ensemble.states["orders-0"]["isr"] if each != member])
-    assert lag._equal_ns[broker_name(leader), "orders-0", member] == cluster.world.loop.now_ns
-    lag.calm_since_ns = kept
 
 
 def r25(cluster: Cluster) -> None:
