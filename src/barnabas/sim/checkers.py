@@ -19,6 +19,7 @@ from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STA
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.history import History, Sent
 from barnabas.sim.judge_answers import Answers, groups_are_listed, unlike_configured
+from barnabas.sim.judge_places import begins_anywhere
 from barnabas.sim.judge_records import is_as_sent, lookups_are_right
 from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
 from barnabas.sim.keeper import lookers_know
@@ -239,6 +240,9 @@ class Checkers:
             counting.pop(_STARTS)
             transactions_are_whole(
                 world, self.history, set(counting.values()), self._transaction_may_be_lost, self._may_be_gone
+            )
+            await world.client(
+                lambda _, cluster: begins_anywhere(world, cluster, found, counting, self.compacted), "auditor-5"
             )
         self.logs.judge()
         self.leftovers.judge()

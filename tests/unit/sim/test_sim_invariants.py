@@ -32,6 +32,7 @@ from barnabas.sim.chain import Chain
 from barnabas.sim.checkers import Checkers
 from barnabas.sim.history import History, Sent
 from barnabas.sim.judge_answers import groups_are_listed
+from barnabas.sim.judge_places import begins_anywhere
 from barnabas.sim.judge_records import is_as_sent, lookups_are_right
 from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
 from barnabas.sim.keeper import KeeperView, lookers_know
@@ -692,6 +693,20 @@ def t6_of_one_with_two(cluster: Cluster) -> None:
     every_record_has_one_result(cluster.world, counting, {"orders-0": 1}, lambda: False)
 
 
+def begun_within(cluster: Cluster, counting: dict[tuple[str, int], bytes], client: str) -> None:
+    world, found = cluster.world, {(f"orders-{with_records(cluster)}", 0): b"one"}
+    cluster.run(world.client(lambda _, asked: begins_anywhere(world, asked, found, counting, ()), client))
+
+
+def t7(cluster: Cluster) -> None:
+    begun_within(cluster, {}, "auditor-5")
+
+
+def t7_of_one_that_is_left_out(cluster: Cluster) -> None:
+    partition = f"orders-{with_records(cluster)}"
+    begun_within(cluster, {(partition, offset): b"one" for offset in range(10_000)}, "auditor-6")
+
+
 def g5(cluster: Cluster) -> None:
     read_to_the_end(cluster, "")
 
@@ -739,8 +754,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17,
     r18, r19, r20, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest,
     r23_of_what_an_operator_asks, r24, r25, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
-    t3_of_a_committed_one, t5, t6, t6_of_one_with_two, g1, g2, g3, g4, g4_of_a_group, g5, g5_of_a_group, g6,
-    g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, l1,
+    t3_of_a_committed_one, t5, t6, t6_of_one_with_two, t7, t7_of_one_that_is_left_out, g1, g2, g3, g4, g4_of_a_group,
+    g5, g5_of_a_group, g6, g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, l1,
 )  # fmt: skip
 
 
