@@ -406,7 +406,7 @@ _ALL: Final = (
             length=20,
             brokers=4,
             configs=_TWO_IN_SYNC,
-            seed=8,
+            seed=9,
         ),
         _reassignment,
     ),
