@@ -1,0 +1,628 @@
+"""Attacks on living brokers of both kinds, which are answered alike: whoever has no right gets nothing.
+
+One secured cluster of an Apache Kafka broker and one of ours; what an attacker is told by the one is compared with what
+the other says.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hmac
+import json
+import os
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, TypeVar
+
+import apache
+import pytest
+from certificates import Authority, Certificate
+from cluster import BARNABAS, until
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
+from confluent_kafka.admin import ResourcePatternType as Pattern
+from confluent_kafka.admin import ResourceType as Kind
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+from secured_mixed import ALLOWED_URLS, APACHES, KINDS, MODULES, OURS, SECRET, SecuredCluster, properties
+
+from barnabas.client.asking import ConnectionLost
+from barnabas.client.blocking import BlockingConnection
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.security.sasl.login import Login, SaslLogin
+from barnabas.security.tls.settings import tls_settings
+from barnabas.wire.frames import encode_request
+from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.wire.messages.alter_partition import AlterPartitionRequest
+from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from barnabas.wire.messages.create_delegation_token import CreateDelegationTokenRequest
+from barnabas.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from barnabas.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from barnabas.wire.messages.fetch import FetchRequest
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from barnabas.wire.messages.metadata import MetadataRequest
+from barnabas.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
+from barnabas.wire.messages.stop_replica import StopReplicaRequest
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+
+pytestmark = pytest.mark.apache
+
+SESSION_MS = 15_000
+"""After a login by SCRAM-SHA-256; SCRAM-SHA-512 is asked for no other."""
+TOPIC = "orders"
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+REFUSED = ErrorCode.SASL_AUTHENTICATION_FAILED
+T = TypeVar("T")
+
+
+class Attacked(SecuredCluster):
+    @cached_property
+    def asking(self) -> AdminClient:
+        """As who may do everything."""
+        return AdminClient(self.librdkafka("admin"))
+
+    def _broker_config(self, broker: int) -> dict[str, str]:
+        short = {"listener.name.clients.scram-sha-256.connections.max.reauth.ms": str(SESSION_MS)}
+        return {**super()._broker_config(broker), **short}
+
+    def connect(
+        self, broker: int, login: Login | None = None, certificate: Certificate | None = None
+    ) -> BlockingConnection:
+        """To CLIENTS, or to CERTIFIED with a certificate."""
+        stores = dict(self.trusted)
+        if certificate is not None:
+            stores |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificate.key_store)}
+        port = self.ports["CLIENTS" if certificate is None else "CERTIFIED"][broker]
+        return BlockingConnection("127.0.0.1", port, "attacker", tls=tls_settings(stores).client_context(), login=login)
+
+    def admits(self, broker: int, login: Login) -> bool:
+        try:
+            self.connect(broker, login).close()
+        except KafkaError as error:
+            if error.code is not REFUSED:
+                raise
+            return False
+        return True
+
+    def user(self, name: str) -> None:
+        """With a password for both mechanisms, known to both kinds."""
+        self.set_password(name, "SCRAM-SHA-256", "SCRAM-SHA-512")
+        for broker in KINDS:
+            until(lambda broker=broker: self.admits(broker, scram(name)), f"{name} is known to broker {broker}")
+
+    def allow(self, user: str, operation: AclOperation = AclOperation.READ) -> None:
+        bindings = [AclBinding(Kind.TOPIC, TOPIC, Pattern.LITERAL, f"User:{user}", "*", operation, _ALLOW)]
+        for made in self.asking.create_acls(bindings).values():
+            made.result(60)
+
+    def allow_nothing(self, user: str) -> None:
+        told = AclBindingFilter(
+            Kind.ANY, None, Pattern.ANY, f"User:{user}", None, AclOperation.ANY, AclPermissionType.ANY
+        )
+        for gone in self.asking.delete_acls([told]).values():
+            gone.result(60)
+
+    def alter(self, broker: int, name: str, value: str, *, validate_only: bool = False) -> None:
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(broker), incremental_configs=[entry])
+        (done,) = self.asking.incremental_alter_configs([resource], validate_only=validate_only).values()
+        done.result(60)
+
+
+_ALLOW = AclPermissionType.ALLOW
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
+    """`TOPIC` has a partition at each broker, of the same number."""
+    apache.require()
+    with Attacked(tmp_path_factory.mktemp("attacked"), ours_first=False).running() as running:
+        assert isinstance(running, Attacked)
+        admin = running.asking
+        admin.create_topics([NewTopic(TOPIC, 2, replica_assignment=[[APACHES], [OURS]])])[TOPIC].result(60)
+        until(lambda: len(admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions) == 2, "the topic is there")
+        yield running
+
+
+def scram(user: str, number: int = 512) -> SaslLogin:
+    return SaslLogin(f"SCRAM-SHA-{number}", user, SECRET)
+
+
+def alike(attack: Callable[[int], T]) -> T:
+    """What both kinds answer."""
+    answers = {kind: attack(broker) for broker, kind in KINDS.items()}
+    assert answers["ours"] == answers["apaches"]
+    return answers["ours"]
+
+
+def ends_with(asking: BlockingConnection, within_s: float = 60) -> str:
+    """How a connection that goes on asking ends."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            asking.send(MetadataRequest(topics=[]), 12)
+        except KafkaError as error:
+            return error.code.name
+        except ConnectionLost:
+            return "lost"
+        time.sleep(0.1)
+    return "served"
+
+
+# Whom a broker takes for one
+
+
+def test_what_only_brokers_say_is_not_taken_from_a_client(cluster: Attacked) -> None:
+    cluster.user("client")
+    cluster.allow("client")
+    forged = (
+        LeaderAndIsrRequest(controller_id=OURS, controller_epoch=1 << 20),
+        StopReplicaRequest(controller_id=OURS, controller_epoch=1 << 20),
+        UpdateMetadataRequest(controller_id=OURS, controller_epoch=1 << 20),
+        ControlledShutdownRequest(broker_id=APACHES),
+        AlterPartitionRequest(broker_id=APACHES),
+        AllocateProducerIdsRequest(broker_id=APACHES),
+    )
+
+    def attack(broker: int) -> list[int]:
+        with cluster.connect(broker, scram("client")) as asking:
+            return [asking.send(each).error_code for each in forged]
+
+    assert alike(attack) == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * len(forged)
+
+
+def test_cve_2018_1288_who_reads_is_no_follower(cluster: Attacked) -> None:
+    cluster.user("reader")
+    cluster.allow("reader")
+
+    def attack(broker: int) -> list[int]:
+        with cluster.connect(broker, scram("reader")) as asking:
+            said = []
+            for replica in (-1, APACHES, OURS):
+                partition = FetchRequest.FetchPartition(broker, fetch_offset=0, partition_max_bytes=1000)
+                topics = [FetchRequest.FetchTopic(topic=TOPIC, partitions=[partition])]
+                request = FetchRequest(replica_id=replica, max_bytes=1000, session_epoch=-1, topics=topics)
+                said.append(asking.send(request, 12).responses[0].partitions[0].error_code)
+            return said
+
+    for broker in KINDS:
+        until(lambda broker=broker: attack(broker)[0] == 0, f"broker {broker} knows the right")
+    assert alike(attack) == [ErrorCode.NONE, DENIED, DENIED]
+
+
+# Rights and users that go away
+
+
+def test_a_right_that_goes_away_ends_the_reading_in_the_middle_of_a_fetch_session(cluster: Attacked) -> None:
+    cluster.user("carol")
+    cluster.allow("carol")
+
+    def attack(broker: int) -> list[int]:
+        with cluster.connect(broker, scram("carol")) as asking:
+            until(lambda: fetched(asking, broker, 0, 0)[1] == 0, "carol may read")
+            session, error = fetched(asking, broker, 0, 0)
+            cluster.allow_nothing("carol")
+            epoch = iter(range(1, 10_000))
+            until(lambda: fetched(asking, broker, session, next(epoch))[1] != 0, "the right is gone")
+            said = [error, fetched(asking, broker, session, next(epoch))[1]]
+            cluster.allow("carol")
+            until(lambda: fetched(asking, broker, session, next(epoch))[1] == 0, "the right is back")
+            return said
+
+    assert alike(attack) == [ErrorCode.NONE, DENIED]
+
+
+def fetched(asking: BlockingConnection, number: int, session: int, epoch: int) -> tuple[int, int]:
+    """A fetch session, and what it says of a partition, which is named by the first request alone."""
+    partition = FetchRequest.FetchPartition(number, fetch_offset=0, partition_max_bytes=1000)
+    topics = [FetchRequest.FetchTopic(topic=TOPIC, partitions=[partition])] if epoch == 0 else []
+    request = FetchRequest(max_bytes=1000, session_id=session, session_epoch=epoch, topics=topics)
+    answer = asking.send(request, 12)
+    assert not answer.error_code
+    errors = [each.error_code for topic in answer.responses for each in topic.partitions]
+    return answer.session_id, errors[0] if errors else 0
+
+
+def test_a_deleted_user_is_served_until_it_has_to_say_again_who_it_is(cluster: Attacked) -> None:
+    """As in Kafka: for ever where nothing asks again, else for ``connections.max.reauth.ms`` at most."""
+
+    def attack(broker: int) -> list[Any]:
+        user = f"dave{broker}"
+        cluster.user(user)
+        with cluster.connect(broker, scram(user)) as for_ever, cluster.connect(broker, scram(user, 256)) as for_a_while:
+            admin = ("--bootstrap-server", cluster.bootstrap(), "--command-config", str(cluster.admin))
+            gone = ("--alter", "--delete-config", "SCRAM-SHA-256,SCRAM-SHA-512", "--entity-type", "users")
+            cluster.kafkas("kafka-configs", *admin, *gone, "--entity-name", user)
+            until(lambda: not cluster.admits(broker, scram(user)), "the user is gone")
+            return [ends_with(for_a_while), len(for_ever.send(MetadataRequest(topics=[]), 12).brokers)]
+
+    assert alike(attack) == [REFUSED.name, 2]
+
+
+def test_who_does_not_authenticate_again_is_ended_and_nobody_becomes_somebody_else(cluster: Attacked) -> None:
+    for user in ("erin", "frank"):
+        cluster.user(user)
+
+    def attack(broker: int) -> list[str]:
+        silent = cluster.connect(broker, scram("erin", 256))
+        assert silent._authenticate_again_s is not None
+        silent._authenticate_again_s = None
+        changing = cluster.connect(broker, scram("erin", 256))
+        changing._login = scram("frank", 256)
+        with pytest.raises(KafkaError) as refused:
+            changing._authenticate()
+        assert refused.value.code is REFUSED
+        said = str(refused.value).partition(": ")[2]
+        with silent, changing:
+            return [said, ends_with(changing), ends_with(silent)]
+
+    reason, *ends = alike(attack)
+    assert "Cannot change principals during re-authentication from User.erin" in reason
+    assert ends == ["lost", "lost"]
+
+
+# Delegation tokens
+
+
+def test_a_token_is_its_owners_and_renewers_alone(cluster: Attacked) -> None:
+    for user in ("owner", "mallory"):
+        cluster.user(user)
+
+    def attack(broker: int) -> list[Any]:
+        with cluster.connect(broker, scram("owner")) as asking:
+            made = asking.send(CreateDelegationTokenRequest(max_lifetime_ms=-1), 3)
+        mac = bytes(made.hmac)
+        by_token = SaslLogin("SCRAM-SHA-512", made.token_id, base64.b64encode(mac).decode(), token_authenticated=True)
+        until(lambda: cluster.admits(broker, by_token), "the token is known")
+        said: list[Any] = []
+        for guess in (bytes(len(mac)), mac[::-1], mac[:-1]):
+            said.append(cluster.admits(broker, by_token._replace(password=base64.b64encode(guess).decode())))
+        said.append(cluster.admits(broker, by_token._replace(token_authenticated=False)))
+        with cluster.connect(broker, scram("mallory")) as asking:
+            for guess in (mac, mac[::-1], b""):
+                said.append(asking.send(RenewDelegationTokenRequest(guess, 3_600_000), 2).error_code)
+                said.append(asking.send(ExpireDelegationTokenRequest(guess, -1), 2).error_code)
+            said.append(len(asking.send(DescribeDelegationTokenRequest(owners=None), 3).tokens))
+            for_another = CreateDelegationTokenRequest("User", "owner", max_lifetime_ms=-1)
+            said.append(asking.send(for_another, 3).error_code)
+        with cluster.connect(broker, by_token) as asking:
+            for each in (CreateDelegationTokenRequest(max_lifetime_ms=-1), RenewDelegationTokenRequest(mac, -1)):
+                said.append(asking.send(each).error_code)
+        return said
+
+    mismatch, unknown = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    not_allowed = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    assert alike(attack) == [
+        *[False] * 4,
+        *[mismatch] * 2,
+        *[unknown] * 4,
+        0,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+        not_allowed,
+        not_allowed,
+    ]
+
+
+def test_a_token_that_has_expired_ends_its_session_and_begins_none(cluster: Attacked) -> None:
+    cluster.user("grace")
+
+    def attack(broker: int) -> list[Any]:
+        with cluster.connect(broker, scram("grace")) as asking:
+            made = asking.send(CreateDelegationTokenRequest(max_lifetime_ms=15_000), 3)
+        mac = bytes(made.hmac)
+        by_token = SaslLogin("SCRAM-SHA-512", made.token_id, base64.b64encode(mac).decode(), token_authenticated=True)
+        until(lambda: cluster.admits(broker, by_token), "the token is known")
+        with cluster.connect(broker, by_token) as asking:
+            asking._authenticate_again_s = None
+            said: list[Any] = [ends_with(asking), cluster.admits(broker, by_token)]
+        with cluster.connect(broker, scram("grace")) as asking:
+            return [*said, asking.send(RenewDelegationTokenRequest(mac, 3_600_000), 2).error_code > 0]
+
+    # Apache's lets in whoever has an expired token until its scheduler, once an hour, has removed it.
+    assert {kind: attack(broker) for broker, kind in KINDS.items()} == {
+        "apaches": ["lost", True, True],
+        "ours": ["lost", False, True],
+    }
+
+
+# OAUTHBEARER
+
+
+def test_a_token_that_the_authority_did_not_sign_is_refused_and_nobody_is_asked_for_its_keys(cluster: Attacked) -> None:
+    now_s = int(time.time())
+    other = RSAKey.generate_key(2048, {"kid": "one", "use": "sig"}, private=True)
+    claims = {"sub": "admin", "iat": now_s, "exp": now_s + 3600}
+
+    def part(fields: dict[str, Any]) -> str:
+        return base64.urlsafe_b64encode(json.dumps(fields).encode()).decode().rstrip("=")
+
+    def confused(public: bytes) -> str:
+        """Signed with what everybody knows, the public key, as if it were a secret."""
+        signed = f"{part({'alg': 'HS256', 'kid': 'one'})}.{part(claims)}"
+        mac = hmac.digest(public, signed.encode(), "sha256")
+        return f"{signed}.{base64.urlsafe_b64encode(mac).decode().rstrip('=')}"
+
+    with asked() as (url, requests):
+        header = {"alg": "RS256", "kid": "one"}
+        pointing = {"jku": url, "x5u": url, "jwk": other.as_dict(private=False)}
+        tokens = [
+            f"{part({'alg': 'none'})}.{part(claims)}.",
+            jwt.encode(header, claims, other),
+            jwt.encode(header, {**claims, "iat": now_s - 7200, "exp": now_s - 3600}, cluster.key),
+            confused(cluster.key.as_pem(private=False)),
+            jwt.encode({**header, **pointing}, claims, other),
+            jwt.encode({**header, "kid": f"{url}/../one", **pointing}, claims, other),
+        ]
+
+        def attack(broker: int) -> list[bool]:
+            return [presented(cluster, broker, token) for token in tokens]
+
+        assert alike(attack) == [False] * len(tokens)
+        assert requests == []
+    assert alike(lambda broker: presented(cluster, broker, cluster.token("k")))
+
+
+@pytest.mark.parametrize("address", ["file:/etc/passwd", "http://169.254.169.254/latest/meta-data"])
+def test_cve_2025_27817_an_address_that_is_not_on_the_list_keeps_a_broker_from_starting(
+    address: str, tmp_path: Path
+) -> None:
+    """Of both kinds; who may set the one key has no file read, and no address of the inside asked."""
+    apache.require()
+    port = apache.free_port()
+    values = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{apache.free_port()},CLIENTS://127.0.0.1:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
+        "listener.name.clients.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.clients.oauthbearer.sasl.jaas.config": f"{MODULES}.oauthbearer.OAuthBearerLoginModule required;",
+        "listener.name.clients.oauthbearer.sasl.server.callback.handler.class": (
+            f"{MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        ),
+        "sasl.oauthbearer.jwks.endpoint.url": address,
+    }
+    option = f"-D{ALLOWED_URLS}=https://authority.example.com/keys"
+    own = {"broker.id": "0", "zookeeper.connect": f"127.0.0.1:{apache.free_port()}", "log.dirs": str(tmp_path / "logs")}
+    file = properties(tmp_path / "ours.properties", {**values, **own})
+    words = [*BARNABAS, "broker", str(file), "--coordinator", str(tmp_path / "coordinator")]
+    environment = {**os.environ, "KAFKA_OPTS": option}
+    ours = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ours.returncode == 1, ours.stderr
+    with (
+        pytest.raises(RuntimeError, match="ended with 1"),
+        apache.ApacheCluster(tmp_path / "apache", 1, config=values, jvm=(option,)),
+    ):
+        pass
+    apaches = (tmp_path / "apache" / "broker-0" / "server.log").read_text()
+    for said in (ours.stderr, apaches):
+        assert ALLOWED_URLS in said
+        assert address in said
+
+
+def presented(cluster: Attacked, broker: int, token: str) -> bool:
+    """Whether a bearer of this token is let in."""
+    with cluster.connect(broker) as asking:
+        assert asking.send(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1).error_code == 0
+        said = asking.send(SaslAuthenticateRequest(auth_bytes=f"n,,\x01auth=Bearer {token}\x01\x01".encode()), 2)
+        return not said.error_code and not said.auth_bytes
+
+
+@contextlib.contextmanager
+def asked() -> Iterator[tuple[str, list[str]]]:
+    """An address, and what was asked for there."""
+    requests: list[str] = []
+
+    class Listening(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            requests.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Not on the console."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Listening) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/keys", requests
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+# Certificates, and what is said before anybody is known
+
+
+def enters(cluster: Attacked, broker: int, certificate: Certificate) -> bool:
+    try:
+        with cluster.connect(broker, certificate=certificate) as asking:
+            return bool(asking.send(MetadataRequest(topics=[]), 12).brokers)
+    except (ssl.SSLError, ConnectionError):
+        return False
+
+
+def test_whom_no_authority_and_no_rule_knows_is_not_let_in(cluster: Attacked, tmp_path: Path) -> None:
+    """Expired, of another authority, of a name that no mapping rule fits; and after the trust store was changed."""
+    other = Authority(tmp_path, "other")
+    theirs = other.issue("k")
+    late, nameless = cluster.authority.issue("late", days=-1), cluster.authority.issue("NAMELESS")
+    store = "listener.name.certified.ssl.truststore.location"
+
+    def attack(broker: int) -> list[Any]:
+        said: list[Any] = [enters(cluster, broker, each) for each in (cluster.k, late, theirs, nameless)]
+        with cluster.connect(broker, certificate=cluster.k) as open_already:
+            cluster.alter(broker, store, str(other.trust_store))
+            # Kafka's network threads change one after the other.
+            until(
+                lambda: enters(cluster, broker, theirs) and not enters(cluster, broker, cluster.k), "the other counts"
+            )
+            expired = other.issue(f"late{broker}", days=-1)
+            said += [enters(cluster, broker, each) for each in (cluster.k, late, expired)]
+            said.append(len(open_already.send(MetadataRequest(topics=[]), 12).brokers))
+        cluster.alter(broker, store, str(cluster.authority.trust_store))
+        until(lambda: enters(cluster, broker, cluster.k) and not enters(cluster, broker, theirs), "the first counts")
+        return said
+
+    assert alike(attack) == [True, False, False, False, False, False, False, 2]
+
+
+def test_a_certificates_mapped_name_has_the_rights_of_that_user(cluster: Attacked) -> None:
+    cluster.user("mapped")
+    certificate = cluster.authority.issue("mapped")
+
+    def attack(broker: int) -> list[int]:
+        with cluster.connect(broker, certificate=certificate) as asking:
+            before = fetched(asking, broker, 0, 0)[1]
+            cluster.allow("mapped")
+            until(lambda: fetched(asking, broker, 0, 0)[1] == 0, "the right counts")
+            cluster.allow_nothing("mapped")
+            until(lambda: fetched(asking, broker, 0, 0)[1] != 0, "the right is gone")
+            return [before, fetched(asking, broker, 0, 0)[1]]
+
+    # Who may read nothing is told so by the session's first answer as well.
+    assert alike(attack) == [DENIED, DENIED]
+
+
+def frame(message: Any, version: int) -> bytes:
+    return b"".join(bytes(part) for part in encode_request(message, version, 1, "attacker"))
+
+
+def all_of(wire: socket.socket) -> bytes:
+    """What comes until the other side ends it."""
+    wire.settimeout(60)
+    data = b""
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        while more := wire.recv(65536):
+            data += more
+    return data
+
+
+def test_nothing_is_told_before_it_is_known_who_asks(cluster: Attacked) -> None:
+    """Cleartext where TLS is spoken and the reverse, and requests before TLS or the login are over."""
+    asking = frame(MetadataRequest(topics=None), 4)
+    context = tls_settings(cluster.trusted).client_context()
+
+    def attack(broker: int) -> list[bytes]:
+        said = []
+        for listener in ("CLIENTS", "CERTIFIED"):
+            with socket.create_connection(("127.0.0.1", cluster.ports[listener][broker])) as wire:
+                wire.sendall(asking)
+                told = all_of(wire)
+                said.append(b"" if told.startswith(b"\x15") else told)  # an alert says nothing
+        with socket.create_connection(("127.0.0.1", cluster.ports["PLAINTEXT"][broker])) as wire:
+            wire.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(508))
+            said.append(all_of(wire))
+        plain = socket.create_connection(("127.0.0.1", cluster.ports["CLIENTS"][broker]))
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as wire:
+            wire.sendall(asking)
+            said.append(all_of(wire))
+        plain = socket.create_connection(("127.0.0.1", cluster.ports["CLIENTS"][broker]))
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as wire:
+            handshake = frame(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+            wire.sendall(handshake + asking)
+            told = all_of(wire)
+            said.append(b"127.0.0.1" if b"127.0.0.1" in told else b"")  # a broker's address, which Metadata tells
+        return said
+
+    assert alike(attack) == [b""] * 5
+
+
+def test_nobody_renegotiates(cluster: Attacked) -> None:
+    def attack(broker: int) -> int:
+        address = f"127.0.0.1:{cluster.ports['CLIENTS'][broker]}"
+        words = ("openssl", "s_client", "-tls1_2", "-CAfile", str(cluster.authority.trust_store), "-connect", address)
+        done = subprocess.run(words, input="R\n", capture_output=True, text=True, timeout=60, check=False)
+        before, asked_for, after = (done.stdout + done.stderr).partition("RENEGOTIATING")
+        assert asked_for, before
+        return after.count("verify return")
+
+    assert alike(attack) == 0
+
+
+# Keys that protect all listeners at once
+
+UNPREFIXED = {
+    "ssl.keystore.location": "/nowhere/broker.pem",
+    "ssl.keystore.type": "PEM",
+    "ssl.keystore.password": "secret",
+    "ssl.key.password": "secret",
+    "ssl.keystore.key": "key",
+    "ssl.keystore.certificate.chain": "chain",
+    "ssl.truststore.location": "/nowhere/authority.pem",
+    "ssl.truststore.type": "PEM",
+    "ssl.truststore.password": "secret",
+    "ssl.truststore.certificates": "certificates",
+    "ssl.protocol": "TLSv1.3",
+    "ssl.enabled.protocols": "TLSv1.2",
+    "ssl.cipher.suites": "TLS_AES_128_GCM_SHA256",
+    "ssl.client.auth": "required",
+    "ssl.endpoint.identification.algorithm": "https",
+    "ssl.principal.mapping.rules": "DEFAULT",
+    "ssl.allow.dn.changes": "true",
+    "ssl.allow.san.changes": "true",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "sasl.jaas.config": f"{MODULES}.plain.PlainLoginModule required;",
+    "sasl.kerberos.service.name": "kafka",
+    "sasl.kerberos.principal.to.local.rules": "DEFAULT",
+    "sasl.login.refresh.window.factor": "0.7",
+    "sasl.login.class": "com.example.Login",
+    "sasl.server.callback.handler.class": "com.example.Handler",
+    "sasl.server.max.receive.size": "1000",
+    "sasl.oauthbearer.jwks.endpoint.url": "https://example.com/keys",
+    "connections.max.reauth.ms": "60000",
+    "security.inter.broker.protocol": "SASL_PLAINTEXT",
+    "principal.builder.class": "com.example.Builder",
+}
+"""Each with a value that Kafka would start with, or that is refused for what it is."""
+TAKEN_BY_APACHES = {
+    "ssl.protocol",
+    "ssl.enabled.protocols",
+    "ssl.cipher.suites",
+    "ssl.client.auth",
+    "ssl.endpoint.identification.algorithm",
+    "sasl.enabled.mechanisms",
+    "sasl.mechanism.inter.broker.protocol",
+    "sasl.jaas.config",
+    "sasl.kerberos.service.name",
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.login.refresh.window.factor",
+}
+"""They count there from the next start on, and a broker of ours does not say yes to a protection that is not there."""
+
+
+def test_what_protects_all_listeners_at_once_is_not_changed_while_a_broker_runs(cluster: Attacked) -> None:
+    """What Kafka refuses is refused with the same error; and what it would only keep until its next start, as well."""
+
+    def verdict(broker: int, name: str, value: str) -> str:
+        try:
+            cluster.alter(broker, name, value, validate_only=True)
+        except KafkaException as error:
+            return str(error.args[0].name())
+        return "NO_ERROR"
+
+    apaches = {name: verdict(APACHES, name, value) for name, value in UNPREFIXED.items()}
+    assert {name for name, said in apaches.items() if said == "NO_ERROR"} == TAKEN_BY_APACHES
+    refused = ErrorCode.INVALID_REQUEST.name
+    assert {name: verdict(OURS, name, value) for name, value in UNPREFIXED.items()} == dict.fromkeys(
+        UNPREFIXED, refused
+    )
+    assert {apaches[name] for name in apaches.keys() - TAKEN_BY_APACHES} == {refused}
