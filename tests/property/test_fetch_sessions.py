@@ -44,6 +44,7 @@ class Place:
 
     def __init__(self) -> None:
         self.resting: dict[int, RestingFetch] = {}
+        self.log = SimpleNamespace(high_watermark=0, last_stable_offset=0, log_end_offset=0, log_start_offset=0)
 
     def has_all(self, follower_id: int, offset: int) -> bool:
         return True
@@ -53,6 +54,10 @@ class Place:
         self.resting[follower_id] = fetch
         if before is not None:
             before.stir()
+
+    def commit(self) -> None:
+        end = self.log.high_watermark + 1
+        self.log.high_watermark = self.log.last_stable_offset = self.log.log_end_offset = end
 
     def stir(self) -> None:
         for fetch in self.resting.values():
@@ -74,7 +79,6 @@ class Sessions(RuleBasedStateMachine):
         self.fetcher = FetchSessionHandler()
         self.wanted: dict[tuple[Uuid, int], int] = {}
         self.places = {key: Place() for key in KEYS}
-        self.high_watermarks = dict.fromkeys(KEYS, 0)
         self.failing: set[tuple[Uuid, int]] = set()
         self.known: dict[tuple[Uuid, int], int] = {}
         self.fresh = False
@@ -93,7 +97,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(key=keys)
     def commit(self, key: tuple[Uuid, int]) -> None:
-        self.high_watermarks[key] += 1
+        self.places[key].commit()
         self.places[key].stir()
         self.fresh = False
 
@@ -138,7 +142,8 @@ class Sessions(RuleBasedStateMachine):
             for each in context.fetches:
                 key = (each.key.topic_id, each.key.partition)
                 if session is not None and each.cached is not None and key not in self.failing:
-                    each.cached.rest(self.places[key])  # type: ignore[arg-type]
+                    assert each.result is not None
+                    each.cached.rest(self.places[key], each.result)  # type: ignore[arg-type]
         if not answered:
             self.fetcher.lost()
             return False
@@ -154,9 +159,7 @@ class Sessions(RuleBasedStateMachine):
         if key in self.failing:
             fetched.data = refused(fetched.key.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
-        end = self.high_watermarks[key]
-        log = SimpleNamespace(high_watermark=end, last_stable_offset=end, log_end_offset=end, log_start_offset=0)
-        fetched.result = ReadResult(log)  # type: ignore[arg-type]
+        fetched.result = ReadResult(self.places[key].log)  # type: ignore[arg-type]
 
     @rule(answered=st.booleans())
     def fetch_once(self, answered: bool) -> None:
@@ -175,7 +178,7 @@ class Sessions(RuleBasedStateMachine):
         if self.fresh:
             for key in self.wanted:
                 failing = key in self.failing
-                expected = -ErrorCode.NOT_LEADER_OR_FOLLOWER if failing else self.high_watermarks[key]
+                expected = -ErrorCode.NOT_LEADER_OR_FOLLOWER if failing else self.places[key].log.high_watermark
                 assert self.known[key] == expected
 
     @invariant()
