@@ -9,7 +9,17 @@ from functools import cached_property
 
 import numpy as np
 
-from barnabas.judge.history import BEFORE_KIP_890, NEVER, NONE, Column, HistoryError, Op, OperationHistory, Status
+from barnabas.judge.history import (
+    BEFORE_KIP_890,
+    NEVER,
+    NONE,
+    Client,
+    Column,
+    HistoryError,
+    Op,
+    OperationHistory,
+    Status,
+)
 
 READ_COMMITTED = "read_committed"
 
@@ -260,12 +270,16 @@ class Seen:
             there = self.send_of_read[known[order[place]]]
             sender, before = clients[history.process[row]], clients[history.process[there]]
             found[index] = (
-                sender.driver.startswith("franz-go")
-                and sender.transactional_id == before.transactional_id is not None
+                reuses_sequences(sender)
+                and sender.transactional_id == before.transactional_id
                 and history.status[there] == Status.UNKNOWN
                 and history.invoked[there] < history.invoked[row]
             )
         return found
+
+
+def reuses_sequences(client: Client) -> bool:
+    return client.driver.startswith("franz-go") and client.transactional_id is not None
 
 
 def composite(places: Column, offsets: Column) -> Column:

@@ -24,6 +24,7 @@ from barnabas.judge.cycles import NOT_ISOLATED, SAID
 from barnabas.judge.findings import EXAMPLES, Example, Finding, Judged
 from barnabas.judge.history import SCHEMA, Context, HistoryError, Op, Status, context_of, of_table
 from barnabas.judge.pieces import FOUND_DDL, JUDGED, ROW
+from barnabas.judge.seen import reuses_sequences
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -168,6 +169,17 @@ def _by_transaction(rows: DataFrame, context: Context, common: Any) -> DataFrame
         whole = whole.unionByName(
             rows.join(newest.select("newest", "sent_in"), F.col(ROW) == F.col("newest")).drop("newest")
         )
+    reusing = [number for number, each in enumerate(context.clients) if reuses_sequences(each)]
+    if reusing:
+        # What stands where an acknowledged record was said to be may be one that the same client had given up.
+        told = sends.where(F.col("process").isin(reusing) & (F.col("status") == Status.OK.word))
+        told = told.select("place", "offset", F.col("value").alias("told"), F.col("txn").alias("sent_in"))
+        there = scanned.join(told, ["place", "offset"]).where(F.col("value") != F.col("told"))
+        given_up = sends.where(F.col("status") == Status.UNKNOWN.word).join(
+            there.select("value", "sent_in").distinct(), "value"
+        )
+        for more in (there, given_up):
+            whole = whole.unionByName(more.select(*rows.columns, "sent_in"))
     deletes = rows.where(_is(Op.DELETE) & (F.col("status") != Status.FAILED.word))
     furthest = deletes.groupBy("place").agg(F.max_by(ROW, "offset").alias("furthest")).select("furthest")
     everywhere = rows.where(_is(Op.SCANNED)).unionByName(
