@@ -8,9 +8,9 @@ thousand groups with 100 KB each had come and gone, a broker stayed as large as 
 So once a process has been larger for a while, by `GROWTH_BYTES`, than it was after the last time, both are asked to let
 go (``gc.collect``, ``malloc_trim``). That takes 0.3 s for a broker with five thousand partitions, and 0.3 ms for a
 megabyte that goes. So a process that has work to do is left alone, and what it took of a core is followed by a rest
-`REST` times as long. (By the clock it soon is a second on a busy machine, and minutes of rest.) Larger is what is
-resident, or what is resident beside what the heap has in use: what was in use the last time may be free now, and the
-process no larger. What Python's own arenas of small objects have grown to stays.
+`REST` times as long, up to `REST_MAX_S`. (By the clock it soon is a second on a busy machine, and minutes of rest.)
+Larger is what is resident, or what is resident beside what the heap has in use: what was in use the last time may be
+free now, and the process no larger. What Python's own arenas of small objects have grown to stays.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ LOOKS: Final = 4
 BUSY: Final = 0.25
 """Of a core: who takes more has work to do."""
 REST: Final = 100
+REST_MAX_S: Final = 20.0
+"""A look that came while millions of objects were alive took seconds. What has nothing to do may take so many again."""
 LARGE_BYTES: Final = 4 << 20
 """Ordinary requests are smaller: to them a mapping, page by page, would be dear."""
 KEPT_BYTES: Final = 64 << 20
@@ -116,7 +118,7 @@ async def give_memory_back(known: Heap) -> None:
             worked = time.thread_time()
             gc.collect()
             known.trim()
-            rest_s = REST * (time.thread_time() - worked)
+            rest_s = min(REST * (time.thread_time() - worked), REST_MAX_S)
             least = sizes()
             looks = 0
             logger.info("%.0f MB that nobody needed went back to the system", (now[0] - least[0]) / 1e6)
