@@ -258,24 +258,33 @@ class Seen:
         up, so that the broker took this one for that, and told where that is (`LIMITS`).
         """
         history, clients = self.history, self.history.context.clients
-        known = np.flatnonzero(self.read_scan & ~self.read_rc & (self.send_of_read >= 0))
-        at = composite(history.place[self.reads[known]], history.offset[self.reads[known]])
-        order = np.argsort(at, kind="stable")
+        reusing = np.array([reuses_sequences(client) for client in clients], bool)[history.process[rows]]
         found = np.zeros(len(rows), bool)
-        for index, row in enumerate(rows):
-            wanted = composite(history.place[row : row + 1], history.offset[row : row + 1])[0]
-            place = np.searchsorted(at, wanted, sorter=order)
-            if history.offset[row] < 0 or place == len(order) or at[order[place]] != wanted:
-                continue
-            there = self.send_of_read[known[order[place]]]
-            sender, before = clients[history.process[row]], clients[history.process[there]]
+        for index in np.flatnonzero(reusing & (history.offset[rows] >= 0)):
+            row = rows[index]
+            there = self._scanned_at(row)
             found[index] = (
-                reuses_sequences(sender)
-                and sender.transactional_id == before.transactional_id
+                there != NONE
+                and clients[history.process[row]].transactional_id == clients[history.process[there]].transactional_id
                 and history.status[there] == Status.UNKNOWN
                 and history.invoked[there] < history.invoked[row]
             )
         return found
+
+    def _scanned_at(self, row: int) -> int:
+        """The send of what the scan of all records found where `row` says that it is, or -1."""
+        at, sends = self._scanned_in_order
+        wanted = composite(self.history.place[row : row + 1], self.history.offset[row : row + 1])[0]
+        index = np.searchsorted(at, wanted)
+        return int(sends[index]) if index < len(at) and at[index] == wanted else NONE
+
+    @cached_property
+    def _scanned_in_order(self) -> tuple[Column, Column]:
+        """Where the scan of all records found those that were sent, in order, and their sends."""
+        known = np.flatnonzero(self.read_scan & ~self.read_rc & (self.send_of_read >= 0))
+        at = composite(self.history.place[self.reads[known]], self.history.offset[self.reads[known]])
+        order = np.argsort(at, kind="stable")
+        return at[order], self.send_of_read[known[order]]
 
 
 def reuses_sequences(client: Client) -> bool:
