@@ -6,6 +6,7 @@ mirrors have; what it holds is loaded only where delegation tokens are used.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,6 @@ from barnabas.bench.apache import VERSION as KAFKA_VERSION
 from barnabas.bench.apache import cache_directory, fetch_jars
 
 VERSION: Final = "4.2.0"
-_ALONE: Final = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _JARS: Final = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", VERSION),
     ("org.apache.spark", "spark-avro_2.13", VERSION),
@@ -25,16 +25,21 @@ _JARS: Final = (
 
 def connector_jars() -> list[Path]:
     """What ``spark.jars`` needs, fetched on first use (10 MB). Raises `ApacheUnavailable`."""
+    return jars_for_spark(f"spark-connector/{VERSION}-{KAFKA_VERSION}-avro", _JARS, without="*")
+
+
+def jars_for_spark(cache: str, artifacts: Iterable[tuple[str, str, str]], *, without: str) -> list[Path]:
+    """`artifacts` (group, name, version) and what they need but for artifacts of the group `without`, fetched into
+    `cache` on first use. Raises `ApacheUnavailable`."""
+    left_out = f"<exclusions><exclusion><groupId>{without}</groupId><artifactId>*</artifactId></exclusion></exclusions>"
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
-        f"{_ALONE}</dependency>"
-        for group, artifact, version in _JARS
+        f"{left_out}</dependency>"
+        for group, artifact, version in artifacts
     )
     pom = (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        "<groupId>barnabas</groupId><artifactId>spark-connector</artifactId><version>1</version>"
+        "<groupId>barnabas</groupId><artifactId>jars-for-spark</artifactId><version>1</version>"
         f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
     )
-    return sorted(
-        fetch_jars(cache_directory() / "spark-connector" / f"{VERSION}-{KAFKA_VERSION}-avro", pom).glob("*.jar")
-    )
+    return sorted(fetch_jars(cache_directory() / cache, pom).glob("*.jar"))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from barnabas.bench.apache import cache_directory, fetch_jars
+from barnabas.bench.spark_connector import jars_for_spark
 
 DELTA: Final = ("io.delta", "delta-spark_4.2_2.13", "4.4.0")
 CONFIG: Final = {
@@ -25,17 +25,8 @@ _COLUMNS: Final = ("key", "value", "headers", "partition AS _partition", "offset
 
 def delta_jars() -> list[Path]:
     """Fetched on first use. Raises `ApacheUnavailable`."""
-    group, artifact, version = DELTA
-    scala = (
-        "<exclusions><exclusion><groupId>org.scala-lang</groupId><artifactId>*</artifactId></exclusion></exclusions>"
-    )
-    pom = (
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        "<groupId>barnabas</groupId><artifactId>delta</artifactId><version>1</version><packaging>pom</packaging>"
-        f"<dependencies><dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{version}</version>{scala}</dependency></dependencies></project>"
-    )
-    return sorted(fetch_jars(cache_directory() / "delta" / f"{artifact}-{version}", pom).glob("*.jar"))
+    _, artifact, version = DELTA
+    return jars_for_spark(f"delta/{artifact}-{version}", [DELTA], without="org.scala-lang")
 
 
 def landed(spark: Any, bootstrap: str, topic: str, source: str) -> Path:
