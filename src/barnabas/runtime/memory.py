@@ -6,11 +6,12 @@ its traceback, and the request of the story in that. And glibc keeps what was fr
 thousand groups with 100 KB each had come and gone, a broker stayed as large as with them.
 
 So once a process has been larger for a while, by `GROWTH_BYTES`, than it was after the last time, both are asked to let
-go (``gc.collect``, ``malloc_trim``). That takes 0.3 s for a broker with five thousand partitions, and 0.3 ms for a
-megabyte that goes. So a process that has work to do is left alone, and what it took of a core is followed by a rest
-`REST` times as long, up to `REST_MAX_S`. (By the clock it soon is a second on a busy machine, and minutes of rest.)
-Larger is what is resident, or what is resident beside what the heap has in use: what was in use the last time may be
-free now, and the process no larger. What Python's own arenas of small objects have grown to stays.
+go (``gc.collect``, ``malloc_trim``). The collector takes 0.3 s for a broker with five thousand partitions, so a process
+that has work to do is spared it; the heap takes 0.3 ms for a megabyte that goes, and a process with work to do spends
+that where a third of what is resident (`WASTE`) has been free in the heap all the while. What either took of a core is
+followed by a rest `REST` times as long, up to `REST_MAX_S`. (By the clock it soon is a second on a busy machine, and
+minutes of rest.) Larger is what is resident, or what is resident beside what the heap has in use: what was in use the
+last time may be free now, and the process no larger. What Python's own arenas of small objects have grown to stays.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ logger = logging.getLogger(__name__)
 GROWTH_BYTES: Final = 4 << 20
 INTERVAL_S: Final = 5.0
 LOOKS: Final = 4
-"""So many times in a row has it to be larger, and to have next to nothing to do."""
+"""So many times in a row has it to be larger."""
 BUSY: Final = 0.25
 """Of a core: who takes more has work to do."""
+WASTE: Final = 1 / 3
+"""Of what is resident: a process that has work to do gives back as much, and lets less lie."""
 REST: Final = 100
 REST_MAX_S: Final = 20.0
 """A look that came while millions of objects were alive took seconds. What has nothing to do may take so many again."""
@@ -104,21 +107,27 @@ async def give_memory_back(known: Heap) -> None:
 
     least = sizes()
     looks = 0
+    worked_meanwhile = False
     rest_s = 0.0
     while True:
         began, worked = time.monotonic(), time.process_time()
         await asyncio.sleep(INTERVAL_S + rest_s)
         rest_s = 0.0
-        now = sizes()
+        resident, unused = sizes()
         busy = time.process_time() - worked > BUSY * (time.monotonic() - began)
-        larger = any(size >= before + GROWTH_BYTES for size, before in zip(now, least, strict=True))
-        least = min(now[0], least[0]), min(now[1], least[1])
-        looks = looks + 1 if larger and not busy else 0
+        larger = resident >= least[0] + GROWTH_BYTES or unused >= least[1] + GROWTH_BYTES
+        wasted = unused - least[1] >= WASTE * resident
+        least = min(resident, least[0]), min(unused, least[1])
+        worked_meanwhile = busy or (worked_meanwhile and looks > 0)
+        looks = looks + 1 if larger and (wasted or not worked_meanwhile) else 0
         if looks >= LOOKS:
             worked = time.thread_time()
-            gc.collect()
+            if not worked_meanwhile:
+                gc.collect()
             known.trim()
             rest_s = min(REST * (time.thread_time() - worked), REST_MAX_S)
-            least = sizes()
+            after = sizes()
+            # What the collector has not looked at yet still counts as larger once there is less to do.
+            least = least[0] if worked_meanwhile else after[0], after[1]
             looks = 0
-            logger.info("%.0f MB that nobody needed went back to the system", (now[0] - least[0]) / 1e6)
+            logger.info("%.0f MB that nobody needed went back to the system", (resident - after[0]) / 1e6)

@@ -138,6 +138,39 @@ def test_a_process_that_works_is_left_alone_until_it_has_gone_quiet() -> None:
     subprocess.run([sys.executable, "-c", WHILE_IT_WORKS], check=True, timeout=60)
 
 
+WASTED_WHILE_IT_WORKS = """
+import asyncio, gc, os
+from barnabas.runtime import memory
+
+memory.INTERVAL_S = 0.05
+memory.BUSY = -1  # it always works
+heap = memory.heap()
+
+async def main():
+    collections = []
+    gc.callbacks.append(lambda phase, info: collections.append(info["generation"]))
+    giving_back = asyncio.create_task(memory.give_memory_back(heap))
+    await asyncio.sleep(0)
+    large, between = [], []
+    for _ in range(2000):
+        large.append(os.urandom(100_000))
+        between.append(bytes(2000))
+    in_use = heap.resident_bytes()
+    large.clear()
+    while heap.resident_bytes() > in_use - (150 << 20):
+        await asyncio.sleep(0.05)
+    assert 2 not in collections, "the collector takes long; that is left for later"
+    giving_back.cancel()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(memory.heap() is None, reason="the C library is not glibc 2.33 or later")
+def test_a_process_that_works_gives_back_what_is_a_third_of_it() -> None:
+    subprocess.run([sys.executable, "-c", WASTED_WHILE_IT_WORKS], check=True, timeout=60)
+
+
 ON_A_BUSY_MACHINE = """
 import asyncio, os, time
 from barnabas.runtime import memory
