@@ -20,8 +20,14 @@ from barnabas.security.acls import Acl, AclFilter, Resource
 
 app = CommandGroup("Who may do what: ACLs.")
 
-_TYPES: Final = {each.name.lower().replace("_", "-"): each for each in ResourceType if each > ResourceType.ANY}
-_OPERATIONS: Final = {each.name.lower().replace("_", "-"): each for each in Operation if each > Operation.ANY}
+_TYPES: Final = {
+    resource_type.name.lower().replace("_", "-"): resource_type
+    for resource_type in ResourceType
+    if resource_type > ResourceType.ANY
+}
+_OPERATIONS: Final = {
+    operation.name.lower().replace("_", "-"): operation for operation in Operation if operation > Operation.ANY
+}
 _HEADS: Final = ("resource", "permission", "principal", "host", "operation")
 
 What = Annotated[
@@ -48,7 +54,7 @@ def resource_of(text: str) -> Resource:
     if text == "cluster":
         return Resource(ResourceType.CLUSTER, CLUSTER_NAME)
     if kind not in _TYPES or not colon or not name or kind == "cluster":
-        kinds = ", ".join(f"{each}:NAME" for each in _TYPES if each != "cluster")
+        kinds = ", ".join(f"{known}:NAME" for known in _TYPES if known != "cluster")
         raise UsageError(f"{text!r} names no resource: use cluster, {kinds}.")
     if name != "*" and name.endswith("*"):
         return Resource(_TYPES[kind], name[:-1], PatternType.PREFIXED)
@@ -56,7 +62,7 @@ def resource_of(text: str) -> Resource:
 
 
 def shown(resource: Resource) -> str:
-    """As `resource_of` reads it."""
+    """The words that `resource_of` reads."""
     if resource.resource_type is ResourceType.CLUSTER:
         return "cluster"
     kind = resource.resource_type.name.lower().replace("_", "-")
@@ -105,9 +111,9 @@ def _make(
     output: Format,
 ) -> None:
     resource = resource_of(what)
-    asked = [_OPERATIONS[each] for each in operations or ("all",)]
-    for each in asked:
-        if each is not Operation.ALL and each not in SUPPORTED_OPERATIONS[resource.resource_type]:
+    asked = [_OPERATIONS[name] for name in operations or ("all",)]
+    for operation in asked:
+        if operation is not Operation.ALL and operation not in SUPPORTED_OPERATIONS[resource.resource_type]:
             supported = ", ".join(
                 known.name.lower().replace("_", "-") for known in SUPPORTED_OPERATIONS[resource.resource_type]
             )
@@ -126,12 +132,12 @@ def _make(
         return await Admin(cluster).create_acls(bindings)
 
     outcomes = with_cluster(at, {}, story)
-    _show([each for each, error in zip(bindings, outcomes, strict=True) if error is None], output)
-    fail({shown(each[0]): error for each, error in zip(bindings, outcomes, strict=True) if error is not None})
+    _show([binding for binding, error in zip(bindings, outcomes, strict=True) if error is None], output)
+    fail({shown(refused): error for (refused, _), error in zip(bindings, outcomes, strict=True) if error is not None})
 
 
 def _address(text: str) -> str:
-    """As brokers of both kinds compare it; a name or a network is no address, and would never be met."""
+    """The form in which brokers compare addresses; a host name or a network would match no client."""
     try:
         return text if text == "*" else host_address(str(ip_address(text)))
     except ValueError:

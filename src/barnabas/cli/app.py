@@ -1,6 +1,6 @@
-"""The command line: what commands there are, and how their trouble is told.
+"""The command line: which commands there are, and how their failures are reported.
 
-Every command is thin, and its module is imported when it is asked for: `up` and the servers have no time to lose.
+Every command is thin, and its module is imported only when the command runs: so `up` and the servers start fast.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from barnabas.cli.command import Command, CommandGroup, Late, RawCommand
 from barnabas.cli.output import CommandError, Exit, complain
 
 SERVERS: Final = ("broker", "coordinator")
-"""They keep the collector and the log as they want them."""
+"""They set up the garbage collector and logging themselves."""
 UNLOGGED: Final = ("up", "status", "down")
-"""They speak to processes, and what they would log nobody waits for: ``logging`` is a sixth of their start."""
+"""They log nothing, so they do not import ``logging``, which is a sixth of their start."""
 
 
 KAFKA_TOOL: Final = "Kafka's own tool of this name: its flags, its output."
 
 
 class _Root(CommandGroup):
-    """All commands, and beside them Kafka's tools, which the help leaves to their own."""
+    """All commands, and Kafka's tools, which the help does not list."""
 
     def find(self, name: str) -> Command | CommandGroup | None:
         if name.startswith("kafka-"):
@@ -99,7 +99,7 @@ HIDDEN: Final = {
 
 
 def run(arguments: Sequence[str]) -> int:
-    """One command, its trouble told in a sentence. Returns the exit code."""
+    """Runs one command and reports its failure in a sentence. Returns the exit code."""
     debug = bool(os.environ.get("BARNABAS_DEBUG"))
     try:
         if arguments and arguments[0] in HIDDEN:
@@ -138,7 +138,7 @@ def _log_to_stderr(debug: bool) -> None:
 
 
 def told(error: Exception) -> int:
-    """Says what happened in a sentence. Returns the exit code."""
+    """Reports an error in a sentence. Returns the exit code."""
     from barnabas.model.errors import ConfigError, KafkaError
 
     if isinstance(error, KafkaError):
@@ -149,7 +149,7 @@ def told(error: Exception) -> int:
         complain(str(error))
         return 2
     elif isinstance(error, OSError | ValueError) and type(error).__module__ != "builtins":
-        # WireError, ConnectionLost: their text is a sentence's beginning. Some of others' have none: then their name.
+        # WireError, ConnectionLost: their text begins a sentence. Errors of other libraries may have a name only.
         complain(f"{str(error).rstrip('.') or type(error).__name__}.")
     elif isinstance(error, OSError):
         complain(f"{error}.")

@@ -1,4 +1,4 @@
-"""The commands of ``barnabas bench``, and how they tell their figures."""
+"""The commands of ``barnabas bench``, and how their figures are shown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from barnabas.cli.output import CommandError, Format, UsageError, print_json
 
 
 class _OnLinux(CommandGroup):
-    """Its commands count CPU and memory by what Linux's ``/proc`` says, and send by ``epoll``."""
+    """Commands that read CPU and memory from Linux's ``/proc``, and send with ``epoll``."""
 
     def run(self, path: str, words: Sequence[str]) -> int:
         if sys.platform != "linux" and words and not set(HELP_FLAGS).intersection(words):
@@ -332,11 +332,11 @@ def growth_command(
     else:
         grown = []
         with _place(directory) as place:
-            for each in growth.measure(place, axis or list(growth.AXES), rounds, seconds, warm_up):
-                grown.append(each)
+            for curve in growth.measure(place, axis or list(growth.AXES), rounds, seconds, warm_up):
+                grown.append(curve)
                 if plots is not None:  # axis by axis: what is measured stays when a later one fails
-                    growth.write([each], plots)
-    report([figure for each in grown for figure in each.figures()], output)
+                    growth.write([curve], plots)
+    report([figure for curve in grown for figure in curve.figures()], output)
 
 
 @app.command("security")

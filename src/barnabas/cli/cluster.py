@@ -1,7 +1,7 @@
 """``barnabas up``, ``status`` and ``down``: a cluster on this machine, in the background.
 
-They import no more than they need: `up` is measured from its first instruction, and the processes that it begins wait
-for what it imports before.
+They import no more than they need: the start of a cluster is measured from the first instruction of `up`, and its
+processes begin only after these imports.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _print_cluster(
 
 
 def _trouble(status: dict[str, Any] | None) -> str:
-    """What keeps a running broker from being whole, as far as it says so itself."""
+    """What is wrong with a running broker, by its own status."""
     if status is None:
         return ""
     wait = status["registration_wait"]
@@ -124,18 +124,18 @@ def status(directory: Directory = None, output: OutputFormat = Format.text) -> N
                 ["partition", "leader", "replicas", "isr", "min-isr", "state"],
                 [
                     [
-                        each.name,
-                        each.leader if each.leader >= 0 else None,
-                        numbers(each.replicas),
-                        numbers(each.isr),
-                        each.min_isr,
-                        Bad(", ".join(each.ways)) if each.ways != (AT_MIN_ISR,) else AT_MIN_ISR,
+                        partition.name,
+                        partition.leader if partition.leader >= 0 else None,
+                        numbers(partition.replicas),
+                        numbers(partition.isr),
+                        partition.min_isr,
+                        Bad(", ".join(partition.ways)) if partition.ways != (AT_MIN_ISR,) else AT_MIN_ISR,
                     ]
-                    for each in examined.troubled
+                    for partition in examined.troubled
                 ],
             )
         told = (status.get("records_checked_by") for status in statuses.values() if status)
-        for checked_by in dict.fromkeys(filter(None, told)):  # a broker that was started before they said so does not
+        for checked_by in dict.fromkeys(filter(None, told)):  # a broker of an older version does not say it
             print(f"records are checked by {checked_by}")
     if not examined.healthy:
         raise Exit(1)

@@ -33,7 +33,7 @@ def info(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
         return await cluster.refresh(None)
 
     metadata = with_cluster(at, {}, story)
-    every = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
+    partitions = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
     brokers = [
         {
             "id": node.broker_id,
@@ -41,8 +41,8 @@ def info(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
             "port": node.port,
             "rack": node.rack,
             "controller": node.broker_id == metadata.controller_id,
-            "leaders": sum(1 for each in every if each.leader == node.broker_id),
-            "replicas": sum(1 for each in every if node.broker_id in each.replicas),
+            "leaders": sum(1 for partition in partitions if partition.leader == node.broker_id),
+            "replicas": sum(1 for partition in partitions if node.broker_id in partition.replicas),
         }
         for node in metadata.brokers.values()
     ]
@@ -54,12 +54,13 @@ def info(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
                 "controller": None if controller is None else controller.broker_id,
                 "brokers": brokers,
                 "topics": len(metadata.topics),
-                "partitions": len(every),
+                "partitions": len(partitions),
             }
         )
         return
     print(
-        f"cluster {metadata.cluster_id}: {len(brokers)} brokers, {len(metadata.topics)} topics, {len(every)} partitions"
+        f"cluster {metadata.cluster_id}: {len(brokers)} brokers, {len(metadata.topics)} topics, "
+        f"{len(partitions)} partitions"
     )
     print_table(
         ["broker", "address", "rack", "leaders", "replicas", ""],
@@ -87,22 +88,22 @@ def api_versions(brokers: Brokers = None, at: Reach = HERE, output: OutputFormat
                 "broker": broker_id,
                 "apis": [
                     {"key": key, "name": _name(key), "lowest": versions.lowest, "highest": versions.highest}
-                    for key, versions in sorted(each.apis.items())
+                    for key, versions in sorted(broker.apis.items())
                 ],
             }
-            for broker_id, each in found.items()
+            for broker_id, broker in found.items()
         ]
         print_json([*told, *({"broker": broker_id, **as_json(error)} for broker_id, error in failed.items())])
     else:
-        keys = sorted({key for each in found.values() for key in each.apis})
+        keys = sorted({key for broker in found.values() for key in broker.apis})
         print_table(
             ["key", "request", *(f"broker {broker_id}" for broker_id in found), "client"],
             [
-                [key, _name(key), *(_range(each.apis.get(key)) for each in found.values()), _range(_ours(key))]
+                [key, _name(key), *(_range(broker.apis.get(key)) for broker in found.values()), _range(_ours(key))]
                 for key in keys
             ],
         )
-    fail({f"broker {each}": error for each, error in failed.items()})
+    fail({f"broker {broker_id}": error for broker_id, error in failed.items()})
 
 
 def _name(key: int) -> str:
@@ -153,7 +154,7 @@ def features(
         )
     else:
         print("no broker supports a feature, and none is finalized")
-    fail({f"broker {each}": error for each, error in failed.items()})
+    fail({f"broker {broker_id}": error for broker_id, error in failed.items()})
 
 
 def _levels(
@@ -170,20 +171,18 @@ def _levels(
 
 def _features(versions: Mapping[int, BrokerVersions]) -> list[dict[str, Any]]:
     """Every feature: what all brokers support, and what the newest of them says is finalized."""
-    newest = max(versions.values(), key=lambda each: each.finalized_features_epoch)
-    names = {name for version in versions.values() for name in version.supported_features} | set(
-        newest.finalized_features
-    )
+    newest = max(versions.values(), key=lambda broker: broker.finalized_features_epoch)
+    names = {*newest.finalized_features, *(name for broker in versions.values() for name in broker.supported_features)}
     rows = []
     for name in sorted(names):
-        supported = [each.supported_features.get(name) for each in versions.values()]
-        known = [each for each in supported if each is not None]
+        supported = [broker.supported_features.get(name) for broker in versions.values()]
+        known = [levels for levels in supported if levels is not None]
         everywhere = len(known) == len(supported)
         finalized = newest.finalized_features.get(name)
         rows.append(
             {
                 "name": name,
-                "supported": [max(each.lowest for each in known), min(each.highest for each in known)]
+                "supported": [max(levels.lowest for levels in known), min(levels.highest for levels in known)]
                 if everywhere
                 else None,
                 "finalized": None if finalized is None else finalized.highest,
@@ -194,7 +193,10 @@ def _features(versions: Mapping[int, BrokerVersions]) -> list[dict[str, Any]]:
 
 
 def _shown(supported: list[int] | None) -> str | None:
-    return None if supported is None else f"{supported[0]}-{supported[1]}"
+    if supported is None:
+        return None
+    lowest, highest = supported
+    return f"{lowest}-{highest}"
 
 
 def _tell_changes(

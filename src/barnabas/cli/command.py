@@ -7,8 +7,8 @@
         \"\"\"Delete topics and their records.\"\"\"
 
 A parameter's type says how its words are read: bool is a flag, a list may be repeated, an Enum has choices, a default
-makes it optional. The parser (argparse's) is made from it, and the help, the shells' completion
-(`barnabas.cli.completion`) and the reference in ``docs/commands.md``. A group imports its modules when they are used.
+makes it optional. The parser (argparse's), the help, the shells' completion (`barnabas.cli.completion`) and the
+reference in ``docs/commands.md`` are made from it. A group imports its modules when they are used.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Option:
 
 
 class Argument(Option):
-    """A word without a flag, by its place."""
+    """A positional argument: a word without a flag."""
 
     def __init__(self, *, metavar: str | None = None, help: str = "", complete: str | None = None) -> None:
         super().__init__(help=help, metavar=metavar, complete=complete)
@@ -67,7 +67,7 @@ class Parameter:
         kind, (spec,) = annotation.__origin__, annotation.__metadata__
         optional = get_origin(kind) in (Union, types.UnionType)
         if optional:
-            (kind,) = (each for each in get_args(kind) if each is not types.NoneType)
+            (kind,) = (member for member in get_args(kind) if member is not types.NoneType)
         self.name = name
         self.spec: Option = spec
         self.many = get_origin(kind) is list
@@ -80,7 +80,7 @@ class Parameter:
     @property
     def choices(self) -> tuple[str, ...]:
         is_enum = isinstance(self.kind, type) and issubclass(self.kind, Enum)
-        return tuple(each.value for each in self.kind) if is_enum else self.spec.choices
+        return tuple(member.value for member in self.kind) if is_enum else self.spec.choices
 
     @property
     def metavar(self) -> str:
@@ -108,7 +108,7 @@ class Parameter:
         return " ".join(words)
 
     def read(self, text: str) -> Any:
-        """One word as a value. Raises `argparse.ArgumentTypeError` with a sentence's end."""
+        """Reads one word as a value. Raises `argparse.ArgumentTypeError`, whose text ends a sentence."""
         if self.choices:
             if text not in self.choices:
                 raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(self.choices)}")
@@ -139,14 +139,14 @@ class Parameter:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Usage errors in the form of all our errors."""
+    """Raises usage errors as `UsageError`."""
 
     def error(self, message: str) -> Any:
         raise UsageError(f"{message.removeprefix('argument ').rstrip('.')}. See `{self.prog} --help`.")
 
 
 class Command:
-    """A function that is called with what its words say."""
+    """A function, called with the values that the words of a command line give."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -164,11 +164,11 @@ class Command:
         return found
 
     def _declared(self) -> Iterator[tuple[type | None, list[Parameter]]]:
-        """The function's parameters; those that share a dataclass, its fields, together with it."""
+        """The function's parameters: one with None, or a dataclass with a parameter for each of its fields."""
         hints = get_type_hints(self.function, include_extras=True)
-        for name, each in inspect.signature(self.function).parameters.items():
+        for name, parameter in inspect.signature(self.function).parameters.items():
             if get_origin(hints[name]) is Annotated:
-                yield None, [Parameter(name, hints[name], each.default)]
+                yield None, [Parameter(name, hints[name], parameter.default)]
             else:
                 shared = get_type_hints(hints[name], include_extras=True)
                 yield (
@@ -181,14 +181,16 @@ class Command:
         parser = _Parser(prog=path, add_help=False, allow_abbrev=False)
         for parameter in parameters:
             parameter.add_to(parser)
-        valued = {flag for each in parameters if not each.is_flag for flag in each.spec.flags}
+        valued = {flag for parameter in parameters if not parameter.is_flag for flag in parameter.spec.flags}
         options, places = _sorted(words, valued)
         if any(option in HELP_FLAGS for option in options):
             print(self.help_text(path))
             return 0
         named = vars(parser.parse_args([*options, "--", *places] if places else options))
-        # Of an optional list of words argparse makes an empty one.
-        named.update(dict.fromkeys(each.name for each in parameters if each.many and not named[each.name]))
+        # argparse makes an empty list where an optional list of words is left out; functions expect None.
+        named.update(
+            dict.fromkeys(parameter.name for parameter in parameters if parameter.many and not named[parameter.name])
+        )
         outcome = self.function(*self._arguments(named))
         return outcome if isinstance(outcome, int) else 0
 
@@ -211,7 +213,7 @@ class Command:
         places = [
             (parameter.shown, parameter.help) for parameter in parameters if parameter.positional and parameter.help
         ]
-        options = [(each.shown, each.help) for each in parameters if not each.positional]
+        options = [(parameter.shown, parameter.help) for parameter in parameters if not parameter.positional]
         sections += [listed("Arguments", places)] if places else []
         return "\n\n".join([*sections, listed("Options", [*options, _HELP_ROW])])
 
@@ -298,7 +300,7 @@ class CommandGroup:
         return []
 
     def walk(self, path: str) -> Iterator[tuple[str, Command | CommandGroup]]:
-        """The group, and what is in it, with the words that reach each."""
+        """The group and everything in it, each with the words that reach it."""
         yield path, self
         for name in self.entries:
             found = self.find(name)
@@ -312,7 +314,7 @@ _HELP_ROW: Final = (", ".join(HELP_FLAGS), "Show this and exit.")
 
 
 def _sorted(words: Sequence[str], valued: set[str]) -> tuple[list[str], list[str]]:
-    """Options, each value with a dash at its begin joined to its flag, as argparse wants it; and the other words."""
+    """Options and positional words. A value that begins with a dash is joined to its flag, as argparse wants it."""
     options: list[str] = []
     places: list[str] = []
     left = iter(words)
@@ -340,7 +342,7 @@ def _wants_value(word: str, valued: set[str]) -> bool:
 
 
 def _paragraphs(text: str) -> str:
-    return "\n\n".join(textwrap.fill(each, _WIDTH) for each in text.split("\n\n"))
+    return "\n\n".join(textwrap.fill(paragraph, _WIDTH) for paragraph in text.split("\n\n"))
 
 
 def listed(title: str, rows: Sequence[tuple[str, str]]) -> str:
@@ -353,7 +355,7 @@ def listed(title: str, rows: Sequence[tuple[str, str]]) -> str:
             lines.append(f"  {first}")
         else:
             lines.append(f"  {first.ljust(width)}{told.pop(0)}".rstrip())
-        lines += [" " * (width + 2) + each for each in told if each]
+        lines += [" " * (width + 2) + line for line in told if line]
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
 """``barnabas completion``: what makes bash, zsh and fish complete commands, options and the cluster's own names.
 
-A shell asks ``barnabas __complete SHELL WORD..``, the last word being the one that is completed, and gets a candidate a
-line, with a tab and what it means. Exit code 3 says that the word is a file's: the shell completes those by itself.
+A shell asks ``barnabas __complete SHELL WORD..`` to complete the last word, and gets one candidate a line, each with a
+tab and what it means. Exit code 3 says that the word is a file's name, which the shell completes itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from barnabas.cli.output import CommandError
 
 FILES: Final = 3
 PATIENCE_MS: Final = 1_000
-"""Nobody waits longer for names that a cluster knows."""
+"""How long completion waits for names from a cluster."""
 _FILE_WORDS: Final = ("FILE", "PATH", "DIR", "ARCHIVE", "D")
 
 _BASH: Final = """\
@@ -87,25 +87,25 @@ def completion(shell: Annotated[str, Argument(metavar="bash|zsh|fish", complete=
 
 
 def answer(arguments: Sequence[str]) -> int:
-    """``barnabas __complete``. In bash words are cut at COMP_WORDBREAKS: it gets what follows the last cut."""
+    """``barnabas __complete``. bash cuts words at COMP_WORDBREAKS, so it gets what follows the last cut."""
     shell, *words = arguments
     cut = 0
     if shell == "bash":
         line, point, breaks = words
         words = _words_of(line.encode()[: int(point)].decode(errors="replace"))
-        cut = max((words[-1].rfind(each) + 1 for each in breaks if each in ":="), default=0)
+        cut = max((words[-1].rfind(character) + 1 for character in breaks if character in ":="), default=0)
     from barnabas.cli.app import ROOT
 
     found = candidates(ROOT, words[1:] if shell == "bash" else words)
     if found is None:
         return FILES
-    for each in found:
-        print(f"{each.word[cut:]}\t{each.help}")
+    for candidate in found:
+        print(f"{candidate.word[cut:]}\t{candidate.help}")
     return 0
 
 
 def _words_of(line: str) -> list[str]:
-    """A command line's words as far as it is written; the last one is empty where it ends with a space."""
+    """The words of an unfinished command line; the last one is empty where the line ends with a space."""
     for closing in ("", "'", '"'):
         with contextlib.suppress(ValueError):
             return [*shlex.split(line + closing), *([""] if line[-1:].isspace() else [])]
@@ -119,7 +119,7 @@ def candidates(root: CommandGroup, words: Sequence[str]) -> list[Candidate] | No
     while isinstance(entry, CommandGroup):
         if not before:
             commands = [Candidate(*completion) for completion in entry.completions()]
-            flags = [Candidate(each, "Show help.") for each in HELP_FLAGS] if current.startswith("-") else []
+            flags = [Candidate(flag, "Show help.") for flag in HELP_FLAGS] if current.startswith("-") else []
             return _fitting([*commands, *flags], current)
         entry = entry.find(before.pop(0))
     if isinstance(entry, RawCommand):
@@ -128,8 +128,8 @@ def candidates(root: CommandGroup, words: Sequence[str]) -> list[Candidate] | No
 
 
 def _within(command: Command, before: Sequence[str], current: str) -> list[Candidate] | None:
-    by_flag = {flag: each for each in command.parameters for flag in each.spec.flags}
-    places = [each for each in command.parameters if each.positional]
+    by_flag = {flag: parameter for parameter in command.parameters for flag in parameter.spec.flags}
+    places = [parameter for parameter in command.parameters if parameter.positional]
     given: dict[str, list[str]] = {}
     waiting: Parameter | None = None
     for word in before:
@@ -153,12 +153,19 @@ def _within(command: Command, before: Sequence[str], current: str) -> list[Candi
     flag, equals, value = current.partition("=")
     if equals and flag.startswith("--") and flag in by_flag:
         values = _values(by_flag[flag], given, value)
-        return None if values is None else [Candidate(f"{flag}={each.word}", each.help) for each in values]
+        return (
+            None if values is None else [Candidate(f"{flag}={candidate.word}", candidate.help) for candidate in values]
+        )
     place = _place(places, given)
     if place is not None and not current.startswith("-"):
         return _values(place, given, current)
-    unused = [each for each in command.parameters if each.many or each.name not in given]
-    flags = [Candidate(flag, each.spec.help) for each in unused for flag in each.spec.flags if flag.startswith("--")]
+    unused = [parameter for parameter in command.parameters if parameter.many or parameter.name not in given]
+    flags = [
+        Candidate(flag, parameter.spec.help)
+        for parameter in unused
+        for flag in parameter.spec.flags
+        if flag.startswith("--")
+    ]
     return _fitting([*flags, Candidate("--help", "Show help.")], current)
 
 
@@ -172,16 +179,16 @@ def _values(parameter: Parameter, given: Mapping[str, list[str]], current: str) 
     if parameter.spec.complete is not None:
         taken = given.get(parameter.name, []) if parameter.many else []
         found = KINDS[parameter.spec.complete](given, current)
-        return _fitting((each for each in found if each.word not in taken), current)
+        return _fitting((candidate for candidate in found if candidate.word not in taken), current)
     is_file = parameter.kind is Path or parameter.metavar.strip("[].").split(".")[0] in _FILE_WORDS
     return None if is_file else []
 
 
 def _fitting(found: Iterable[Candidate], current: str) -> list[Candidate]:
-    return [each for each in found if each.word.startswith(current)]
+    return [candidate for candidate in found if candidate.word.startswith(current)]
 
 
-# what the cluster knows
+# names from the cluster
 
 
 def _topics(given: Mapping[str, list[str]], current: str) -> Iterator[Candidate]:
@@ -210,8 +217,8 @@ def _resources(given: Mapping[str, list[str]], current: str) -> Iterator[Candida
         return
     if kind == "broker":
         yield Candidate("broker:all", "every broker")
-    for each in {"topic": _topics, "broker": _brokers}[kind](given, "") if kind in ("topic", "broker") else ():
-        yield Candidate(f"{kind}:{each.word}", each.help)
+    for candidate in {"topic": _topics, "broker": _brokers}[kind](given, "") if kind in ("topic", "broker") else ():
+        yield Candidate(f"{kind}:{candidate.word}", candidate.help)
 
 
 def _groups(given: Mapping[str, list[str]], current: str) -> Iterator[Candidate]:

@@ -41,18 +41,18 @@ def describe(
     async def story(cluster: ClusterClient) -> list[ConfigEntry]:
         return await Admin(cluster).describe_configs(kind, name)
 
-    entries = [each for each in with_cluster(at, {}, story) if everything or not each.is_default]
+    entries = [entry for entry in with_cluster(at, {}, story) if everything or not entry.is_default]
     if output is Format.json:
         print_json(
             [
                 {
-                    "name": each.name,
-                    "value": each.value,
-                    "source": _SOURCES.get(each.source, str(each.source)),
-                    "read_only": each.read_only,
-                    "sensitive": each.sensitive,
+                    "name": entry.name,
+                    "value": entry.value,
+                    "source": _SOURCES.get(entry.source, str(entry.source)),
+                    "read_only": entry.read_only,
+                    "sensitive": entry.sensitive,
                 }
-                for each in entries
+                for entry in entries
             ]
         )
     else:

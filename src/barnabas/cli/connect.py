@@ -1,4 +1,4 @@
-"""How a command speaks to the cluster that its `Reach` names, and by what client properties."""
+"""How a command speaks to the cluster that its `Reach` names, and with which client properties."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PROPERTIES: Final = (
     "request.timeout.ms",
     "session.timeout.ms",
 )
-"""What ``-X`` takes beside what secures a connection, by librdkafka's and Kafka's names."""
+"""What ``-X`` takes, by librdkafka's and Kafka's names; `_security_names` has what secures a connection."""
 
 
 BOOTSTRAP: Final = ("bootstrap.servers", "metadata.broker.list")
@@ -56,10 +56,10 @@ COMMAND_CONFIG: Final = "BARNABAS_COMMAND_CONFIG"
 
 
 def settings_of(at: Reach) -> dict[str, str]:
-    """Client properties: of ``--command-config``'s file, or the environment's, or those that come with the cluster
-    itself (``barnabas up --secure``), and ``-X`` before them.
+    """Client properties from the file of ``--command-config`` or the environment, else from the cluster's own profile
+    (``barnabas up --secure``), and those of ``-X``, which win.
 
-    A file may have properties for other programs as well; what ``-X`` says is meant for this one. Raises `UsageError`.
+    A file may have properties for other programs too; ``-X`` takes none that is unknown. Raises `UsageError`.
     """
     values: dict[str, str] = {}
     said = parse_properties(at.properties or ())
@@ -145,7 +145,7 @@ def with_cluster(
             login=login,
         )
         try:
-            # Whether anything is there at all shows at once, without the patience that a failover deserves.
+            # Where no broker answers at all, the command fails soon; RETRY_TIMEOUT_MS is for failovers.
             for attempt in range(3):
                 try:
                     await cluster.any()

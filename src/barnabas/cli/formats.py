@@ -108,7 +108,7 @@ def _text(value: Any) -> str | None:
 
 
 class Bound(NamedTuple):
-    """Where reading begins or ends: one of start, end, offset, tail (so many before the end), time (ms)."""
+    """Where reading begins or ends: `kind` is start, end, offset, tail (`value` before the end) or time (ms)."""
 
     kind: str
     value: int = 0

@@ -70,13 +70,17 @@ def delete_offsets(
     if output is Format.json:
         print_json(
             [
-                {"topic": each.topic, "partition": each.partition, **({} if error is None else as_json(error))}
-                for each, error in outcomes.items()
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    **({} if error is None else as_json(error)),
+                }
+                for partition, error in outcomes.items()
             ]
         )
     else:
-        for each in done:
-            print(f"deleted {each}")
+        for partition in done:
+            print(f"deleted {partition}")
     fail(failed)
 
 
@@ -99,8 +103,8 @@ def delete(groups: GroupIds, at: Reach = HERE, output: OutputFormat = Format.tex
     done, failed = sorted_out(outcomes)
     if output is Format.json:
         told = [
-            {"group": each, "deleted": error is None, **({} if error is None else as_json(error))}
-            for each, error in outcomes.items()
+            {"group": group, "deleted": error is None, **({} if error is None else as_json(error))}
+            for group, error in outcomes.items()
         ]
         print_json(told[0] if len(told) == 1 else told)
     else:

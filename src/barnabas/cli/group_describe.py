@@ -39,7 +39,7 @@ class _Seen(NamedTuple):
     committed: Mapping[TopicPartition, CommittedOffset]
     ends: Mapping[TopicPartition, ListedOffset]
     oldest_ms: Mapping[TopicPartition, int]
-    """When the first record came that the group has not committed, where that is known."""
+    """The timestamp of the first record that the group has not committed, where it is known."""
     at_ms: int
 
 
@@ -76,28 +76,28 @@ def describe(
 
 
 async def _seen(cluster: ClusterClient, group: str, times: dict[tuple[TopicPartition, int], int]) -> _Seen:
-    """`times` has what was found out before, by partition and offset: it never changes."""
+    """`times` keeps records' timestamps, which never change, by partition and offset."""
     admin = Admin(cluster)
     described = await admin.describe_group(group)
     if not described.exists:
         raise CommandError(f"There is no group {group}: `barnabas group list` shows those there are.")
     committed = await admin.committed_offsets(group)
-    owned = [each for member in described.members for each in member.assignment]
+    owned = [partition for member in described.members for partition in member.assignment]
     ends, _ = sorted_out(await admin.list_offsets(dict.fromkeys([*committed, *owned], LATEST)))
     oldest_ms: dict[TopicPartition, int] = {}
-    for each, (offset, _metadata) in committed.items():
-        if each in ends and offset < ends[each].offset:
-            found = times.get((each, offset)) or await _timestamp_at(cluster, each, offset)
+    for partition, (offset, _metadata) in committed.items():
+        if partition in ends and offset < ends[partition].offset:
+            found = times.get((partition, offset)) or await _timestamp_at(cluster, partition, offset)
             if found is not None:
-                times[each, offset] = oldest_ms[each] = found
+                times[partition, offset] = oldest_ms[partition] = found
     return _Seen(described, committed, ends, oldest_ms, time.time_ns() // 1_000_000)
 
 
-async def _timestamp_at(cluster: ClusterClient, each: TopicPartition, offset: int) -> int | None:
-    """None where the record is gone, or whoever leads the partition does not answer now."""
+async def _timestamp_at(cluster: ClusterClient, partition: TopicPartition, offset: int) -> int | None:
+    """A record's timestamp; None where the record is gone, or the partition's leader does not answer now."""
+    request = first_batch_request(partition, offset)
     try:
-        leader = await cluster.leader(each)
-        return read_first_timestamp(await cluster.ask(leader, first_batch_request(each, offset), FIRST_BATCH_VERSION))
+        return read_first_timestamp(await cluster.ask(await cluster.leader(partition), request, FIRST_BATCH_VERSION))
     except (OSError, KafkaError):
         return None
 
@@ -143,24 +143,24 @@ def _member(member: MemberDescription) -> dict[str, Any]:
         "instance_id": member.instance_id,
         "client_id": member.client_id,
         "host": member.host,
-        "assignment": [str(each) for each in member.assignment],
+        "assignment": [str(partition) for partition in member.assignment],
     }
 
 
 def _offsets(seen: _Seen) -> list[dict[str, Any]]:
-    """What was committed, and what a member has without having committed, each with its owner."""
-    owners = {each: member for member in seen.described.members for each in member.assignment}
+    """A row for each partition that the group has committed or a member owns."""
+    owners = {partition: member for member in seen.described.members for partition in member.assignment}
     rows = []
-    for each in sorted({*seen.committed, *owners}):
-        offset = seen.committed[each].offset if each in seen.committed else None
-        end = seen.ends[each].offset if each in seen.ends else None
+    for partition in sorted({*seen.committed, *owners}):
+        offset = seen.committed[partition].offset if partition in seen.committed else None
+        end = seen.ends[partition].offset if partition in seen.ends else None
         lag = None if offset is None or end is None else max(0, end - offset)
-        oldest_ms = seen.oldest_ms.get(each)
-        owner = owners.get(each)
+        oldest_ms = seen.oldest_ms.get(partition)
+        owner = owners.get(partition)
         rows.append(
             {
-                "topic": each.topic,
-                "partition": each.partition,
+                "topic": partition.topic,
+                "partition": partition.partition,
                 "committed": offset,
                 "end": end,
                 "lag": lag,

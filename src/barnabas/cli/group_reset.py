@@ -129,7 +129,7 @@ def reset(
 
     async def story(cluster: ClusterClient) -> tuple[dict[str, Planned | KafkaError], dict[str, KafkaError]]:
         admin = Admin(cluster)
-        names = [each.group for each in await admin.list_groups()] if scope.all_groups else scope.groups or []
+        names = [listing.group for listing in await admin.list_groups()] if scope.all_groups else scope.groups or []
         file = None if way.from_file is None else read_plan(way.from_file, names)
         wanted = None if words is None else await partitions_of(cluster, words)
         plans: dict[str, Planned | KafkaError] = {}
@@ -151,12 +151,12 @@ def reset(
 
 
 async def _committed(admin: Admin, plans: Mapping[str, Planned]) -> dict[str, KafkaError]:
-    """Commits; what was refused, by group and partition."""
+    """Commits the plans. Returns what was refused, by group and partition."""
     refused: dict[str, KafkaError] = {}
     for name, planned in plans.items():
-        wished = {each: CommittedOffset(offset) for each, offset in planned.offsets.items()}
+        wished = {partition: CommittedOffset(offset) for partition, offset in planned.offsets.items()}
         outcomes = await admin.alter_group_offsets(name, wished) if wished else {}
-        refused.update((f"group {name}, {each}", error) for each, error in sorted_out(outcomes)[1].items())
+        refused.update((f"group {name}, {partition}", error) for partition, error in sorted_out(outcomes)[1].items())
     return refused
 
 
@@ -176,13 +176,13 @@ async def _planned(
     remarks: list[str] = []
     if way.to_current:
         offsets = {partition: committed[partition].offset for partition in partitions if partition in committed}
-        offsets |= await _listed(admin, [each for each in partitions if each not in committed], LATEST)
+        offsets |= await _listed(admin, [partition for partition in partitions if partition not in committed], LATEST)
     elif way.to_earliest or way.to_latest:
         offsets = await _listed(admin, partitions, EARLIEST if way.to_earliest else LATEST)
     elif moment is not None:
         offsets = await _listed(admin, partitions, moment)
-        younger = [each for each, offset in offsets.items() if offset < 0]
-        remarks += [f"{each} has no record that young: its end is taken." for each in younger]
+        younger = [partition for partition, offset in offsets.items() if offset < 0]
+        remarks += [f"{partition} has no record that young: its end is taken." for partition in younger]
         offsets |= await _listed(admin, younger, LATEST)
     else:
         if file is not None:
@@ -190,29 +190,35 @@ async def _planned(
         elif way.to_offset is not None:
             offsets = dict.fromkeys(partitions, way.to_offset)
         else:
-            absent = [each for each in partitions if each not in committed]
-            remarks += [f"group {group} has committed nothing for {each}: it stays so." for each in absent]
-            offsets = {each: committed[each].offset + (way.shift_by or 0) for each in partitions if each in committed}
+            absent = [partition for partition in partitions if partition not in committed]
+            remarks += [f"group {group} has committed nothing for {partition}: it stays so." for partition in absent]
+            offsets = {
+                partition: committed[partition].offset + (way.shift_by or 0)
+                for partition in partitions
+                if partition in committed
+            }
         offsets = await _within(admin, offsets, remarks)
-    return Planned({each: offsets[each] for each in sorted(offsets)}, committed, remarks)
+    return Planned({partition: offsets[partition] for partition in sorted(offsets)}, committed, remarks)
 
 
 async def _within(admin: Admin, offsets: Offsets, remarks: list[str]) -> Offsets:
-    """Where an offset lies outside of the log, the log's nearer end."""
+    """Moves offsets outside of the log to its nearer end, each with a remark."""
     starts, ends = await _listed(admin, offsets, EARLIEST), await _listed(admin, offsets, LATEST)
-    for each, offset in offsets.items():
-        if not starts[each] <= offset <= ends[each]:
-            nearer = starts[each] if offset < starts[each] else ends[each]
-            remarks.append(f"{each} has the offsets {starts[each]} to {ends[each]}: {nearer} is taken for {offset}.")
-    return {each: min(max(offset, starts[each]), ends[each]) for each, offset in offsets.items()}
+    for partition, offset in offsets.items():
+        if not starts[partition] <= offset <= ends[partition]:
+            nearer = starts[partition] if offset < starts[partition] else ends[partition]
+            remarks.append(
+                f"{partition} has the offsets {starts[partition]} to {ends[partition]}: {nearer} is taken for {offset}."
+            )
+    return {partition: min(max(offset, starts[partition]), ends[partition]) for partition, offset in offsets.items()}
 
 
 async def _listed(admin: Admin, partitions: Sequence[TopicPartition] | Offsets, timestamp: int) -> Offsets:
-    """Raises the first partition's `KafkaError`."""
+    """Each partition's offset for a timestamp. Raises the first partition's `KafkaError`."""
     found, failed = sorted_out(await admin.list_offsets(dict.fromkeys(partitions, timestamp)))
     for error in failed.values():
         raise error
-    return {each: listed.offset for each, listed in found.items()}
+    return {partition: listed.offset for partition, listed in found.items()}
 
 
 def read_plan(path: str, groups: Sequence[str]) -> Plan:
@@ -245,21 +251,23 @@ def _tell(
     export: bool,
     output: Format,
 ) -> None:
-    rows = [(group, each, offset) for group, planned in done.items() for each, offset in planned.offsets.items()]
+    rows = [
+        (group, partition, offset) for group, planned in done.items() for partition, offset in planned.offsets.items()
+    ]
     if export:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        for group, each, offset in rows:
-            writer.writerow(([] if len(plans) == 1 else [group]) + [each.topic, each.partition, offset])
+        for group, partition, offset in rows:
+            writer.writerow(([] if len(plans) == 1 else [group]) + [partition.topic, partition.partition, offset])
         return
     told: list[dict[str, Any]] = []
-    for group, each, offset in rows:
-        before = done[group].committed.get(each)
-        error = refused.get(f"group {group}, {each}")
+    for group, partition, offset in rows:
+        before = done[group].committed.get(partition)
+        error = refused.get(f"group {group}, {partition}")
         told.append(
             {
                 "group": group,
-                "topic": each.topic,
-                "partition": each.partition,
+                "topic": partition.topic,
+                "partition": partition.partition,
                 "committed": None if before is None else before.offset,
                 "offset": offset,
                 **({} if error is None else as_json(error)),
@@ -271,6 +279,6 @@ def _tell(
         return
     if told:
         heads = ["group", "topic", "partition", "committed", "offset"]
-        print_table([*heads[:-1], "new-offset"], [[each[name] for name in heads] for each in told])
+        print_table([*heads[:-1], "new-offset"], [[row[name] for name in heads] for row in told])
     if not execute and told:
         print("nothing was changed: --execute commits these offsets")

@@ -191,7 +191,7 @@ def _drivers(words: str) -> tuple[str, ...]:
 
 
 def _faults(words: str, *, made: bool) -> tuple[str, ...]:
-    """`made`: of a cluster that is made for the run, whose brokers reach each other as we like."""
+    """`made`: whether the cluster is made for the run, so that there can be faults between its brokers."""
     from barnabas.judge.nemesis import ELECT, FAULTS, PROCESS_FAULTS
     from barnabas.judge.peers import PEER_FAULTS
     from barnabas.judge.proxy import NETWORK_FAULTS
@@ -214,7 +214,7 @@ def _faults(words: str, *, made: bool) -> tuple[str, ...]:
 def _cluster(
     at: Reach, make: str | None, script: Path | None, faults: Sequence[str]
 ) -> Iterator[tuple[str, Brokers | None, Proxy | None]]:
-    """Where the cluster is, how its processes are reached, if they are to be, and what is between its brokers."""
+    """Yields the bootstrap servers, what kills and starts the brokers, and the proxy between them, if there is one."""
     from barnabas.judge.clusters import LocalBrokers, ScriptBrokers
     from barnabas.judge.nemesis import PROCESS_FAULTS
 

@@ -1,8 +1,8 @@
 """A cluster on this machine: the coordinator and n brokers as background processes, their state under one directory.
 
 ``D/cluster.json`` says what runs: pids, ports, places. A process is ours when its pid lives and began when we noted it
-(pids are given again). Starting writes a ``server.properties`` for each broker, spawns everything at once, each in a
-session of its own, and waits first for each process's word on a pipe, then until every broker's Metadata names all
+(the system reuses pids). Starting writes a ``server.properties`` for each broker, spawns everything at once, each in a
+session of its own, and waits first for each process's notice on a pipe, then until every broker's Metadata names all
 brokers and a controller.
 """
 
@@ -35,13 +35,13 @@ from barnabas.cli.plain import HOST, KAFKA_OPTS, READY_FD, STATUS_FILE
 START_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 60.0
 DEATH_CHECK_S: Final = 0.5
-"""How often `up` looks whether one that was ready has ended: the others would wait for it in vain."""
+"""How often `up` looks whether a process that was ready has ended: the others would wait for it in vain."""
 STATE_FILE: Final = "cluster.json"
 
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """A signal to stop waits until the block is over: what was begun in it is then known and can be ended."""
+    """Holds signals to stop until the block is over, when every process begun in it is known and can be ended."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -59,7 +59,7 @@ def _interrupts_held() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """What the system says of a write names no file: a full disk is said with its path."""
+    """Adds the path to the error of a write: the system's own, of a full disk for one, names no file."""
     try:
         yield
     except OSError as error:
@@ -111,7 +111,7 @@ class LocalCluster:
         temporary = self.state_file.with_suffix(".tmp")
         with _writing(self.state_file):
             temporary.unlink(missing_ok=True)
-            # What `--config` said stands in it, passwords too; the directory may be one that others look into.
+            # It holds the values of `--config`, passwords too, and others may be able to read the directory.
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(json.dumps(asdict(state), indent=1) + "\n")
             temporary.replace(self.state_file)
@@ -207,7 +207,7 @@ class LocalCluster:
             self._move(state, zookeeper)
 
     def _grow(self, state: ClusterState, count: int) -> None:
-        """More brokers, with the next ids; what is on the first stays there until it is reassigned."""
+        """Adds brokers with the next ids; partitions stay where they are until they are reassigned."""
         if any(process.alive for process in state.processes()):
             raise CommandError(
                 f"The cluster in {self.directory} has {len(state.brokers)} brokers and still runs in part: "
@@ -220,7 +220,7 @@ class LocalCluster:
         state.give_ports()
 
     def _move(self, state: ClusterState, zookeeper: str) -> None:
-        """The cluster goes on in another ZooKeeper, which has its tree already: the cluster's id tells."""
+        """Moves the cluster to another ZooKeeper, which must have its tree already: the clusters' ids are compared."""
         if any(process.alive for process in state.processes()):
             raise CommandError(
                 f"The cluster in {self.directory} lives at {state.zookeeper} and still runs in part: "
@@ -239,7 +239,7 @@ class LocalCluster:
         state.coordinator = None
 
     def _cluster_id(self, state: ClusterState) -> str | None:
-        """What the log directories say; None before the first start."""
+        """The cluster's id by its log directories; None before the first start."""
         from barnabas.model.config import parse_properties
 
         for broker in state.brokers:
@@ -273,9 +273,9 @@ class LocalCluster:
         return started
 
     def _spawn_missing(self, state: ClusterState, started: list[_Child]) -> None:
-        """Begins every process that does not run; each is in `started` as soon as it is begun.
+        """Starts every process that does not run; each is in `started` as soon as it runs.
 
-        A single broker has the coordinator in its own process: one interpreter, and nothing to come up one by one.
+        A single broker that is not secured has the coordinator in its own process, which saves an interpreter's start.
         """
         znodes = str(self.directory / "coordinator")
         to_start = state.coordinator is not None and not state.coordinator.alive
@@ -310,18 +310,20 @@ class LocalCluster:
                 state.coordinator.pid, state.coordinator.began = broker.pid, broker.began
 
     def _take_ports(self, state: ClusterState) -> None:
-        """Every process that is to start gets a port that is free now; a port we chose once is kept if it can be."""
+        """Gives every process that is to start a free port, the one it had before if possible."""
         wanting: list[tuple[CoordinatorState | BrokerState, str]] = [
-            (each, "port") for each in [*state.brokers, state.coordinator] if each is not None and not each.alive
+            (process, "port")
+            for process in [*state.brokers, state.coordinator]
+            if process is not None and not process.alive
         ]
         if state.security:
             wanting += [(broker, "broker_port") for broker in state.brokers if not broker.alive]
         held: list[socket.socket] = []
         try:
-            for each, name in wanting:
+            for process, name in wanting:
                 reserved = socket.socket()
                 held.append(reserved)
-                setattr(each, name, self._bind(reserved, getattr(each, name), chosen=state.base_port is not None))
+                setattr(process, name, self._bind(reserved, getattr(process, name), chosen=state.base_port is not None))
         finally:
             for reserved in held:
                 reserved.close()
@@ -329,7 +331,7 @@ class LocalCluster:
             state.zookeeper = f"{HOST}:{state.coordinator.port}"
 
     def _bind(self, reserved: socket.socket, port: int, *, chosen: bool) -> int:
-        """The port: another one than `port` where that is taken and nobody has `chosen` it."""
+        """Binds `port`, or a free one where it is taken and the user has not `chosen` it. Returns which."""
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             reserved.bind((HOST, port))
@@ -365,9 +367,9 @@ class LocalCluster:
         return _Child(name, process, child, receiving, log)
 
     def _spawn_together(self, wanting: Sequence[tuple[BrokerState, Path, Path]]) -> list[_Child]:
-        """Several brokers from one process that imports what they need once, and is gone when they run."""
+        """Starts several brokers from one process, which imports what they need once and ends when they run."""
         pipes = [os.pipe() for _ in wanting]
-        first_log = wanting[0][1]
+        _, first_log, _ = wanting[0]
         words = [
             f"{sending}:{log}:{properties}" for (_, sending), (_, log, properties) in zip(pipes, wanting, strict=True)
         ]
@@ -389,7 +391,7 @@ class LocalCluster:
         finally:
             for _, sending in pipes:
                 os.close(sending)
-        # What the end of the start needs is imported while the brokers' process imports what they need.
+        # `wait_for_metadata` needs it: it is imported while the brokers' process does imports of its own.
         importlib.import_module("barnabas.client.blocking")
         try:
             told, _ = nursery.communicate(timeout=START_TIMEOUT_S)
@@ -435,7 +437,7 @@ class LocalCluster:
             self.save(state)
 
     def _stop_started(self, state: ClusterState, started: Sequence[_Child]) -> None:
-        """A cluster that did not come up leaves none of the processes this attempt began."""
+        """Kills every process that this attempt started."""
         for child in started:
             child.process.signal(signal.SIGKILL)
             child.popen.wait()
@@ -443,15 +445,15 @@ class LocalCluster:
             child.process.pid = None
         if state.coordinator is not None and not state.coordinator.alive:
             state.coordinator.pid = None
-        # What is told is why the start failed; a pid that is gone misleads nobody.
+        # The error to report is why the start failed; a dead pid in the state does no harm.
         with contextlib.suppress(CommandError):
             self.save(state)
 
     # stopping
 
     def down(self, *, kill: bool = False) -> list[str]:
-        """Stops every process, brokers first; returns the names of those that ran. One that does not end in time keeps
-        none of the others."""
+        """Stops every process, brokers first; returns the names of those that ran. Where one does not end in time, the
+        others are stopped all the same. Raises `CommandError`."""
         with self.exclusively():
             state = self.loaded()
             ordered: list[tuple[str, StartedProcess]] = [
@@ -473,7 +475,7 @@ class LocalCluster:
             return [name for name, _ in running]
 
     def _note_ends(self, state: ClusterState) -> None:
-        """That processes have ended is what counts: a state that cannot be written names them, and misleads none."""
+        """Clears the pids of processes that have ended. Where the state cannot be written, that does no harm."""
         ended = [process for process in state.processes() if process.pid is not None and not process.alive]
         for process in ended:
             process.pid = None
@@ -509,7 +511,7 @@ class _Child:
     ready: bool = False
 
     def judge(self) -> None:
-        """Raises with the child's own words when it did not become ready."""
+        """Notes that the child is ready, or raises `CommandError` with its own words."""
         if self.heard:
             notice = json.loads(self.heard)
             if "error" not in notice:

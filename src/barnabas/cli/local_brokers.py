@@ -45,7 +45,7 @@ def _escaped(value: str) -> str:
 
 
 def connect(state: ClusterState, broker: BrokerState, client_id: str, *, request_timeout_ms: int) -> BlockingConnection:
-    """As whoever runs the cluster, who may ask for everything: in a secured one as a broker, by its certificate."""
+    """Connects with every right: to a secured cluster as a broker does, by a broker's certificate."""
     from barnabas.client.blocking import BlockingConnection
 
     if not state.security:
@@ -55,7 +55,7 @@ def connect(state: ClusterState, broker: BrokerState, client_id: str, *, request
 
 
 def wait_for_metadata(state: ClusterState, deadline: float) -> None:
-    """Until every broker's Metadata names all brokers and a controller."""
+    """Waits until every broker's Metadata names all brokers and a controller. Raises `CommandError`."""
     from barnabas.client.metadata import metadata_request, read_metadata
 
     wanted = {broker.id for broker in state.brokers}
@@ -104,7 +104,7 @@ def controller_id(state: ClusterState) -> int | None:
 
 
 def view_address(state: ClusterState, controller: int | None) -> str | None:
-    """Where a browser sees the cluster: at the controller, or else at the first broker that says where."""
+    """The view's address for a browser: the controller's, or else that of the first broker that has one."""
     brokers = sorted(state.brokers, key=lambda broker: broker.id != controller)
     admins = ((broker.status() or {}).get("admin") for broker in brokers)
     return next((f"http://{admin}/view/" for admin in admins if admin), None)

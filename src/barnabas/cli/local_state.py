@@ -26,7 +26,8 @@ class StartedProcess:
             return False
         stat = _stat(self.pid)
         if stat is not None:
-            return stat[0] != "Z" and (self.began is None or self.began == stat[1])
+            letter, began = stat
+            return letter != "Z" and self.began in (None, began)
         if os.path.isdir("/proc/self"):
             return False
         try:
@@ -62,7 +63,7 @@ class BrokerState(StartedProcess):
     """Where clients connect."""
     log_dir: str = ""
     broker_port: int = 0
-    """Where brokers connect in a secured cluster; otherwise they do as clients."""
+    """Where brokers connect in a secured cluster; in others they connect to `port`, as clients do."""
 
     def status(self) -> dict[str, Any] | None:
         """What the running process says of itself; None where it says nothing (yet)."""
@@ -101,7 +102,7 @@ class ClusterState:
         )
 
     def give_ports(self) -> None:
-        """Those that ``--base-port`` means, in a row: for clients, for the coordinator, among brokers."""
+        """Sets the ports that ``--base-port`` means, in a row: clients', the coordinator's, those between brokers."""
         if self.base_port is None:
             return
         for broker in self.brokers:

@@ -44,7 +44,7 @@ def _segments(files: list[str]) -> list[Path]:
 
 
 def _dump(segment: Path, with_records: bool, output: Format) -> bool:
-    """False when a batch is damaged or the file ends within one."""
+    """Prints a segment. Returns False when a batch is damaged or the file ends within one."""
     from barnabas.model.errors import KafkaError
     from barnabas.wire.records import batches, check_crc, records_of
 
@@ -87,9 +87,9 @@ def _dump(segment: Path, with_records: bool, output: Format) -> bool:
             )
             if with_records and valid:
                 for record in records_of(data, start, end):
-                    each = _shown(record)
-                    words = {"offset": each["offset"], "timestamp": each["timestamp"], "key": each["key"]}
-                    print("|", *(f"{name}: {value}" for name, value in {**words, "payload": each["value"]}.items()))
+                    fields = _shown(record)
+                    words = {name: fields[name] for name in ("offset", "timestamp", "key")}
+                    print("|", *(f"{name}: {value}" for name, value in {**words, "payload": fields["value"]}.items()))
     except (ValueError, KafkaError) as error:
         sys.stdout.flush()
         complain(f"{segment} is damaged at position {position}: {error}.")

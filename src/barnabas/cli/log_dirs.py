@@ -18,7 +18,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def shown_bytes(count: int) -> str | None:
-    """1536 as ``1.5 KiB``; None for -1, which nobody knows."""
+    """1536 as ``1.5 KiB``; None for -1, which means unknown."""
     if count < 0:
         return None
     size, unit = float(count), 0
@@ -48,17 +48,25 @@ def dirs(
 
     outcomes = with_cluster(at, {}, story)
     found, failed = sorted_out(outcomes)
-    every = [(broker_id, each) for broker_id, described in found.items() for each in described]
+    every = [(broker_id, log_dir) for broker_id, described in found.items() for log_dir in described]
     if output is Format.json:
-        told = [_as_json(broker_id, each) for broker_id, each in every]
+        told = [_as_json(broker_id, log_dir) for broker_id, log_dir in every]
         print_json([*told, *({"broker": broker_id, **as_json(error)} for broker_id, error in failed.items())])
     elif replicas:
         print_table(
             ["broker", "directory", "topic", "partition", "size", "lag", ""],
             [
-                [broker_id, each.path, *name, shown_bytes(it.size), it.offset_lag, "future" if it.is_future else ""]
-                for broker_id, each in every
-                for name, it in sorted(each.replicas.items())
+                [
+                    broker_id,
+                    log_dir.path,
+                    partition.topic,
+                    partition.partition,
+                    shown_bytes(replica.size),
+                    replica.offset_lag,
+                    "future" if replica.is_future else "",
+                ]
+                for broker_id, log_dir in every
+                for partition, replica in sorted(log_dir.replicas.items())
             ],
         )
     else:
@@ -67,18 +75,22 @@ def dirs(
             [
                 [
                     broker_id,
-                    each.path,
-                    len(each.replicas),
-                    shown_bytes(sum(replica.size for replica in each.replicas.values())),
-                    shown_bytes(each.usable_bytes),
-                    shown_bytes(each.total_bytes),
-                    "online" if each.error is None else Bad(f"offline: {each.error.code.name}"),
+                    log_dir.path,
+                    len(log_dir.replicas),
+                    shown_bytes(sum(replica.size for replica in log_dir.replicas.values())),
+                    shown_bytes(log_dir.usable_bytes),
+                    shown_bytes(log_dir.total_bytes),
+                    "online" if log_dir.error is None else Bad(f"offline: {log_dir.error.code.name}"),
                 ]
-                for broker_id, each in every
+                for broker_id, log_dir in every
             ],
         )
-    offline = {f"broker {broker_id}, {each.path}": each.error for broker_id, each in every if each.error is not None}
-    fail({**{f"broker {each}": error for each, error in failed.items()}, **offline})
+    offline = {
+        f"broker {broker_id}, {log_dir.path}": log_dir.error
+        for broker_id, log_dir in every
+        if log_dir.error is not None
+    }
+    fail({**{f"broker {broker_id}": error for broker_id, error in failed.items()}, **offline})
 
 
 def _as_json(broker_id: int, described: LogDirDescription) -> dict[str, Any]:
@@ -90,12 +102,12 @@ def _as_json(broker_id: int, described: LogDirDescription) -> dict[str, Any]:
         "usable_bytes": described.usable_bytes,
         "replicas": [
             {
-                "topic": each.topic,
-                "partition": each.partition,
+                "topic": partition.topic,
+                "partition": partition.partition,
                 "size": replica.size,
                 "offset_lag": replica.offset_lag,
                 "is_future": replica.is_future,
             }
-            for each, replica in sorted(described.replicas.items())
+            for partition, replica in sorted(described.replicas.items())
         ],
     }

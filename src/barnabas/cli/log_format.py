@@ -1,7 +1,7 @@
 """How a server writes its log: a line for people, or one JSON value a line for programs.
 
-What strangers have a word in (topics, client ids, names of users) makes no line of its own, and gives a terminal no
-orders: what cannot be printed is written as in Python's literals.
+Text that clients choose (topics, client ids, names of users) can neither begin a line nor control a terminal: what
+cannot be printed is escaped as in Python's literals.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TEXT_FORMAT: Final = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
 
 class TextLines(logging.Formatter):
-    """A line, and an exception's trace behind it, which is indented."""
+    """One line a record, followed by an exception's indented trace."""
 
     def __init__(self) -> None:
         super().__init__(_TEXT_FORMAT)
@@ -54,6 +54,6 @@ def formatter(kind: str) -> logging.Formatter:
 
 
 def use(kind: str) -> None:
-    """For whatever the root logger writes from now on."""
+    """Sets the format in which the root logger writes from now on."""
     for handler in logging.getLogger().handlers:
         handler.setFormatter(formatter(kind))

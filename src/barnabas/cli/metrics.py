@@ -66,7 +66,7 @@ def metrics(
 
 
 def _addresses(directory: str, wanted: int | None) -> dict[str, str]:
-    """By broker; those that run and say where."""
+    """Admin endpoints by broker, of those that run and have one."""
     from barnabas.cli.local import LocalCluster
 
     brokers = [broker for broker in LocalCluster(directory).loaded().brokers if wanted in (None, broker.id)]
