@@ -17,13 +17,13 @@ from barnabas.wire.errors import WireError
 
 RETRY_TIMEOUT_MS: Final = 60_000
 Servers: TypeAlias = str | Mapping[str, str]
-"""Which cluster a job means: its bootstrap servers, or a client's properties by Kafka's names, they among them."""
+"""Which cluster a job means: its bootstrap servers, or a client's properties by Kafka's names, which include them."""
 
 _OF_A_TABLE: Final = (
     " Spark hands the options of CREATE TABLE to no source in Python: give them in the query, SELECT .. FROM t WITH "
     "(..), or make it a view, CREATE TEMPORARY VIEW t USING barnabas OPTIONS (..)."
 )
-"""Where there is no option at all: what is read is a table of Spark's catalog."""
+"""Said where no option is given at all: a table of Spark's catalog is read then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ _idle: dict[ClusterAccess, BlockingCluster] = {}
 def connected(access: ClusterAccess, *, patient: bool = False) -> Iterator[BlockingCluster]:
     """A cluster, with what it knows from earlier uses in this process.
 
-    The first connection is tried at every address and not again: a wrong address is said at once. Not so for the
-    `patient`, tasks whose planning has reached the cluster a moment ago. Later losses are retried. Raises
+    The first connection tries every address once, so that a wrong address is reported at once. Tasks are `patient`
+    and leave that out: their planning has reached the cluster a moment ago. Later losses are retried. Raises
     `ConnectionLost`.
     """
     cluster = _idle.pop(access, None)

@@ -59,7 +59,7 @@ class Columns(NamedTuple):
 
 
 def unreadable(wanted: OffsetRange, offset: int, error: Exception) -> KafkaError:
-    """What a reader of `wanted` is told of a batch at `offset` whose bytes are none."""
+    """The error for bytes at `offset` that are no record batch."""
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{wanted.topic_partition} at offset {offset} cannot be read: {error}")
 
 
@@ -77,8 +77,8 @@ def record_batches(
 ) -> Iterator[pyarrow.RecordBatch]:
     """Each answer's records inside `wanted` as one or more Arrow batches; empty ones are left out."""
     schema = columns.schema()
-    for each in fetched:
-        for chunk in _chunks(each):
+    for part in fetched:
+        for chunk in _chunks(part):
             decode = decode_compiled if compiled and chunk.batches[0][0].magic == 2 else decode_plain
             try:
                 found = decode(chunk, wanted, columns.names)
@@ -98,7 +98,7 @@ def record_batches(
 
 
 def _named(chunk: Fetched, wanted: OffsetRange, error: Exception) -> KafkaError:
-    """`error` with the offset of the first batch of `chunk` that has it."""
+    """`error` with the offset of the first batch of `chunk` that cannot be read."""
     for header, start, end in chunk.batches:
         try:
             records_of(chunk.data, start, end)
@@ -112,7 +112,7 @@ def _place(wanted: OffsetRange, offsets: Any) -> Place:
 
 
 def _chunks(fetched: Fetched) -> Iterator[Fetched]:
-    """Runs of batches of one kind, old messages or not, packed or not, with about `CHUNK_BYTES` at most."""
+    """Runs of batches of one kind (magic 2 or older, compressed or not), each about `CHUNK_BYTES` at most."""
 
     def kind(batch: tuple[BatchHeader, int, int]) -> tuple[bool, bool]:
         return batch[0].magic == 2, batch[0].compression is Codec.NONE
@@ -122,7 +122,7 @@ def _chunks(fetched: Fetched) -> Iterator[Fetched]:
         size = 0
         for batch in run:
             chunk.append(batch)
-            # Packed batches count as ten times as large: what they unpack to is not known yet.
+            # A compressed batch counts as ten times as large: its size unpacked is not known yet.
             size += batch[0].length if plain else 10 * batch[0].length
             if size >= CHUNK_BYTES:
                 yield Fetched(fetched.data, chunk)
@@ -142,18 +142,18 @@ def decode_plain(chunk: Fetched, wanted: OffsetRange, names: Sequence[str]) -> d
     for header, start, end in chunk.batches:
         records = records_of(chunk.data, start, end)
         if header.base_offset < wanted.start or header.last_offset >= wanted.end or header.magic < 2:
-            records = [each for each in records if wanted.start <= each.offset < wanted.end]
-        offsets += [each.offset for each in records]
-        timestamps += [each.timestamp * 1000 for each in records]
+            records = [record for record in records if wanted.start <= record.offset < wanted.end]
+        offsets += [record.offset for record in records]
+        timestamps += [record.timestamp * 1000 for record in records]
         types += [int(header.timestamp_type)] * len(records)
         if "key" in names:
-            keys += [each.key for each in records]
+            keys += [record.key for record in records]
         if "value" in names:
-            values += [each.value for each in records]
+            values += [record.value for record in records]
         if "headers" in names:
             headers += [
-                [{"key": key, "value": value} for key, value in each.headers] if each.headers else None
-                for each in records
+                [{"key": key, "value": value} for key, value in record.headers] if record.headers else None
+                for record in records
             ]
     given = {
         "offset": offsets,
@@ -210,7 +210,7 @@ def decode_compiled(chunk: Fetched, wanted: OffsetRange, names: Sequence[str]) -
 
 
 def _sections(chunk: Fetched, no_append_time: int) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]:
-    """The bytes that records lie in, and where each batch's are: the answer itself, or what was packed in it."""
+    """The bytes of the records, as they came or decompressed, and each batch's `kernels.SECTION_FIELDS`."""
     import numpy
 
     described: list[tuple[int, ...]] = []
@@ -248,7 +248,7 @@ def _sections(chunk: Fetched, no_append_time: int) -> tuple[numpy.ndarray[Any, A
 
 
 def _binary_buffers(rows: int, size: int) -> tuple[Any, Any, Any]:
-    """For bytes, their ends (with a 0 in front) and their validity; untouched pages of `size` cost no memory."""
+    """Buffers for bytes, their ends (a 0 in front) and their validity; untouched pages of `size` cost no memory."""
     import numpy
 
     ends = numpy.empty(rows + 1, numpy.int32)
@@ -274,7 +274,7 @@ def _headers(source: Any, rows: int, positions: Any, counts: Any, headers: int, 
 
     from barnabas.spark import kernels
 
-    # Names and values lie inside the source, each byte of it once at most.
+    # Names and values are ranges of the source that do not overlap: its size is room enough.
     names, name_ends, _ = _binary_buffers(headers, source.shape[0] if headers else 0)
     values, value_ends, value_validity = _binary_buffers(headers, source.shape[0] if headers else 0)
     list_ends = numpy.empty(rows + 1, numpy.int32)
@@ -292,7 +292,7 @@ def _headers(source: Any, rows: int, positions: Any, counts: Any, headers: int, 
     try:
         name_array = name_array.cast(pyarrow.string())
     except pyarrow.ArrowInvalid:
-        name_array = pyarrow.array([str(each, "utf-8", "replace") for each in name_array.to_pylist()], pyarrow.string())
+        name_array = pyarrow.array([str(name, "utf-8", "replace") for name in name_array.to_pylist()], pyarrow.string())
     value_array = _binary(pyarrow.binary(), values[:value_bytes], value_ends, value_validity, null_values, headers)
     structs = pyarrow.StructArray.from_arrays([name_array, value_array], fields=list(_HEADER))
     return pyarrow.Array.from_buffers(

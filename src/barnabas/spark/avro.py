@@ -53,15 +53,15 @@ class AvroSchema:
         """`references`: schemas that declare names which `text` uses, each behind those that it uses itself."""
         self.text = text
         self._named: dict[str, dict[str, Any]] = {}
-        for each in (*references, text):
+        for schema in (*references, text):
             try:
-                declared = json.loads(each)
+                declared = json.loads(schema)
             except ValueError:
-                declared = each.strip().strip('"')
+                declared = schema.strip().strip('"')
             self.root = self._resolve(declared, "")
 
     def _resolve(self, declared: Any, namespace: str) -> Any:
-        """The schema with every named type given a full name, and declared before it is referred to."""
+        """The schema with each name replaced by its declaration. Raises `AvroError` for one not declared before."""
         if isinstance(declared, str):
             if declared in _PRIMITIVES or declared == "null":
                 return {"type": declared}
@@ -70,7 +70,7 @@ class AvroSchema:
                     return self._named[name]
             raise AvroError(f"the Avro schema uses {declared!r}, which it does not declare")
         if isinstance(declared, list):
-            return {"type": "union", "of": [self._resolve(each, namespace) for each in declared]}
+            return {"type": "union", "of": [self._resolve(branch, namespace) for branch in declared]}
         kind = declared.get("type")
         if isinstance(kind, dict | list):
             return self._resolve(kind, namespace)
@@ -91,7 +91,9 @@ class AvroSchema:
         made = {**declared, "type": kind, "name": full}
         self._named[full] = made
         if kind == "record":
-            made["fields"] = [{**each, "type": self._resolve(each["type"], namespace)} for each in declared["fields"]]
+            made["fields"] = [
+                {**field, "type": self._resolve(field["type"], namespace)} for field in declared["fields"]
+            ]
         return made
 
     def spark_type(self) -> str:
@@ -116,7 +118,7 @@ class AvroSchema:
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any] | None:
     """The one type beside null in a union."""
-    others = [each for each in schema["of"] if each["type"] != "null"]
+    others = [branch for branch in schema["of"] if branch["type"] != "null"]
     return others[0] if len(others) == 1 else None
 
 
@@ -150,10 +152,10 @@ def _spark_type(schema: dict[str, Any], inside: tuple[str, ...]) -> str:
 
 
 def _reader(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read:
-    """`expected` None: the value is read over."""
+    """`expected` None: the value is read and dropped."""
     kind = written["type"]
     if kind == "union":
-        branches = [_reader(each, expected) for each in written["of"]]
+        branches = [_reader(branch, expected) for branch in written["of"]]
 
         def union(data: bytes, position: int) -> tuple[Any, int]:
             branch, position = _long(data, position)
@@ -343,10 +345,10 @@ class AvroSchemas:
         assert self.files is not None
         path = Path(self.files)
         if path.is_dir():
-            numbered = [each for each in path.glob("*.avsc") if each.stem.isdigit()]
+            numbered = [file for file in path.glob("*.avsc") if file.stem.isdigit()]
             if not numbered:
                 raise AvroError(f"value.schema.files={self.files} holds no file such as 1.avsc.")
-            path = max(numbered, key=lambda each: int(each.stem))
+            path = max(numbered, key=lambda file: int(file.stem))
         return AvroSchema(_text_of(path))
 
     def by_id(self, schema_id: int) -> AvroSchema:

@@ -33,7 +33,7 @@ _WIDER: Final = {
 
 
 class AvroColumns:
-    """Avro's `Format`."""
+    """Avro's `SchemaFormat`."""
 
     def __init__(self, schema: Schema, message: str | None = None) -> None:
         self._texts = schema.texts
@@ -45,9 +45,9 @@ class AvroColumns:
 
     def payloads(self, written: Schema, target: Any) -> AvroPayloads:
         mine, theirs = self._schema.root, AvroSchema(written.texts[-1], written.texts[:-1]).root
-        # By the specification records match by the last part of their names: several types of record in one topic are
-        # told apart so, where all their fields have defaults, too.
-        names = {each.rpartition(".")[2] for each in (mine.get("name", ""), *mine.get("aliases", ()))}
+        # By the specification records match by the last part of their names. That tells several types of record in
+        # one topic apart even where all their fields have defaults.
+        names = {name.rpartition(".")[2] for name in (mine.get("name", ""), *mine.get("aliases", ()))}
         if theirs["type"] == "record" and theirs["name"].rpartition(".")[2] not in names:
             raise ValueError(f"its schema is of {theirs['name']}, not of {mine.get('name')}")
         return AvroPayloads(written.texts, self._schema, target)
@@ -138,7 +138,7 @@ def compilable(schema: dict[str, Any], inside: tuple[str, ...] = ()) -> bool:
             return False
         return all(compilable(field["type"], (*inside, schema["name"])) for field in schema["fields"])
     if kind == "union":
-        others = [each for each in schema["of"] if each["type"] != "null"]
+        others = [branch for branch in schema["of"] if branch["type"] != "null"]
         return len(others) == 1 and len(schema["of"]) == 2 and compilable(others[0], inside)
     if kind in ("array", "map"):
         inner = schema["items" if kind == "array" else "values"]
@@ -147,13 +147,14 @@ def compilable(schema: dict[str, Any], inside: tuple[str, ...] = ()) -> bool:
 
 
 def _takes_bytes(schema: dict[str, Any]) -> bool:
-    """Of items that take none, five bytes can announce more than there is time for; here that is a fault, there not."""
+    """Whether a value takes any bytes. Of items that take none, a block of five bytes can announce billions:
+    `AvroSchema.reader` refuses that, pyruhvro does not."""
     kind = schema["type"]
     return kind != "null" and (kind != "record" or any(_takes_bytes(field["type"]) for field in schema["fields"]))
 
 
 def fits_by_field(written: AvroSchema, expected: AvroSchema) -> bool:
-    """Whether the two differ in no more than the fields that there are and the width of their numbers."""
+    """Whether the two differ only in which fields they have, and in the width of numbers."""
     mine, theirs = written.root, expected.root
     if mine["type"] != "record" or theirs["type"] != "record":
         return False
@@ -170,32 +171,32 @@ def fits_by_field(written: AvroSchema, expected: AvroSchema) -> bool:
 
 
 def _shape(schema: dict[str, Any]) -> str:
-    """A resolved schema without what changes no byte and no value."""
+    """A resolved schema as JSON, without what changes neither bytes nor values."""
 
     def stripped(value: Any) -> Any:
         if isinstance(value, dict):
             return {k: stripped(v) for k, v in value.items() if k not in ("doc", "aliases", "default", "order")}
-        return [stripped(each) for each in value] if isinstance(value, list) else value
+        return [stripped(inner) for inner in value] if isinstance(value, list) else value
 
     return json.dumps(stripped(schema), sort_keys=True)
 
 
 def _is_millis(schema: dict[str, Any]) -> bool:
     inner = schema["of"] if schema["type"] == "union" else [schema]
-    return any(each.get("logicalType") == "timestamp-millis" for each in inner)
+    return any(branch.get("logicalType") == "timestamp-millis" for branch in inner)
 
 
 def _has_deep_millis(root: dict[str, Any]) -> bool:
-    """Whether below its own fields a record has times in milliseconds; pyruhvro takes a column in just their unit."""
+    """Whether a record has times in milliseconds deeper than its own fields, where `_at_once` does not convert them."""
     return any("timestamp-millis" in json.dumps(f["type"]) and not _is_millis(f["type"]) for f in root["fields"])
 
 
 def _require_values(array: Any, schema: dict[str, Any], place: str) -> None:
     """Raises ``ValueError`` for a null where the schema takes none: pyruhvro would write a zero or an empty text."""
     if schema["type"] == "union":
-        if not any(each["type"] == "null" for each in schema["of"]) and array.null_count:
+        if not any(branch["type"] == "null" for branch in schema["of"]) and array.null_count:
             raise ValueError(f"{place or 'The row'} is null, and its schema takes no null.")
-        others = [each for each in schema["of"] if each["type"] != "null"]
+        others = [branch for branch in schema["of"] if branch["type"] != "null"]
         schema, array = others[0], array.drop_null()
     elif schema["type"] != "null" and array.null_count:
         raise ValueError(f"{place or 'The row'} is null, and its schema takes no null.")

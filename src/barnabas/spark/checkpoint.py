@@ -1,8 +1,8 @@
 """What a streaming query's checkpoint says of the query, and checkpoints of the official connector taken over.
 
 ``offsets/N`` has a line for the version, one for the batch, and one for each source: its offset when the batch ended.
-The official connector's is ``{"orders": {"0": 15}}``; ours has the id of the topic, and in the first batch where that
-began, which the official connector keeps in ``sources/I/0``.
+The official connector's is ``{"orders": {"0": 15}}``; ours adds the topic's id and, in the first batch, the offsets
+where that batch began, which the official connector keeps in ``sources/I/0``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def migrate(checkpoint: Path, to: Path, *, back: bool = False) -> Migrated:
 
     Query id, state and batches stay as they are; the query must not run. Raises `CheckpointError`, ``OSError``.
     """
-    batches = sorted(int(each.name) for each in (checkpoint / "offsets").glob("*") if each.name.isdecimal())
+    batches = sorted(int(file.name) for file in (checkpoint / "offsets").glob("*") if file.name.isdecimal())
     if not batches:
         raise CheckpointError(f"{checkpoint} is no checkpoint of a streaming query that has run: it has no offsets")
     if to.exists():
@@ -93,7 +93,7 @@ def _with_text(offsets: Mapping[int, int]) -> dict[str, int]:
 
 
 def _of_topics(lines: list[str], *, official: bool) -> Iterator[tuple[int, dict[str, TopicOffsets]]]:
-    """The sources among a batch's lines whose offsets are topics' in the one form or the other."""
+    """Index and offsets of the sources in a batch's lines that are the official connector's, or else ours."""
     for index, line in enumerate(lines[_HEAD_LINES:]):
         try:
             written: Any = json.loads(line)
@@ -105,7 +105,7 @@ def _of_topics(lines: list[str], *, official: bool) -> Iterator[tuple[int, dict[
 
 
 def _with_first(offsets: dict[str, TopicOffsets], log: Path) -> dict[str, TopicOffsets]:
-    """With where the first batch began, which the official connector notes behind a zero byte and a version."""
+    """`offsets` with where the first batch began, which the official connector's `log` has behind its version."""
     try:
         text = log.read_text(encoding="utf-8").removeprefix("\0")
         began = offsets_from_json(json.loads(text.partition("\n")[2]))

@@ -6,17 +6,17 @@ import importlib.util
 from typing import Final
 
 COMPILED_RECORDS_MIN: Final = 200_000
-"""What a process decodes in plain Python first: to import numba and load the kernels takes it a second of CPU."""
+"""How many records a process decodes in plain Python first: numba and the kernels take a second of CPU to load."""
 COMPILED_ROWS_MIN: Final = 50_000
-"""What it encodes so: a row takes three times as long as a record that is read."""
+"""How many rows it encodes so: a row takes three times as long as a record that is read."""
 COMPILED_VALUES_MIN: Final = 100_000
-"""What it reads of Protobuf's values so."""
+"""How many Protobuf values it reads so."""
 
 
 def takes_compiled(
     word: str, records: int, *, option: str = "decoder", records_min: int = COMPILED_RECORDS_MIN
 ) -> bool:
-    """By the `word` that `option` is, and how many `records` this process has to do with: those of its earlier tasks
+    """By the value `word` of `option`; for ``auto`` by how many `records` this process has handled, earlier tasks'
     included. Raises ``ValueError`` for ``compiled`` without numba."""
     if word == "python":
         return False

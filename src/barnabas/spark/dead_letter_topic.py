@@ -1,7 +1,7 @@
-"""Dead letters: what is no value of its schema goes to a topic of its own, in the transaction of all other rows.
+"""Dead letters: records whose value does not fit its schema go to another topic, in the other rows' transaction.
 
 A dead letter is a row as any other: it has the record's own bytes, and the dead-letter topic's name in the column
-`topic`. So the sink writes it with the rest of its micro-batch, exactly once, and each record is in one of both topics.
+`topic`. So the sink writes it exactly once with the rest of its micro-batch, and each record is in one of two topics.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEADERS: Final = {
     "__connect.errors.offset": "offset",
     "__connect.errors.exception.message": "reason",
 }
-"""A dead letter's headers, as Kafka Connect's have them (KIP-298), with the fields that they are made of."""
+"""A dead letter's headers by Kafka Connect's names (KIP-298), with the fields that they are made of."""
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
 
 
@@ -32,11 +32,12 @@ def dead_letter(reason: Column, value: Column) -> Column:
 
 
 def dead_letters(frame: DataFrame, *, to: str, topic: str | None = None) -> DataFrame:
-    """The rows as the sink takes them, those whose column `dead_letter` is not null for the topic `to`.
+    """The rows as the sink takes them; those whose column `dead_letter` is not null go to the topic `to`.
 
-    Those have the record's own key and value, and its place and the reason as `HEADERS`, behind its own headers where
-    the rows have a column `headers`; its partition is left to the partitioner. All other rows are as they were, for
-    `topic`, or for what their column `topic` says. The sink then wants ``markerTopic``, and no option ``topic``.
+    A dead letter has the record's own key and value, and headers with the reason and the record's place (KIP-298),
+    behind the record's own where the rows have a column `headers`; the partitioner chooses its partition. All other
+    rows stay as they are, and go to `topic` or where their column `topic` says. The sink then needs ``markerTopic``,
+    and no option ``topic``.
 
     Raises ``ValueError`` for missing columns.
     """

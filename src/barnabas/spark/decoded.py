@@ -1,4 +1,4 @@
-"""What a format makes of a column: `SchemaFormat` of one schema, `Payloads` of its values, `Decoded` what they are."""
+"""What Avro, JSON Schema and Protobuf each have: a `SchemaFormat`, `Payloads` that read values, `Decoded` columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAULTS: Final = (
     ArithmeticError,
     pyarrow.ArrowException,
 )
-"""What reading bytes that are no value raises."""
+"""What readers raise for bytes that are no value of the schema."""
 
 
 class Decoded(NamedTuple):
@@ -47,12 +47,15 @@ class SchemaFormat(Protocol):
         ...
 
     def encode(self, rows: Any) -> Sequence[bytes]:
-        """A struct array without nulls, of the schema's type, as what stands behind the id. Raises ``ValueError``."""
+        """What follows the schema id, for each row of a struct array of the schema's type without nulls.
+
+        Raises ``ValueError``.
+        """
         ...
 
 
 def in_halves(payloads: list[bytes], at_once: Callable[[list[bytes]], Any], target: Any) -> Decoded:
-    """`at_once` of all; where one of them is faulty, halves tell which, and the others are decoded all the same."""
+    """`at_once` of all payloads; where it fails, of either half, so that only faulty payloads stay undecoded."""
     try:
         return Decoded(at_once(payloads), {})
     except FAULTS as error:

@@ -36,7 +36,7 @@ class Step(Enum):
     MARKED = "marked"
     """The marker is in the transaction."""
     DECIDED = "decided"
-    """The transaction is committed. With a transaction for each task: theirs are not yet."""
+    """The sink's transaction is committed. With a transaction for each task, those are still open."""
     ENDING = "ending"
     """With a transaction for each task: the first of them is committed."""
     ENDED = "ended"
@@ -44,7 +44,7 @@ class Step(Enum):
 
 
 class Attempt(NamedTuple):
-    """Which task of which micro-batch is at work, and where it tells what it has reached."""
+    """Which task of which micro-batch is at work; `writer` is told each step that it reaches."""
 
     query: str
     batch: int
@@ -67,7 +67,7 @@ class DeliveryPlan:
 
 @dataclass
 class TaskWrote(WriterCommitMessage):  # type: ignore[misc]
-    """A task's message to the commit. `counts`: rows by target partition; `is_in`: there was nothing to do."""
+    """A task's message to the commit. `counts`: rows by target partition; `is_in`: the batch was written already."""
 
     query: str = ""
     task: int = 0
@@ -106,7 +106,7 @@ class Deliverer(ABC):
         """On the driver, when a task has failed or `commit` has raised: undoes nothing that is decided."""
 
     def begun(self, plan: DeliveryPlan, attempt: Attempt) -> TaskWrote:
-        """What a task tells before it has written; `is_in` where the batch is in already, and nothing is to be done."""
+        """A task's message before it writes; `is_in` where the batch is in already, and nothing is left to do."""
         wrote = TaskWrote(attempt.query, attempt.task, plan)
         sink_id, take_over = self.options.sink_id, self.options.take_over
         wrote.is_in = is_in(plan.marker, attempt.query, attempt.batch, sink_id=sink_id, take_over=take_over)
@@ -133,7 +133,7 @@ class Deliverer(ABC):
     def taken_over(self, cluster: BlockingCluster) -> DeliveryPlan:
         """Takes the sink's transactional id, so that whoever wrote before is fenced, and then reads the marker.
 
-        In this order: after it nobody else can move the marker, and what a predecessor had decided is in it.
+        In this order nobody else can move the marker after it is read, and it has all that a predecessor decided.
         """
         options = self.options
         transaction = BlockingTransaction.initialized(
@@ -158,7 +158,7 @@ class Deliverer(ABC):
 
 @contextlib.contextmanager
 def explained(options: SinkOptions, what: str) -> Iterator[None]:
-    """A broker's refusal as a `SinkError` that says what became of `what`, and what to do."""
+    """Turns a broker's refusal into a `SinkError` that says what became of `what`, and what to do."""
     try:
         yield
     except ProducerFenced as error:

@@ -1,7 +1,7 @@
 """Compiled encoding of records (numba): from the buffers of Arrow columns to what lies in a batch of magic 2.
 
-As `kernels` does for decoding, with its rules: plain loops, no objects, `sink_encoding` owns the buffers. A column of
-bytes comes as its data, where each row's begin, and how many there are, -1 for null.
+The counterpart of `kernels`, with its rules: plain loops, no objects; `sink_encoding` owns the buffers. A column of
+bytes comes as three arrays: data, where each row's bytes begin, and how many they are (-1 for null).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ BASE_TIMESTAMP: Final = 2
 MAX_TIMESTAMP: Final = 3
 NEEDED: Final = 4
 STATE_FIELDS: Final = 5
-"""An open batch: where its next record goes, how many it has, the timestamps (ms) of the first and the youngest, and
-how many bytes the record takes that found no room."""
+"""The state of an open batch: where the next record goes, the number of records, the timestamps (ms) of the first and
+the youngest, and the bytes of the record that found no room."""
 
 
 def _size_py(number: Any) -> Any:
@@ -34,7 +34,7 @@ def _size_py(number: Any) -> Any:
 
 
 def _put_py(buffer: Any, position: int, number: Any) -> Any:
-    """Writes the zigzag varint of `number`; the position behind it."""
+    """Writes the zigzag varint of `number`; returns the position behind it."""
     left = (number << 1) ^ (number >> 63)
     while left >= 0x80:
         buffer[position] = np.uint8((left & 0x7F) | 0x80)
@@ -63,9 +63,9 @@ def _encode_py(
     buffer: Any,
     state: Any,
 ) -> Any:
-    """Appends `rows` from the number `first` on while there is room; the number of the first that has none.
+    """Appends `rows[first:]` while there is room; returns the index of the first row that found none.
 
-    `tails` are the headers as `encode_headers` gives them; none of the rows has any where it is empty.
+    `tails` are the rows' headers as `encode_headers` makes them; empty where no row has any.
     """
     limit = buffer.shape[0]
     has_tails = tails.shape[0] > 0
@@ -137,7 +137,7 @@ def _encode_headers_py(
     tails: Any,
     tail_ends: Any,
 ) -> None:
-    """What a record ends with: how many headers, and each with its name and value. `tails` has room for all."""
+    """The end of each record: the number of headers, then each one's name and value. `tails` has room for all."""
     position = 0
     entry = 0
     for row in range(counts.shape[0]):
@@ -157,12 +157,12 @@ def _encode_headers_py(
 
 
 def _group_py(targets: Any, rows: Any, ends: Any) -> None:
-    """The rows of each target in their order, one target after another; -1 counts as the first of them."""
+    """The rows of each target in their order, one target after another; -1 is the first target."""
     ends[:] = 0
     for row in range(targets.shape[0]):
         ends[targets[row] + 2] += 1
-    for each in range(1, ends.shape[0]):
-        ends[each] += ends[each - 1]
+    for index in range(1, ends.shape[0]):
+        ends[index] += ends[index - 1]
     # What is a target's beginning now is its end when all its rows are placed.
     for row in range(targets.shape[0]):
         at = targets[row] + 1

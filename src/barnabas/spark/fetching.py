@@ -1,4 +1,4 @@
-"""One partition's batches from the wire: fetches with the next one under way, verified, without what was aborted."""
+"""One partition's batches from the wire: verified, without aborted ones, and with the next fetch under way."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class _Posted(NamedTuple):
 
 
 def fetched(cluster: BlockingCluster, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
-    """What `wanted` covers; an answer may begin before and end behind it. The next fetch is sent before one is yielded.
+    """The batches that cover `wanted`; the first may begin before it, the last may end behind it.
+
+    The next fetch is sent before an answer is yielded.
 
     Raises `DataLoss` for records that are gone (unless ``failOnDataLoss`` is false), `KafkaError` for what the broker
     refuses and for a CRC that is not that of its batch.
@@ -63,7 +65,7 @@ class _Fetching:
         self._position = wanted.start
         self._aborted = _Aborted()
         self._record_bytes = 0.0
-        """A record's size in the last answer; 0.0 before it."""
+        """A record's mean size in the last answer; 0.0 before there is one."""
         self._last_progress = time.monotonic()
 
     def run(self) -> Iterator[Fetched]:
@@ -93,7 +95,7 @@ class _Fetching:
             yield Fetched(data, self._readable(data, whole, answer.aborted_transactions or ()))
 
     def _whole(self, data: memoryview) -> list[tuple[BatchHeader, int, int]]:
-        """The whole batches of an answer. Raises `KafkaError` for bytes that do not lead on."""
+        """The whole batches of an answer. Raises `KafkaError` for other bytes, and for batches before the position."""
         try:
             whole = list(batches(data))
             if whole and whole[-1][0].next_offset <= self._position:
@@ -139,7 +141,7 @@ class _Fetching:
         return _Posted(connection, connection.post(request, _VERSION_BY_ID if by_id else _VERSION_BY_NAME))
 
     def _fetch_bytes(self) -> int:
-        """Not much more than what is left: what lies behind the range would be sent for nothing."""
+        """Little more than what is left of the range: what lies behind it would be sent for nothing."""
         if not self._record_bytes:
             return self._options.fetch_bytes_max
         left = int((self._wanted.end - self._position) * self._record_bytes * 1.125) + _SPARE_BYTES
@@ -215,19 +217,21 @@ class _Fetching:
 
 
 class _Aborted:
-    """Which producers' data is of an aborted transaction at the place where the reader stands (read_committed)."""
+    """Which producers have an aborted transaction at the reader's position (read_committed)."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int]] = []
+        """First offset and producer id of those that begin further on, in order."""
         self._open: set[int] = set()
 
     def announce(self, transactions: Sequence[Any]) -> None:
-        """The aborted transactions that overlap a fetch: they begin where they begin, whoever announced them."""
-        self._waiting = sorted((each.first_offset, each.producer_id) for each in transactions)
+        """The aborted transactions that overlap a fetch; some may have begun before it."""
+        self._waiting = sorted((transaction.first_offset, transaction.producer_id) for transaction in transactions)
 
     def covers(self, header: BatchHeader) -> bool:
         while self._waiting and self._waiting[0][0] <= header.last_offset:
-            self._open.add(self._waiting.pop(0)[1])
+            _, producer_id = self._waiting.pop(0)
+            self._open.add(producer_id)
         return header.is_transactional and header.producer_id in self._open
 
     def ended(self, header: BatchHeader) -> None:

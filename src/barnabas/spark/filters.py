@@ -54,22 +54,22 @@ class Pushed:
     def with_filters(self, filters: Iterable[Filter]) -> tuple[Self, list[Filter]]:
         """With `filters` as well, and those that Spark has to apply itself."""
         pushed, left = self, []
-        for each in filters:
-            name = each.attribute[0] if len(getattr(each, "attribute", ())) == 1 else None
-            value = getattr(each, "value", None)
-            if isinstance(each, IsNotNull) and name in _NEVER_NULL:
+        for given in filters:
+            name = given.attribute[0] if len(getattr(given, "attribute", ())) == 1 else None
+            value = getattr(given, "value", None)
+            if isinstance(given, IsNotNull) and name in _NEVER_NULL:
                 continue
-            if name in ("topic", "partition") and type(each) in _TESTS:
-                pushed = replace(pushed, choices=(*pushed.choices, each))
+            if name in ("topic", "partition") and type(given) in _TESTS:
+                pushed = replace(pushed, choices=(*pushed.choices, given))
                 continue
             if name == "offset" and isinstance(value, int):
-                narrowed = pushed._with_offset(each, value)
+                narrowed = pushed._with_offset(given, value)
                 if narrowed is not None:
                     pushed = narrowed
                     continue
-            if name == "timestamp" and isinstance(each, GreaterThan | GreaterThanOrEqual | EqualTo):
+            if name == "timestamp" and isinstance(given, GreaterThan | GreaterThanOrEqual | EqualTo):
                 pushed = pushed._with_timestamp(value)
-            left.append(each)
+            left.append(given)
         return pushed, left
 
     def _with_offset(self, given: Filter, value: int) -> Self | None:
@@ -97,7 +97,7 @@ class Pushed:
 
     def takes(self, topic_partition: TopicPartition) -> bool:
         found = topic_partition._asdict()
-        return all(_TESTS[type(each)](found[each.attribute[0]], each.value) for each in self.choices)
+        return all(_TESTS[type(choice)](found[choice.attribute[0]], choice.value) for choice in self.choices)
 
     def narrowed(self, whole: OffsetRange) -> OffsetRange:
         end = whole.end if self.offset_max is None else min(whole.end, self.offset_max)
@@ -108,8 +108,11 @@ class Pushed:
         self, cluster: BlockingCluster, chosen: Mapping[TopicPartition, tuple[int, int]]
     ) -> dict[TopicPartition, int]:
         """Where the lower bound on the timestamp lets each partition begin; nothing where there is no bound."""
-        wanted = [each for each in chosen if self.takes(each)]
+        wanted = [partition for partition in chosen if self.takes(partition)]
         if self.timestamp_min_ms is None or not wanted:
             return {}
         listed = cluster.list_offsets(dict.fromkeys(wanted, self.timestamp_min_ms))
-        return {each: found.offset if found.offset >= 0 else chosen[each][1] for each, found in listed.items()}
+        return {
+            partition: found.offset if found.offset >= 0 else chosen[partition][1]
+            for partition, found in listed.items()
+        }

@@ -1,4 +1,4 @@
-"""A query's place in a consumer group, for the eye: offsets are committed there, and lag is told from there."""
+"""A query's offsets in a consumer group, where Kafka's tools see its lag; the query itself goes by its checkpoint."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def commit_offsets(cluster: BlockingCluster, group: str, offsets: Mapping[TopicP
     Raises `KafkaError`: UNKNOWN_MEMBER_ID where the group has consumers of its own, GROUP_AUTHORIZATION_FAILED.
     """
     topics: dict[str, list[Any]] = {}
-    for each, offset in offsets.items():
-        topics.setdefault(each.topic, []).append(
+    for topic_partition, offset in offsets.items():
+        topics.setdefault(topic_partition.topic, []).append(
             OffsetCommitRequest.OffsetCommitRequestPartition(
-                partition_index=each.partition, committed_offset=offset, committed_metadata=""
+                partition_index=topic_partition.partition, committed_offset=offset, committed_metadata=""
             )
         )
     request = OffsetCommitRequest(
@@ -28,7 +28,8 @@ def commit_offsets(cluster: BlockingCluster, group: str, offsets: Mapping[TopicP
         generation_id_or_member_epoch=-1,
         member_id="",
         topics=[
-            OffsetCommitRequest.OffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()
+            OffsetCommitRequest.OffsetCommitRequestTopic(name=name, partitions=partitions)
+            for name, partitions in topics.items()
         ],
     )
 
@@ -42,7 +43,7 @@ def commit_offsets(cluster: BlockingCluster, group: str, offsets: Mapping[TopicP
 
     try:
         cluster.retrying(attempt)
-    except KafkaError as error:  # the coordinator's, or, where the group is forbidden, of the search for it
+    except KafkaError as error:  # from the coordinator or, where the group is forbidden, from the search for it
         raise KafkaError(error.code, _refused(group, error.code)) from None
 
 

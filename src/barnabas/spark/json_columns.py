@@ -19,7 +19,7 @@ from barnabas.spark.values import fitted_json, json_at_once
 
 
 class JsonColumns:
-    """JSON Schema's `Format`."""
+    """JSON Schema's `SchemaFormat`."""
 
     def __init__(self, schema: Schema, message: str | None = None) -> None:
         self._schema = JsonSchema(schema.text, schema.imports)
@@ -35,7 +35,7 @@ class JsonColumns:
         for row in rows.to_pylist(maps_as_pydicts="strict"):
             value = _without_nulls(row)
             if (fault := self._schema.fault(value)) is not None:
-                # A property that is required and null: then nulls are written.
+                # A required property may be null: the row is tried with its nulls.
                 value = row
                 if self._schema.fault(value) is not None:
                     raise ValueError(f"A row does not fit its JSON Schema: {fault}.")
@@ -79,5 +79,5 @@ class JsonPayloads:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value

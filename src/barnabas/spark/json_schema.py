@@ -11,17 +11,17 @@ import jsonschema_rs
 
 _TYPES: Final = {"string": "string", "integer": "bigint", "number": "double", "boolean": "boolean"}
 _BASE: Final = "registry:///"
-"""What names in a ``$ref`` are made absolute with where the schema has no ``$id``."""
+"""The base URI of the names in a ``$ref`` where the schema has no ``$id``."""
 _PYTHON: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 class JsonSchema:
     def __init__(self, text: str, imports: Sequence[tuple[str, str]] = ()) -> None:
-        """`imports`: by what a ``$ref`` calls them, other schemas. Raises ``ValueError``."""
+        """`imports`: other schemas, each behind the name that a ``$ref`` has for it. Raises ``ValueError``."""
         self.root: Any = json.loads(text)
         self._named: dict[str, Any] = {"": self.root}
-        for name, each in imports:
-            self._named[name] = json.loads(each)
+        for name, document in imports:
+            self._named[name] = json.loads(document)
         kind: Any = jsonschema_rs.Draft7Validator
         if isinstance(self.root, dict) and "$schema" in self.root:
             kind = jsonschema_rs.validator_cls_for(self.root)
@@ -31,7 +31,7 @@ class JsonSchema:
             raise ValueError(f"the JSON Schema cannot be used: {error}") from None
 
     def _document(self, uri: str) -> Any:
-        """A document by its URI, which a schema with an ``$id`` has made of the name in its ``$ref``."""
+        """A document by its URI, which is made of the schema's ``$id``, if any, and the name in its ``$ref``."""
         for name, document in self._named.items():
             if name and (uri in (name, document.get("$id")) or uri.endswith("/" + name)):
                 return document
@@ -59,30 +59,31 @@ class JsonSchema:
             found, document = self._resolved(reference, document)
             return self._type(found, document, (*inside, reference))
 
-        def inner(each: Any) -> str:
-            return self._type(each, document, inside)
+        def inner(part: Any) -> str:
+            return self._type(part, document, inside)
 
         for word in ("oneOf", "anyOf"):
             if word in schema:
-                return _one_of({inner(each) for each in schema[word] if each != {"type": "null"}}, word)
+                return _one_of({inner(branch) for branch in schema[word] if branch != {"type": "null"}}, word)
         if "allOf" in schema:
             return self._all_of(schema, document, inner)
         return self._plain(schema, inner)
 
     def _all_of(self, schema: Any, document: Any, inner: Callable[[Any], str]) -> str:
-        """The properties of all; what only restricts them is left to the validator."""
-        parts = [inner(each) for each in schema["allOf"] if _says_type(each)]
-        if _says_type({name: each for name, each in schema.items() if name != "allOf"}):
-            parts.append(inner({name: each for name, each in schema.items() if name != "allOf"}))
-        if len(parts) > 1 and all(each.startswith("struct<") for each in parts):
-            return f"struct<{','.join(each.removeprefix('struct<').removesuffix('>') for each in parts)}>"
+        """The properties of all parts; the validator sees to what only restricts them."""
+        parts = [inner(part) for part in schema["allOf"] if _says_type(part)]
+        own = {word: value for word, value in schema.items() if word != "allOf"}
+        if _says_type(own):
+            parts.append(inner(own))
+        if len(parts) > 1 and all(part.startswith("struct<") for part in parts):
+            return f"struct<{','.join(part.removeprefix('struct<').removesuffix('>') for part in parts)}>"
         return _one_of(set(parts), "allOf")
 
     def _plain(self, schema: Any, inner: Callable[[Any], str]) -> str:
         kind = _kind(schema)
         if kind == "object":
             if properties := schema.get("properties"):
-                fields = (f"`{name.replace('`', '``')}`:{inner(each)}" for name, each in properties.items())
+                fields = (f"`{name.replace('`', '``')}`:{inner(declared)}" for name, declared in properties.items())
                 return f"struct<{','.join(fields)}>"
             if isinstance(schema.get("additionalProperties"), dict):
                 return f"map<string,{inner(schema['additionalProperties'])}>"
@@ -122,13 +123,13 @@ def _says_type(schema: Any) -> bool:
 
 
 def _kind(schema: Any) -> str:
-    """The one type beside null; where none is named, that which its other words are of."""
+    """The one type beside null; where the schema names none, the type that its other keywords are for."""
     told = schema.get("type")
     kinds = {told} if isinstance(told, str) else set(told or ())
     if not kinds:
         kinds = {word for word, sign in (("object", "properties"), ("array", "items")) if sign in schema}
         chosen = schema.get("enum", [schema["const"]] if "const" in schema else [])
-        kinds |= {_PYTHON.get(type(each), "object") for each in chosen if each is not None}
+        kinds |= {_PYTHON.get(type(value), "object") for value in chosen if value is not None}
     kinds -= {"null"}
     if kinds == {"integer", "number"}:
         return "number"

@@ -192,7 +192,7 @@ def _headers_py(
     value_validity: Any,
     totals: Any,
 ) -> Any:
-    """The headers that `decode` has counted; every length was bounded by the source's own."""
+    """Copies the headers that `decode` has counted; their lengths are held against the source and the buffers."""
     number = 0
     name_at = 0
     value_at = 0

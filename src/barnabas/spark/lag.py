@@ -15,9 +15,9 @@ __all__ = ["attach", "lag", "lag_of"]
 
 
 def lag(query: Any) -> dict[TopicPartition, int]:
-    """Records that each partition had, at the last batch's planning, behind what the query has read; {} before that.
+    """How many records of each partition the query had not read when its last batch was planned; {} before that.
 
-    `query` is a ``StreamingQuery``. Of several sources those of ``format("barnabas")`` count.
+    `query` is a ``StreamingQuery``; its sources other than ``format("barnabas")`` are left out.
     """
     progress = query.lastProgress
     return {} if progress is None else lag_of(progress["sources"])
@@ -39,9 +39,9 @@ def attach(spark: Any) -> None:
     """Gives the streaming queries of `spark`'s kind, PySpark's or Spark Connect's, the method ``lag()``; and lets
     ``df.write.format("barnabas").save()`` append without ``mode("append")``.
 
-    `barnabas.spark.session.session` does it; for a session of one's own it is called once.
+    `barnabas.spark.session.session` calls it; call it once for a session of your own.
     """
-    # What a session is made of shows which of the two classes its queries have; Connect's wants packages of its own.
+    # Only the class that this session's queries have is imported: Connect's needs packages of its own.
     connect = type(spark).__module__.startswith("pyspark.sql.connect")
     queries = import_module("pyspark.sql.connect.streaming.query" if connect else "pyspark.sql.streaming.query")
     queries.StreamingQuery.lag = lag

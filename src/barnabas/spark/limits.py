@@ -1,4 +1,4 @@
-"""What Spark says of how much a micro-batch may take; Spark 4.1 says nothing to a source in Python."""
+"""Spark's classes for how much a micro-batch may take; in Spark 4.1 a source in Python has stand-ins for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What dashboards expect of a streaming query, where Spark leaves a source in Python no place to say it.
+"""What dashboards expect of a streaming query, and what a source in Python cannot tell Spark.
 
 The official connector fills a source's ``metrics`` in each progress; a data source in Python cannot. The numbers follow
 from the offsets in the progress, so a listener computes them, on the driver, and keeps them as Prometheus gauges.
@@ -74,8 +74,8 @@ class LagListener(StreamingQueryListener):  # type: ignore[misc]
         told = self._partitions.setdefault(query, set())
         for gone in told - set(behind):
             self._behind.remove(query, gone.topic, str(gone.partition))
-        for each, offsets in behind.items():
-            self._behind.labels(query, each.topic, str(each.partition)).set(offsets)
+        for partition, offsets in behind.items():
+            self._behind.labels(query, partition.topic, str(partition.partition)).set(offsets)
         self._partitions[query] = set(behind)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
@@ -83,7 +83,7 @@ class LagListener(StreamingQueryListener):  # type: ignore[misc]
         told = self._partitions.pop(query, None)
         if told is None:
             return  # it ended before its first progress
-        for each in told:
-            self._behind.remove(query, each.topic, str(each.partition))
+        for partition in told:
+            self._behind.remove(query, partition.topic, str(partition.partition))
         self._rate.remove(query)
         self._batch.remove(query)

@@ -1,14 +1,14 @@
-"""Exactly once by one transaction for a micro-batch: its rows and the marker that it is in are one atomic act.
+"""Exactly once by one transaction for a micro-batch: it has the rows, and the marker that says that the batch is in.
 
-The driver takes the sink's transactional id before each batch, with another epoch. All tasks write as this one
-producer, each to target partitions of its own: a partition's sequence numbers count the rows that go there. A task that
-is tried again finds what the attempt before has left in the transaction, writes only the rows that are not there, and
-reads the whole back before it reports: so an attempt that Spark gave up and that writes on does no harm either. At last
-the driver sees that every partition was written by one task, to the last row and no further, adds the marker, and ends
-the transaction.
+The driver takes the sink's transactional id before each batch, with a new epoch. All tasks write as this one producer,
+each to target partitions of its own: a partition's sequence numbers count the rows that go there. A task that is tried
+again finds what the attempt before left in the transaction, writes only the rows that are missing, and reads all of it
+back before it reports: so an attempt that Spark gave up, and that still writes, does no harm. In the end the driver
+checks that each partition was written by one task, to the last row and no further, adds the marker, and ends the
+transaction.
 
-Whoever dies, and whenever: either the transaction is committed, and the next run finds the batch's marker and leaves it
-out; or it is not, and the next run's epoch aborts it.
+Whichever process dies, and whenever: either the transaction is committed, and the next run finds the batch's marker and
+leaves the batch out; or it is not, and the next run's epoch aborts it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from barnabas.spark.sink_encoding import Encoder
 
 KEYLESS_RUN: Final = 1_000
-"""Rows without key and partition go to one partition after another, so many at a time: the same in every attempt."""
+"""How many rows without key and partition go to one partition before the next: the same in every attempt."""
 _POLL_S: Final = 0.05
 
 
@@ -87,20 +87,23 @@ class OneTransaction(Deliverer):
         attempt.reached(Step.DECIDED)
 
     def _check(self, transaction: BlockingTransaction, counts: dict[TopicPartition, int], batch: int) -> None:
-        """Every partition has the rows that were counted and no more; raises `SinkError`.
+        """Raises `SinkError` unless every partition has the rows that were counted, and no more.
 
-        An attempt that failed, or that Spark has given up and that writes on, can have left what the counted attempt
-        did not write: that is so only where a query gives other rows when it computes a batch again.
+        An attempt that failed, or that Spark gave up and that still writes, can have left other rows than the counted
+        attempt wrote, but only where a query gives other rows when it computes a batch again.
         """
         written = transaction.written(counts)
-        for each, count in counts.items():
-            last = written[each].last_sequence if each in written else -1
+        for partition, count in counts.items():
+            last = written[partition].last_sequence if partition in written else -1
             if last != count - 1:
                 raise SinkError(
-                    f"Batch {batch} has {count} rows for {each}, and {last + 1} were written there. {_DIFFERENT_ROWS}"
+                    f"Batch {batch} has {count} rows for {partition}, and {last + 1} were written there."
+                    f" {_DIFFERENT_ROWS}"
                 )
         others = sorted(
-            each for each in transaction.partitions() if each not in counts and each.topic != GROUP_METADATA_TOPIC
+            partition
+            for partition in transaction.partitions()
+            if partition not in counts and partition.topic != GROUP_METADATA_TOPIC
         )
         if others:
             raise SinkError(
@@ -108,9 +111,9 @@ class OneTransaction(Deliverer):
             )
 
     def abort(self, cluster: BlockingCluster, wrote: list[TaskWrote]) -> None:
-        plan = next((each.plan for each in wrote if not each.is_in), None)
+        plan = next((task.plan for task in wrote if not task.is_in), None)
         if plan is None:
-            return  # what is open is aborted by the next run, or in its time
+            return  # the next run aborts what is open, or its timeout does
         with explained(self.options, "The micro-batch"):
             self.transaction(cluster, plan.identity).end(committed=False)
 
@@ -125,15 +128,15 @@ _DIFFERENT_ROWS: Final = (
 def _counted(wrote: list[TaskWrote], batch: int) -> dict[TopicPartition, int]:
     """Rows by partition. Raises `SinkError` where two tasks have written to the same one."""
     counts: dict[TopicPartition, int] = {}
-    for each in wrote:
-        shared = sorted(set(counts) & set(each.counts))
+    for task in wrote:
+        shared = sorted(set(counts) & set(task.counts))
         if shared:
             raise SinkError(
                 f"Two tasks of batch {batch} have rows for {shared[0]}, and exactly-once delivery wants one: give the"
                 " query's rows to barnabas.spark.by_target_partition, or set delivery to exactly-once-by-task."
                 f" {_NOTHING_COUNTS}"
             )
-        counts.update(each.counts)
+        counts.update(task.counts)
     return counts
 
 
@@ -157,14 +160,14 @@ class _Rows:
         self._keyless: Counter[str] = Counter()
         """By topic, how many rows had neither key nor partition."""
         self._own: dict[TopicPartition, Counter[bytes]] = {}
-        """For an attempt that is not the first: all rows, by what they hold."""
+        """In a repeated attempt: all rows of the task, by `_held`."""
         self._earlier: dict[TopicPartition, Counter[bytes]] = {}
-        """And those of them that are there already."""
+        """In a repeated attempt: the rows that earlier ones wrote and that are not found again yet, by `_held`."""
 
     def write(self, batches: Iterable[pyarrow.RecordBatch], attempt: Attempt) -> None:
         again = attempt.number > 0
         for batch in batches:
-            # Each row of an attempt that is not the first is looked for by what it holds.
+            # A repeated attempt looks for each row among those that are there, so it takes them one by one.
             if self._encoder is None and not again:
                 self._encoder = encoder_for(batch, self._producer, self._options)
             if self._encoder is not None:
@@ -216,7 +219,7 @@ class _Rows:
                 encoder.append(target, columns, rows)
 
     def _begin(self, target: TopicPartition, *, again: bool) -> None:
-        """The first row of a partition: is anything of this micro-batch there?"""
+        """Before the first row of a partition: finds what this micro-batch has there. Raises `SinkError`."""
         self._producer.check_partition(*target)
         self._counts[target] = 0
         written = self._transaction.written([target]).get(target)
@@ -224,7 +227,7 @@ class _Rows:
             self._own[target] = Counter()
             self._earlier[target] = Counter() if written is None else self._read(target, written)
         elif written is not None:
-            # Not this task's, or that of the stage's run before, which may go on and count: writing on would mix them.
+            # Another task wrote it, or the stage's run before, which may still go on and count: rows would mix.
             raise self._differs(target)
         if written is not None:
             self._producer.resume(target, written.last_sequence + 1)
@@ -267,7 +270,7 @@ def _records(
 ) -> Iterator[Record]:
     """What a partition has of the transaction, in the order of the sequences, up to `written.last_sequence`.
 
-    Raises `SinkError` where it does not become readable in time: it was not replicated, and may not stay.
+    Raises `SinkError` where the rows do not become readable in time: they are not replicated, and may be lost.
     """
     source = replace(
         SourceOptions.parse({"kafka.bootstrap.servers": options.access.bootstrap, "subscribe": target.topic}),
@@ -286,7 +289,8 @@ def _records(
         wanted = OffsetRange(target.topic, target.partition, position, end)
         for part in fetched(cluster, wanted, source):
             for batch in part.batches:
-                if (batch[0].producer_id, batch[0].producer_epoch) == (identity.producer_id, identity.epoch):
+                header, _, _ = batch
+                if (header.producer_id, header.producer_epoch) == (identity.producer_id, identity.epoch):
                     for record in records_in(wanted, part, batch):
                         if record.offset >= position:
                             left -= 1

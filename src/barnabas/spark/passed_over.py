@@ -1,7 +1,7 @@
 """Options that a job written for the official connector may carry and that change nothing here. Pure.
 
-They are taken, with one warning a process, so that such a job runs as it is. What would change who may read, what is
-promised, or what is read is never among them: it is obeyed or refused.
+They are accepted, with one warning a process, so that such a job runs as it is. Options that would change who may read,
+what is read or what is promised are not among them: these are obeyed or refused.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ OF_SINK: Final = _PRODUCER | _CONSUMER | _SOURCES_OWN
 _OF_TABLES: Final = frozenset(
     {"collation", "comment", "external", "is_managed_location", "location", "owner", "provider"}
 )
-"""What Spark says beside the options of a table in its catalog (``CREATE TABLE .. USING barnabas``)."""
+"""What Spark adds to the options of a table in its catalog (``CREATE TABLE .. USING barnabas``)."""
 _AGAIN: Final = "option."
-"""Before the name of each of those options, which Spark hands over a second time."""
+"""The prefix of the table's own options where Spark hands them over a second time."""
 
 _warned: set[str] = set()
 

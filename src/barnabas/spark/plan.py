@@ -98,7 +98,7 @@ def parse_positions(option: str, text: str, default: Position) -> Positions:
 def parse_timestamps(option: str, text: str, default: Position) -> Positions:
     """``{"topic":{"0":1700000000000}}``, milliseconds. Raises ``ValueError`` naming the option."""
     timestamps = _by_partition(option, text, 'JSON such as {"topic":{"0":1700000000000}}, in milliseconds')
-    return Positions(default, {each: AtTimestamp(timestamp_ms) for each, timestamp_ms in timestamps.items()})
+    return Positions(default, {partition: AtTimestamp(timestamp_ms) for partition, timestamp_ms in timestamps.items()})
 
 
 def _by_partition(option: str, text: str, taken: str) -> dict[TopicPartition, int]:
@@ -130,12 +130,12 @@ def cut(
 
     Empty ranges are left out. The order of the input is kept.
     """
-    wanted = [each for each in ranges if each.size]
+    wanted = [whole for whole in ranges if whole.size]
     if max_records is not None:
-        wanted = [piece for each in wanted for piece in _pieces(each, -(-each.size // max_records))]
+        wanted = [piece for whole in wanted for piece in _pieces(whole, -(-whole.size // max_records))]
     if min_partitions is not None and len(wanted) < min_partitions:
-        total = sum(each.size for each in wanted)
-        wanted = [piece for each in wanted for piece in _pieces(each, round(min_partitions * each.size / total))]
+        total = sum(whole.size for whole in wanted)
+        wanted = [piece for whole in wanted for piece in _pieces(whole, round(min_partitions * whole.size / total))]
     return wanted
 
 
@@ -152,16 +152,16 @@ def admitted(
 
     Where something waits, something is admitted: the sum is `max_records` exactly, or all there is.
     """
-    waiting = {each: max(0, end - starts.get(each, end)) for each, end in ends.items()}
+    waiting = {partition: max(0, end - starts.get(partition, end)) for partition, end in ends.items()}
     total = sum(waiting.values())
     if total <= max_records:
         return dict(ends)
-    shares = {each: count * max_records // total for each, count in waiting.items()}
-    # What rounding left over goes to those with the largest remainder, so that one record a batch moves on as well.
+    shares = {partition: count * max_records // total for partition, count in waiting.items()}
+    # What rounding leaves goes to the partitions with the largest remainders, so that one record a batch is enough.
     left = max_records - sum(shares.values())
-    for each in sorted(waiting, key=lambda name: (-(waiting[name] * max_records % total), name))[:left]:
-        shares[each] += 1
-    return {each: starts.get(each, ends[each]) + shares[each] for each in ends}
+    for partition in sorted(waiting, key=lambda name: (-(waiting[name] * max_records % total), name))[:left]:
+        shares[partition] += 1
+    return {partition: starts.get(partition, ends[partition]) + shares[partition] for partition in ends}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,20 +184,20 @@ def by_topic(
     topic_ids: Mapping[TopicPartition, Uuid],
     firsts: Mapping[str, Mapping[TopicPartition, int]] | None = None,
 ) -> dict[str, TopicOffsets]:
-    """`firsts`: for the topics whose first batch this is, where it began.
+    """`firsts`: for topics whose first batch this is, the offsets where it began.
 
     A pattern may take thousands of topics: each partition is looked at once.
     """
     mine: dict[str, list[TopicPartition]] = {}
-    for each in offsets:
-        mine.setdefault(each.topic, []).append(each)
+    for place in offsets:
+        mine.setdefault(place.topic, []).append(place)
     found: dict[str, TopicOffsets] = {}
     for name, partitions in sorted(mine.items()):
         first = (firsts or {}).get(name)
         found[name] = TopicOffsets(
             topic_ids[partitions[0]],
-            {each.partition: offsets[each] for each in partitions},
-            None if first is None else {each.partition: first[each] for each in partitions if each in first},
+            {place.partition: offsets[place] for place in partitions},
+            None if first is None else {place.partition: first[place] for place in partitions if place in first},
         )
     return found
 
@@ -213,7 +213,7 @@ def offsets_to_json(topics: Mapping[str, TopicOffsets]) -> dict[str, Any]:
 
 
 def offsets_from_json(written: Mapping[str, Any]) -> dict[str, TopicOffsets]:
-    """The inverse; of the official connector's ``{"orders": {"0": 15}}`` as well, which knows no topic ids.
+    """The inverse. Takes the official connector's ``{"orders": {"0": 15}}`` as well, which has no topic ids.
 
     Raises ``ValueError`` for what neither of the two wrote.
     """

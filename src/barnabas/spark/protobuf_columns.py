@@ -1,7 +1,7 @@
 """Protobuf's messages into an Arrow array and back, field by field for a whole column.
 
-A value is read by the message that is expected: Protobuf matches fields by number, and passes over those that it does
-not know, which is its evolution. The schema that it was written by says which message it is, by the indexes in front.
+A value is read as the expected message: Protobuf matches fields by number and passes over those that it does not know,
+which is how its schemas evolve. The indexes in front of a value say which message of the writer's schema it is.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _MICROS: Final = 1_000_000
 _INDEXES_MAX: Final = 64
 
 _values_here = 0
-"""What this process has read: workers stay for many tasks."""
+"""How many values this process has read: workers stay for many tasks."""
 
 
 class ProtobufColumns:
-    """Protobuf's `Format`."""
+    """Protobuf's `SchemaFormat`."""
 
     def __init__(self, schema: Schema, message: str | None = None) -> None:
         self._message = ProtobufSchema(schema.text, schema.imports).named(message)
@@ -88,7 +88,7 @@ class ProtobufPayloads:
         return in_halves(payloads, self._at_once, self._target)
 
     def by_kernels(self, payloads: list[bytes]) -> Any:
-        """Raises `NotHere` where not all are read there, ``ValueError`` for another message."""
+        """Raises `NotHere` where the kernels do not read all of them, ``ValueError`` for another message."""
         begin = self._begin(payloads[0])
         prefix = payloads[0][:begin]
         if not all(payload.startswith(prefix) for payload in payloads):
@@ -152,11 +152,11 @@ def _indexes_as_bytes(indexes: Sequence[int]) -> bytes:
 
 def _struct(message: Descriptor, messages: Sequence[Any], target: Any) -> Any:
     """`messages` may have None, for null."""
-    absent = [each is None for each in messages]
+    absent = [inner is None for inner in messages]
     mask = pyarrow.array(absent) if any(absent) else None
     if mask is not None:
         empty = message_class(message)()
-        messages = [empty if each is None else each for each in messages]
+        messages = [empty if inner is None else inner for inner in messages]
     columns = [
         _column(field, messages, column.type) for field, column in zip(message.fields, list(target), strict=True)
     ]
@@ -168,35 +168,37 @@ def _struct(message: Descriptor, messages: Sequence[Any], target: Any) -> Any:
 def _column(field: FieldDescriptor, messages: Sequence[Any], target: Any) -> Any:
     name = field.name
     if field.is_repeated:
-        lots = [getattr(each, name) for each in messages]
+        lots = [getattr(message, name) for message in messages]
         offsets = pyarrow.array([0, *accumulate(map(len, lots))], pyarrow.int32())
         if is_map(field):
             key, value = (field.message_type.fields_by_name[part] for part in ("key", "value"))
-            keys = _values(key, [each for lot in lots for each in lot], target.key_type)
-            items = _values(value, [lot[each] for lot in lots for each in lot], target.item_type)
+            keys = _values(key, [entry for lot in lots for entry in lot], target.key_type)
+            items = _values(value, [lot[entry] for lot in lots for entry in lot], target.item_type)
             return pyarrow.MapArray.from_arrays(offsets, keys, items, type=target)
-        items = _values(field, [each for lot in lots for each in lot], target.value_type)
+        items = _values(field, [element for lot in lots for element in lot], target.value_type)
         return pyarrow.ListArray.from_arrays(offsets, items, type=target)
     if field.has_presence:
-        return _values(field, [getattr(each, name) if each.HasField(name) else None for each in messages], target)
-    return _values(field, [getattr(each, name) for each in messages], target)
+        return _values(
+            field, [getattr(message, name) if message.HasField(name) else None for message in messages], target
+        )
+    return _values(field, [getattr(message, name) for message in messages], target)
 
 
 def _values(field: FieldDescriptor, values: Sequence[Any], target: Any) -> Any:
     kind = field.message_type.full_name if field.message_type is not None else None
     if kind in (TIMESTAMP, DURATION):
-        micros = [None if each is None else each.seconds * _MICROS + each.nanos // _NANOS for each in values]
+        micros = [None if value is None else value.seconds * _MICROS + value.nanos // _NANOS for value in values]
         return pyarrow.array(micros, pyarrow.int64()).cast(target)
     if kind in WRAPPERS:
         inner = field.message_type.fields_by_name["value"]
-        return _values(inner, [None if each is None else each.value for each in values], target)
+        return _values(inner, [None if value is None else value.value for value in values], target)
     if field.message_type is not None:
         return _struct(field.message_type, values, target)
     if field.enum_type is not None:
-        names = {number: each.name for number, each in field.enum_type.values_by_number.items()}
-        return pyarrow.array([None if each is None else names.get(each, str(each)) for each in values], target)
+        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        return pyarrow.array([None if value is None else names.get(value, str(value)) for value in values], target)
     if pyarrow.types.is_decimal(target):
-        return pyarrow.array([None if each is None else Decimal(each) for each in values], target)
+        return pyarrow.array([None if value is None else Decimal(value) for value in values], target)
     return pyarrow.array(values, target)
 
 
@@ -220,8 +222,8 @@ def _setter(field: FieldDescriptor) -> Callable[[Any, Any], None]:
         if field.is_repeated:
 
             def extend(made: Any, value: Any) -> None:
-                for each in value:
-                    fill(getattr(made, name).add(), each)
+                for element in value:
+                    fill(getattr(made, name).add(), element)
 
             return extend
 
@@ -233,7 +235,7 @@ def _setter(field: FieldDescriptor) -> Callable[[Any, Any], None]:
         return inner
     plain = _plain(field)
     if field.is_repeated:
-        return lambda made, value: getattr(made, name).extend(plain(each) for each in value)
+        return lambda made, value: getattr(made, name).extend(plain(element) for element in value)
     return lambda made, value: setattr(made, name, plain(value))
 
 
@@ -244,16 +246,16 @@ def _map_setter(field: FieldDescriptor) -> Callable[[Any, Any], None]:
         plain = _plain(value)
 
         def scalars(made: Any, entries: Any) -> None:
-            getattr(made, name).update({plain_key(key): plain(each) for key, each in entries.items()})
+            getattr(made, name).update({plain_key(key): plain(entry) for key, entry in entries.items()})
 
         return scalars
     fill = _inner_filler(value.message_type)
 
     def messages(made: Any, entries: Any) -> None:
-        for key, each in entries.items():
+        for key, entry in entries.items():
             part = getattr(made, name)[plain_key(key)]
             part.SetInParent()
-            fill(part, each)
+            fill(part, entry)
 
     return messages
 
@@ -272,7 +274,7 @@ def _inner_filler(message: Descriptor) -> Callable[[Any, Any], None]:
 def _plain(field: FieldDescriptor) -> Callable[[Any], Any]:
     """What protobuf takes for a scalar of a column."""
     if field.enum_type is not None:
-        numbers = {name: each.number for name, each in field.enum_type.values_by_name.items()}
+        numbers = {name: value.number for name, value in field.enum_type.values_by_name.items()}
 
         def enum(value: str) -> int:
             if value not in numbers and not value.lstrip("-").isdigit():

@@ -1,7 +1,7 @@
 """Protobuf's messages into an Arrow array by compiled kernels, a level of messages at a time.
 
-What comes of it is what `protobuf_columns` makes by Protobuf's own reader, or `NotHere`: for values that are broken,
-for what is rare, and for schemas of which not everything is known here (`compilable`).
+The result is what `protobuf_columns` makes with Protobuf's own reader; for values that are broken or rare, `NotHere` is
+raised. `compilable` says which schemas can be read here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BYTES_MAX: Final = (1 << 31) - 1
 _MICROS: Final = 1_000_000
 _NANOS: Final = 1000
 _SECONDS_MAX: Final = 1 << 43
-"""Of a time: microseconds of them go into 64 bits."""
+"""Of a timestamp or a duration: its microseconds fit into 64 bits."""
 _WIRES: Final = {
     **dict.fromkeys(
         (
@@ -57,12 +57,12 @@ class _Level(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A field of many messages, or the elements of a repeated one: the values, or where their bytes begin and end."""
+    """One field of many messages, or all elements of a repeated one. Bytes begin at `values` and end at `until`."""
 
     values: Any
     until: Any
     absent: Any
-    """None where none is."""
+    """Which messages lack the field; None where it is there in all."""
 
 
 def compilable(message: Descriptor) -> bool:
@@ -158,7 +158,7 @@ def _of_messages(message: Descriptor, data: Any, found: _Found, target: Any) -> 
     if message.full_name in (TIMESTAMP, DURATION):
         plain = pyarrow.struct([("seconds", pyarrow.int64()), ("nanos", pyarrow.int32())])
         made = _struct(message, data, starts, ends, None, plain)
-        seconds, nanos = (each.to_numpy() for each in made.flatten())
+        seconds, nanos = (column.to_numpy() for column in made.flatten())
         if len(seconds) and np.abs(seconds).max() >= _SECONDS_MAX:
             raise NotHere
         micros = seconds * _MICROS + nanos // _NANOS
@@ -197,14 +197,14 @@ def _texts(data: Any, found: _Found, target: Any) -> Any:
 
 def _names(field: FieldDescriptor, found: _Found, target: Any) -> Any:
     numbers, places = np.unique(found.values.astype(np.int32), return_inverse=True)
-    known = {number: each.name for number, each in field.enum_type.values_by_number.items()}
+    known = {number: value.name for number, value in field.enum_type.values_by_number.items()}
     names = pyarrow.array([known.get(number, str(number)) for number in numbers.tolist()], target)
     indices = pyarrow.array(places.astype(np.int32), mask=found.absent)
     return pyarrow.DictionaryArray.from_arrays(indices, names).cast(target)
 
 
 def _numbers(field: FieldDescriptor, values: Any) -> Any:
-    """Of 64 bits each what the field's type makes of them."""
+    """Values of 64 bits as numbers of the field's type."""
     match field.type:
         case FieldDescriptor.TYPE_BOOL:
             return values != 0

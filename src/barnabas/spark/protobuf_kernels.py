@@ -1,4 +1,4 @@
-"""Compiled reading of Protobuf (numba): where in many messages of one kind the fields are.
+"""Compiled reading of Protobuf (numba): finds the fields of many messages of one kind.
 
 `scan` walks messages and notes each single field's last value, or the bytes that it covers, and how many elements each
 repeated field has; `elements` walks them again for those elements. A field that is a message is a range of bytes, and
@@ -59,7 +59,7 @@ _fixed = njit(nogil=True, inline="always")(_fixed_py)
 def _field_py(data: Any, position: int, end: int) -> Any:
     """The next field: its number, its wire type, its value or where its bytes begin, and where the field ends.
 
-    Of a wire type that is not read here, or broken, that end is -1.
+    The end is -1 for a field that is broken, or of a wire type that is not read here.
     """
     tag, position = _varint(data, position, end)
     if position < 0 or tag > np.uint64(_TAG_MAX) or tag < np.uint64(8):
@@ -97,8 +97,8 @@ def _scan_py(
     present: Any,
     counts: Any,
 ) -> Any:
-    """`slots` has by field number its place in the other arrays, or -1; these have a row for each field, and `values`,
-    `until`, `present` and `counts` in it a column for each message. `strictly`: unknown fields are not read here."""
+    """`slots` has for each field number the row in the other arrays, or -1; `values`, `until`, `present` and `counts`
+    have a column for each message. `strictly`: messages with unknown fields are not read here."""
     for row in range(starts.shape[0]):
         position, end = starts[row], ends[row]
         while position < end:
@@ -153,8 +153,8 @@ def _elements_py(
     values: Any,
     until: Any,
 ) -> Any:
-    """The elements of all repeated fields that `scan` has counted, those of one field behind each other from `first`
-    (which is moved on) to its limit."""
+    """The elements of all repeated fields, as `scan` has counted them: a field's from `first[slot]`, which moves on, to
+    `limits[slot]`."""
     for row in range(starts.shape[0]):
         position, end = starts[row], ends[row]
         while position < end:

@@ -17,7 +17,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 
 _NAME: Final = "barnabas_registry_value.proto"
-"""The file's, which the registry does not tell; no import may have it."""
+"""The name of the schema's file, which the registry does not tell; no import may have the same."""
 _COMPILER_S: Final = 60
 TIMESTAMP: Final = "google.protobuf.Timestamp"
 DURATION: Final = "google.protobuf.Duration"
@@ -60,12 +60,12 @@ class ProtobufSchema:
         except KeyError:
             found = None
         if found is None or found.file.name != _NAME:
-            told = ", ".join(each.full_name for each in self._messages)
+            told = ", ".join(message.full_name for message in self._messages)
             raise ValueError(f"the Protobuf schema declares no message {name}; it declares {told}")
         return found
 
     def at(self, indexes: Sequence[int]) -> Descriptor:
-        """By Confluent's message indexes, which go from the file's messages inwards. Raises ``ValueError``."""
+        """The message at Confluent's message indexes: in the file, then in that message, .. Raises ``ValueError``."""
         level = self._messages
         for index in indexes:
             if not 0 <= index < len(level):
@@ -118,10 +118,10 @@ def _single_type(field: FieldDescriptor, inside: tuple[str, ...]) -> str:
 
 
 def _declared(file: Any) -> list[str]:
-    """The messages of a file in their order, which the index of a value's prefix is by."""
+    """The names of a file's messages in their order, which the message indexes count."""
     proto = descriptor_pb2.FileDescriptorProto()
     file.CopyToProto(proto)
-    return [each.name for each in proto.message_type]
+    return [message.name for message in proto.message_type]
 
 
 def _full(file: Any, name: str) -> str:
@@ -135,16 +135,16 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> descriptor_pb2
         raise ModuleNotFoundError("No module named 'grpc_tools'", name="grpcio-tools")
     with tempfile.TemporaryDirectory(prefix="barnabas-protoc-") as place:
         compiled = descriptor_pb2.FileDescriptorSet()
-        for name, each in (*imports, (_NAME, text)):
+        for name, source in (*imports, (_NAME, text)):
             path = Path(place, name).resolve()
             if not path.is_relative_to(Path(place).resolve()):
                 raise ValueError(f"the Protobuf schema imports {name}, which is no name of a schema")
-            if (file := _as_descriptor(each)) is not None:
+            if (file := _as_descriptor(source)) is not None:
                 file.name = name
                 compiled.file.append(file)
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(each)
+            path.write_text(source)
         given, out = Path(place, "given.descriptors"), Path(place, "descriptors")
         given.write_bytes(compiled.SerializeToString())
         command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{place}", "--include_imports"]

@@ -45,14 +45,14 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
             chosen = self._chosen(cluster, now)
             later = self._pushed.first_offsets(cluster, chosen)
         ranges = [
-            OffsetRange(each.topic, each.partition, max(start, later.get(each, 0)), end, topic_id=topic_ids[each])
-            for each, (start, end) in chosen.items()
-            if self._pushed.takes(each)
+            OffsetRange(*partition, max(start, later.get(partition, 0)), end, topic_id=topic_ids[partition])
+            for partition, (start, end) in chosen.items()
+            if self._pushed.takes(partition)
         ]
-        ranges = [self._pushed.narrowed(each) for each in ranges]
+        ranges = [self._pushed.narrowed(whole) for whole in ranges]
         return [
-            RangePartition(each)
-            for each in cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records)
+            RangePartition(piece)
+            for piece in cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records)
         ]
 
     def _chosen(
@@ -64,18 +64,22 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         assert options.ending is not None
         starts = resolved(cluster, options.starting, now, options, start=True)
         ends = resolved(cluster, options.ending, now, options, start=False)
-        for each, (low, high) in now.items():
-            if options.fail_on_data_loss and (starts[each] < low or ends[each] > high or starts[each] > high):
+        for partition, (low, high) in now.items():
+            start, end = starts[partition], ends[partition]
+            if options.fail_on_data_loss and (start < low or end > high or start > high):
                 raise DataLoss(
-                    f"{each}: offsets {starts[each]} to {ends[each]} were asked for, the topic has {low} to {high}. "
+                    f"{partition}: offsets {start} to {end} were asked for, the topic has {low} to {high}. "
                     "Set failOnDataLoss=false to read what is there."
                 )
-            if options.fail_on_data_loss and starts[each] > ends[each]:
+            if options.fail_on_data_loss and start > end:
                 raise ValueError(
-                    f"{each}: the read would begin at offset {starts[each]} and end before offset {ends[each]}: correct"
+                    f"{partition}: the read would begin at offset {start} and end before offset {end}: correct"
                     " the options that begin with starting or ending."
                 )
-        return {each: (max(starts[each], low), min(ends[each], high)) for each, (low, high) in now.items()}
+        return {
+            partition: (max(starts[partition], low), min(ends[partition], high))
+            for partition, (low, high) in now.items()
+        }
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         # Spark makes one partition of its own where `partitions` found nothing to read.
@@ -91,7 +95,7 @@ class FilteringReader(TopicReader):
 
 
 _records_here = 0
-"""What the tasks of this process have read: workers stay for many of them."""
+"""How many records the tasks of this process have read: workers stay for many of them."""
 
 
 def read_range(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:

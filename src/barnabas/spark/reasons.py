@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# The last line of a Python traceback, as the JVM hands it on: the error's class, and what it says.
-
 __all__ = ["reason"]
 
+# The last line of a Python traceback, as the JVM hands it on: the error's class, and what it says.
 _RAISED: Final = re.compile(r"^\s*(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): (.+?)\s*$", re.MULTILINE)
 # A Java exception, as Py4J tells it, and those below it.
 _CAUSES: Final = re.compile(r"^(?:Caused by)?: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
@@ -28,6 +27,6 @@ def reason(error: BaseException) -> str:
         return str(raised[-1])
     if _WORDLESS.search(text):
         return _KILLED
-    causes = [each for each in _CAUSES.findall(text) if " " in each]
+    causes = [cause for cause in _CAUSES.findall(text) if " " in cause]
     sentence = re.sub(r"^\[[A-Z_.0-9]+\] ", "", causes[-1] if causes else text.strip())
     return re.split(r"\s*SQLSTATE: |\n", sentence)[0] or type(error).__name__

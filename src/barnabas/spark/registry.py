@@ -1,7 +1,7 @@
-"""Confluent's schema registry: schemas by id and by subject, and what was asked once is kept.
+"""Confluent's schema registry: schemas by id and by subject.
 
-What a registry said is kept, in the process and, with `Registry.cache`, in a directory: schemas by id never change, and
-the newest of a subject is asked for again, and taken from the directory only while the registry does not answer.
+With `Registry.cache` answers are kept in a directory. A schema by its id never changes, and is taken from there; the
+newest of a subject is asked for again, and taken from there only while the registry does not answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 
 class RegistryDown(OSError):
-    """The registry does not answer, and nobody kept what it said."""
+    """The registry does not answer, and no earlier answer is kept."""
 
 
 class Reference(NamedTuple):
@@ -45,12 +45,12 @@ class Schema(NamedTuple):
     text: str
     references: tuple[Reference, ...] = ()
     imports: tuple[tuple[str, str], ...] = ()
-    """Name and text of what it refers to, each behind what it refers to itself; a registry fills that in."""
+    """Name and text of each schema that it uses, behind those that this one uses itself; a registry fills them in."""
     id: int | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What it refers to, in order, and last itself."""
+        """Those of `imports` in their order, and last its own."""
         return (*(text for _, text in self.imports), self.text)
 
 
@@ -60,7 +60,7 @@ class Registry:
     user: str = field(default="", repr=False)
     """``name:password``, Confluent's ``basic.auth.user.info``."""
     cache: str | None = None
-    """A directory that every executor sees, or has one of its own of."""
+    """A directory for answers; shared by the executors, or one on each of them."""
 
     @classmethod
     def of(cls, registry: Self | str | Mapping[str, str]) -> Self:
@@ -83,12 +83,15 @@ class Registry:
         return self._schema(f"/subjects/{quote(subject, safe='')}/versions/latest", for_ever=False)
 
     def register(self, subject: str, schema: Schema) -> Schema:
-        """The schema with its id, and with what it refers to; it is `subject`'s newest where the subject lacked it.
+        """The schema with its id and imports; it becomes `subject`'s newest where the subject lacked it.
 
-        Raises ``ValueError`` for a schema that is none, or that the subject's rule of compatibility refuses,
+        Raises ``ValueError`` for a schema that is invalid, or that the subject's compatibility rule refuses,
         `RegistryDown`.
         """
-        body: dict[str, Any] = {"schema": schema.text, "references": [each._asdict() for each in schema.references]}
+        body: dict[str, Any] = {
+            "schema": schema.text,
+            "references": [reference._asdict() for reference in schema.references],
+        }
         if schema.kind != "AVRO":
             body["schemaType"] = schema.kind
         told = self._asked(f"/subjects/{quote(subject, safe='')}/versions", for_ever=False, body=body)
@@ -100,17 +103,17 @@ class Registry:
         return Schema(
             told.get("schemaType") or "AVRO",
             told["schema"],
-            tuple(Reference(each["name"], each["subject"], each["version"]) for each in references),
+            tuple(Reference(reference["name"], reference["subject"], reference["version"]) for reference in references),
             self._imports(references),
             told.get("id"),
         )
 
     def _imports(self, references: Any) -> tuple[tuple[str, str], ...]:
         found: dict[str, str] = {}
-        for each in references:
-            place = f"/subjects/{quote(each['subject'], safe='')}/versions/{each['version']}"
+        for reference in references:
+            place = f"/subjects/{quote(reference['subject'], safe='')}/versions/{reference['version']}"
             referred = self._schema(place, for_ever=True)
-            found = {**dict(referred.imports), **found, each["name"]: referred.text}
+            found = {**dict(referred.imports), **found, reference["name"]: referred.text}
         return tuple(found.items())
 
     def _asked(self, path: str, *, for_ever: bool, body: Mapping[str, Any] | None = None) -> dict[str, Any]:

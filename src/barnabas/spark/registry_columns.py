@@ -1,8 +1,8 @@
 """``from_registry`` and ``to_registry``: columns of what a topic's values hold, in Confluent's wire format.
 
-A value begins with a zero byte and its schema's id in four. Rows are parted by that id, each part is read at once by
-its schema, and the parts are put back into their order. What is behind the id is a format's: `avro_columns`,
-`json_columns`, `protobuf_columns`.
+A value begins with a zero byte and four bytes of its schema's id. Rows are grouped by that id, each group is read at
+once with its schema, and the rows are put back into their order. What follows the id is for one of `avro_columns`,
+`json_columns` and `protobuf_columns`.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ def from_registry(
     message: str | None = None,
     mode: str = "FAILFAST",
 ) -> Column:
-    """The struct that a binary column's values, in Confluent's wire format, hold: Avro, JSON Schema or Protobuf.
+    """A binary column's values in Confluent's wire format, as a struct: Avro, JSON Schema or Protobuf.
 
-    Each value is read by the schema whose id it has, and becomes one of the `subject`'s newest, or of `schema`, a text
-    of Avro or a `Schema`; of Protobuf, the file's first message or `message`. `mode` for a value that is none:
-    ``FAILFAST`` ends the query, ``PERMISSIVE`` makes it null, ``REPORT`` makes the column ``struct<value, error>`` with
-    the reason in `error`; ``DEADLETTER`` makes it ``struct<value, dead_letter>``, for `dead_letters`, and wants the
-    source's columns `topic`, `partition`, `offset` and `key` beside.
+    Each value is read with the schema whose id it has, and becomes a value of `subject`'s newest schema, or of
+    `schema`: a text of Avro or a `Schema`. With Protobuf that is the file's first message, or `message`. `mode` says
+    what a value does that fits no schema: ``FAILFAST`` ends the query, ``PERMISSIVE`` makes it null, ``REPORT`` makes
+    the column ``struct<value, error>`` with the reason in `error`; ``DEADLETTER`` makes it
+    ``struct<value, dead_letter>``, for `dead_letters`, and needs the source's columns `topic`, `partition`, `offset`
+    and `key` beside it.
 
     Raises ``ValueError`` for a schema that no column can hold, `RegistryDown`.
     """
@@ -148,7 +149,7 @@ def format_of(schema: Schema, message: str | None = None) -> SchemaFormat:
 
 @lru_cache(maxsize=1024)
 def _payloads_of(registry: Registry, expected: Schema, message: str | None, target: Any, schema_id: int) -> Payloads:
-    """For as long as the process lives: a worker in Python has many tasks, and each has a `_Reader` of its own."""
+    """Kept as long as the process lives: a worker in Python has many tasks, and each has a `_Reader` of its own."""
     written = registry.by_id(schema_id)
     if written.kind != expected.kind:
         raise ValueError(f"schema {schema_id} is {written.kind}, not {expected.kind}")
@@ -213,10 +214,10 @@ def by_name(array: Any, target: Any) -> Any:
     if array.type == target:
         return array
     if pyarrow.types.is_struct(target) and pyarrow.types.is_struct(array.type):
-        there = {each.name for each in array.type}
-        if strange := there - {each.name for each in target}:
+        there = {field.name for field in array.type}
+        if strange := there - {field.name for field in target}:
             raise ValueError(f"The schema has no field {min(strange)}; it has {', '.join(f.name for f in target)}.")
-        columns = dict(zip((each.name for each in array.type), array.flatten(), strict=True))
+        columns = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
         children = [
             by_name(columns[f.name], f.type) if f.name in there else pyarrow.nulls(len(array), f.type) for f in target
         ]
@@ -237,7 +238,7 @@ def by_name(array: Any, target: Any) -> Any:
 def decode(values: Any, payloads: Callable[[int], Payloads], target: Any) -> Decoded:
     """An Arrow binary array; `payloads` gives the reader of a schema id, or raises ``ValueError`` of an unknown one.
 
-    What it raises for other reasons, an ``OSError`` of a registry that is down, is no fault of a value and is raised.
+    Its other errors, such as the ``OSError`` of a registry that is down, are no fault of a value and are raised.
     """
     prefixes = pyarrow.compute.binary_slice(values, 0, PREFIX).dictionary_encode()
     of_row = prefixes.indices.fill_null(-1).to_numpy(zero_copy_only=False)

@@ -1,6 +1,6 @@
 """``df.write.format("barnabas").save()`` without a mode, as the official connector takes it.
 
-Spark asks a source in Python for a mode, and the source has no say in it; so the writer of the driver's Python sets it.
+Spark wants a mode for a source in Python, and asks the source nothing; so the ``DataFrameWriter`` sets it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _DEFAULT: Final = "ErrorIfExists"
 
 
 def append_by_default(writer: type[Any]) -> None:
-    """`writer` is a ``DataFrameWriter``, PySpark's or Spark Connect's. ErrorIfExists means append, to a topic."""
+    """`writer` is a ``DataFrameWriter``, PySpark's or Spark Connect's. To a topic its ErrorIfExists becomes append."""
     plain = writer.save
     if getattr(plain, "__wrapped__", None) is not None:
         return

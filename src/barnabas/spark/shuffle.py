@@ -71,7 +71,7 @@ def _by_topic(values: Mapping[str, int], topic: Any) -> Any:
     """A column with the value of each row's topic; a topic that was not named ends the query with a sentence."""
     from pyspark.sql import functions
 
-    pairs = [functions.lit(each) for pair in values.items() for each in pair]
+    pairs = [functions.lit(entry) for pair in values.items() for entry in pair]
     unknown = functions.concat(
         functions.lit("by_target_partition was not told of topic "),
         functions.coalesce(topic, functions.lit("null")),

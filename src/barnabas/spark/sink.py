@@ -84,7 +84,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             return self._deliverer.write(cluster, self._plan, iterator, attempt)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        wrote = [each for each in messages if isinstance(each, TaskWrote)]
+        wrote = [message for message in messages if isinstance(message, TaskWrote)]
         attempt = Attempt(wrote[0].query if wrote else "", batchId, -1, 0, self)
         attempt.reached(Step.WRITTEN)
         with connected(self._deliverer.options.access) as cluster:
@@ -92,6 +92,6 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         attempt.reached(Step.ENDED)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        wrote = [each for each in messages if isinstance(each, TaskWrote)]
+        wrote = [message for message in messages if isinstance(message, TaskWrote)]
         with connected(self._deliverer.options.access) as cluster:
             self._deliverer.abort(cluster, wrote)

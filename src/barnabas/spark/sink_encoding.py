@@ -1,4 +1,4 @@
-"""Arrow batches into record batches, compiled (`encode_kernels`): no row of them becomes an object of Python's.
+"""Arrow batches into record batches, compiled (`encode_kernels`): no row becomes a Python object.
 
 `by_topic` gives an Arrow batch's columns as the kernels take them, `targets` a partition for each row. An `Encoder`
 appends rows to the open batch of their partition, and hands the producer each that is full.
@@ -102,7 +102,7 @@ def by_topic(batch: pyarrow.RecordBatch, options: SinkOptions) -> Iterator[tuple
 
 
 def targets(columns: TopicRows, topic: str, producer: BlockingProducer) -> Array:
-    """The partition of each row, which it names or Kafka's partitioner gives its key, or `KEYLESS`.
+    """The partition of each row: the one it names, the one that Kafka's partitioner gives its key, or `KEYLESS`.
 
     Raises ``ValueError`` for a partition that the topic doesn't have, `KafkaError` for a topic that is not there.
     """
@@ -127,8 +127,8 @@ def targets(columns: TopicRows, topic: str, producer: BlockingProducer) -> Array
 
 
 def placed(targets: Array, before: int, *, run: int, count: int) -> tuple[Array, int]:
-    """With the rows that are `KEYLESS` going to one of `count` partitions after another, `run` at a time, and how many
-    those are; there were `before` of them before."""
+    """The targets with `KEYLESS` rows sent to one of `count` partitions after another, `run` at a time; and how many
+    such rows there are. `before`: how many of them came before these rows."""
     keyless = numpy.flatnonzero(targets == KEYLESS)
     if not len(keyless):
         return targets, 0
@@ -186,14 +186,14 @@ class Encoder:
             done = self._fill(target, columns, rows, done)
 
     def _scatter(self, topic: str, columns: TopicRows, rows: Array) -> None:
-        """Where the producer's sticky partition is, a batch for each in turn."""
+        """Sends rows to the producer's sticky partition, which is another one for each batch."""
         done = 0
         while done < len(rows):
             target = TopicPartition(topic, self._producer.sticky_partition(topic))
             done = self._fill(target, columns, rows, done)
 
     def _fill(self, target: TopicPartition, columns: TopicRows, rows: Array, done: int) -> int:
-        """Appends rows from `done` on until the batch is full, and sends it then. How many are done."""
+        """Appends `rows[done:]` until the batch is full, and sends it then. Returns how many rows are done."""
         opened = self._open.get(target)
         if opened is None:
             opened = self._open[target] = _Open(self._batch_bytes)
@@ -259,6 +259,6 @@ def _numbers(buffer: Any, kind: Any) -> Array:
 
 
 def _fixed(array: Array) -> Array:
-    """One type for all that the kernels read, whoever owns it: else numba compiles once more."""
+    """The array, read-only as all are that the kernels read: for another type numba would compile once more."""
     array.flags.writeable = False
     return array

@@ -1,8 +1,8 @@
 """Which micro-batch is in: the marker that a sink keeps as the committed offset of a group of its own. Pure.
 
 It is committed with the data, in the same transaction. The offset counts the micro-batches; the metadata name the query
-(Spark's id of its checkpoint) and its batch, so that a batch that is in already is not written again, and a sink that
-belongs to another query, or a checkpoint that was put back, is not taken for it.
+(by the id in its checkpoint) and its batch. So a batch that is in already is not written again, and a sink of another
+query, or a checkpoint that was put back, is noticed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Marker(NamedTuple):
     query: str
     batch: int
     decided: tuple[TaskTransaction, ...] = ()
-    """Transactions that are to be committed, whoever comes next; empty when they are, and where there are none."""
+    """Tasks' transactions that are still to be committed, if need be by the next run; empty once they are."""
 
     @classmethod
     def of(cls, committed: CommittedOffset, sink_id: str) -> Self | None:
@@ -46,7 +46,7 @@ class Marker(NamedTuple):
         try:
             noted = json.loads(committed.metadata)
             packed = base64.b64decode(noted.get("decided", ""))
-            decided = tuple(TaskTransaction(*each) for each in _DECIDED.iter_unpack(packed))
+            decided = tuple(TaskTransaction(*fields) for fields in _DECIDED.iter_unpack(packed))
             return cls(committed.offset, str(noted["query"]), int(noted["batch"]), decided)
         except (ValueError, KeyError, AttributeError, struct.error):
             raise SinkError(
@@ -56,7 +56,7 @@ class Marker(NamedTuple):
 
     def committed(self) -> CommittedOffset:
         noted = {"query": self.query, "batch": self.batch}
-        packed = b"".join(_DECIDED.pack(*each) for each in self.decided)
+        packed = b"".join(_DECIDED.pack(*transaction) for transaction in self.decided)
         return CommittedOffset(
             self.number, json.dumps({**noted, "decided": base64.b64encode(packed).decode()} if packed else noted)
         )

@@ -70,7 +70,7 @@ class Delivery(Enum):
 class SinkOptions:
     access: ClusterAccess
     topic: str | None
-    """Where rows go that name no topic."""
+    """Where all rows go; None where each names its topic."""
     delivery: Delivery
     sink_id: str
     take_over: bool
@@ -164,7 +164,7 @@ def _columns(schema: StructType) -> tuple[str, ...]:
 
 
 def _delivery(given: Mapping[str, str]) -> Delivery:
-    words = tuple(each.value for each in Delivery)
+    words = tuple(delivery.value for delivery in Delivery)
     return Delivery(_only(given, "delivery", words))
 
 

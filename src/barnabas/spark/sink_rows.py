@@ -43,10 +43,10 @@ def rows_of(batch: pyarrow.RecordBatch, options: SinkOptions) -> Iterator[SinkRo
     if "headers" in options.columns:
         check_headers(batch.column(names.index("headers")))
     microseconds = column("timestamp", pyarrow.int64())
-    timestamps = [None if each is None else each // 1000 for each in microseconds]
+    timestamps = [None if timestamp is None else timestamp // 1000 for timestamp in microseconds]
     headers = [
-        () if each is None else tuple((header["key"], header["value"]) for header in each)
-        for each in column("headers", None)
+        () if entries is None else tuple((header["key"], header["value"]) for header in entries)
+        for entries in column("headers", None)
     ]
     return map(
         SinkRow,

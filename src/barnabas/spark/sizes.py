@@ -15,7 +15,7 @@ _SAMPLE_BYTES: Final = 64 * 1024
 
 
 class RecordSizes:
-    """Bytes a record on the wire, compressed as it is, at the place where each partition was last looked at."""
+    """Bytes a record on the wire, compressed as it is, where each partition was last sampled."""
 
     def __init__(self) -> None:
         self._bytes: dict[TopicPartition, float] = {}
@@ -29,12 +29,14 @@ class RecordSizes:
         options: SourceOptions,
     ) -> int:
         """How many of the records that wait have about `max_bytes` together; at least one."""
-        waiting = {each: ends[each] - starts[each] for each in ends if ends[each] > starts[each]}
+        waiting = {
+            partition: ends[partition] - starts[partition] for partition in ends if ends[partition] > starts[partition]
+        }
         if not waiting:
             return 1
-        for each in waiting:
-            self._bytes[each] = self._sampled(cluster, each, starts[each], ends[each], options)
-        size = sum(count * self._bytes[each] for each, count in waiting.items()) / sum(waiting.values())
+        for partition in waiting:
+            self._bytes[partition] = self._sampled(cluster, partition, starts[partition], ends[partition], options)
+        size = sum(count * self._bytes[partition] for partition, count in waiting.items()) / sum(waiting.values())
         return max(1, int(max_bytes / max(size, 1.0)))
 
     def _sampled(

@@ -1,9 +1,9 @@
 """The stream reader: what a micro-batch covers, from one checkpointed offset to the next.
 
 A streaming offset holds, per topic, its id and the next offset of each partition. Spark keeps it in the checkpoint,
-so a topic that was deleted and made anew, or data that aged out while the query was down, is noticed, and told with
-the exact range. One reader lives in a process of its own as long as the query; it is made again, and sent to executors,
-to read. Hence no socket is held here: they belong to the process (`access.connected`).
+so a topic that was deleted and made anew, or data that aged out while the query was down, is noticed, and reported with
+the exact range. One reader lives as long as the query, in a process of its own; others are made for the executors, to
+read. Hence no socket is held here: sockets belong to the process (`access.connected`).
 """
 
 from __future__ import annotations
@@ -76,14 +76,16 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             topic_ids = covered(cluster, options)
             within = bounds(cluster, topic_ids, options)
             starts = resolved(cluster, options.starting, within, options, start=True)
-        for each, (low, high) in within.items():
-            if options.fail_on_data_loss and not low <= starts[each] <= high:
+        for partition, (low, high) in within.items():
+            if options.fail_on_data_loss and not low <= starts[partition] <= high:
                 raise DataLoss(
-                    f"{each}: startingOffsets has offset {starts[each]}, the topic has {low} to {high}. Set "
+                    f"{partition}: startingOffsets has offset {starts[partition]}, the topic has {low} to {high}. Set "
                     "failOnDataLoss=false to begin at the nearest."
                 )
-        clamped = {each: min(max(starts[each], low), high) for each, (low, high) in within.items()}
-        return offsets_to_json(by_topic(clamped, topic_ids, dict.fromkeys({each.topic for each in clamped}, clamped)))
+        clamped = {partition: min(max(starts[partition], low), high) for partition, (low, high) in within.items()}
+        return offsets_to_json(
+            by_topic(clamped, topic_ids, dict.fromkeys({partition.topic for partition in clamped}, clamped))
+        )
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = offsets_from_json(start)
@@ -98,9 +100,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             starts = self._starts(begun, topic_ids)
             resumed = self._not_beyond(now, starts)
             reachable = now if self._target is None else self._until_target(now, resumed)
-            reachable = {each: max(end, resumed[each]) for each, end in reachable.items()}
+            reachable = {partition: max(end, resumed[partition]) for partition, end in reachable.items()}
             chosen = self._admitted(cluster, resumed, reachable, limit)
-        if chosen == starts and set(begun) == {each.topic for each in chosen} and not _renewed(begun, topic_ids):
+        if (
+            chosen == starts
+            and set(begun) == {partition.topic for partition in chosen}
+            and not _renewed(begun, topic_ids)
+        ):
             return start
         self._last_batch = time.monotonic()
         return offsets_to_json(by_topic(chosen, topic_ids, _firsts(begun)))
@@ -112,7 +118,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
         A topic that was subscribed to and is gone, or made anew, is data loss.
         """
-        gone = sorted(set(begun) - {each.topic for each in topic_ids})
+        gone = sorted(set(begun) - {partition.topic for partition in topic_ids})
         if gone and self._options.fail_on_data_loss:
             raise DataLoss(
                 f"Topic {', '.join(gone)} is gone: what came after {_told(begun[gone[0]])} cannot be read. Set "
@@ -121,38 +127,38 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         renewed = _renewed(begun, topic_ids)
         if renewed and self._options.fail_on_data_loss:
             name = renewed[0]
-            now = next(found for each, found in topic_ids.items() if each.topic == name)
+            now = next(found for partition, found in topic_ids.items() if partition.topic == name)
             raise DataLoss(
                 f"Topic {name} was deleted and made anew: its id was {begun[name].topic_id}, now it is {now}, and what "
                 f"came after {_told(begun[name])} of the old one is gone. Set failOnDataLoss=false to read the new one "
                 "from its beginning."
             )
         return {
-            each: 0
-            if each.topic in renewed or each.topic not in begun
-            else begun[each.topic].next_offsets.get(each.partition, 0)
-            for each in topic_ids
+            partition: 0
+            if partition.topic in renewed or partition.topic not in begun
+            else begun[partition.topic].next_offsets.get(partition.partition, 0)
+            for partition in topic_ids
         }
 
     def _not_beyond(
         self, now: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         """Where to go on; `DataLoss` where a partition ends before what was read of it."""
-        shrunk = sorted(each for each in now if now[each] < starts[each])
+        shrunk = sorted(partition for partition in now if now[partition] < starts[partition])
         if shrunk and self._options.fail_on_data_loss:
-            each = shrunk[0]
+            partition = shrunk[0]
             raise DataLoss(
-                f"{each} ends at offset {now[each]} now, and was read up to {starts[each]}: it was truncated (an "
-                "unclean leader election) or made anew. Set failOnDataLoss=false to go on at its end."
+                f"{partition} ends at offset {now[partition]} now, and was read up to {starts[partition]}: it was "
+                "truncated (an unclean leader election) or made anew. Set failOnDataLoss=false to go on at its end."
             )
-        return {each: min(starts[each], now[each]) for each in now}
+        return {partition: min(starts[partition], now[partition]) for partition in now}
 
     def _until_target(
         self, now: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Nothing behind the target is read, and a partition that is younger than it not at all."""
+        """Ends that are not behind the target; a partition that is younger than the target is not read at all."""
         assert self._target is not None
-        return {each: min(end, self._target.get(each, starts[each])) for each, end in now.items()}
+        return {partition: min(end, self._target.get(partition, starts[partition])) for partition, end in now.items()}
 
     def _admitted(
         self,
@@ -161,7 +167,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         reachable: Mapping[TopicPartition, int],
         limit: ReadLimit,
     ) -> dict[TopicPartition, int]:
-        waiting = sum(max(0, reachable[each] - starts[each]) for each in reachable)
+        waiting = sum(max(0, reachable[partition] - starts[partition]) for partition in reachable)
         if isinstance(limit, ReadMinRows | ReadMaxRows) and self._waits_for_more(waiting):
             return dict(starts)
         if isinstance(limit, ReadMaxRows):
@@ -205,14 +211,14 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
                 "The checkpoint of format('kafka') ends in the middle of its first batch: take it over by `barnabas "
                 "spark migrate-checkpoint`, which knows where that batch began."
             )
-        ranges = [each for each in _ranges(begun, ended) if each.size]
+        ranges = [whole for whole in _ranges(begun, ended) if whole.size]
         if ranges:
             with connected(options.access) as cluster:
-                low = cluster.list_offsets(dict.fromkeys((each.topic_partition for each in ranges), EARLIEST))
-            ranges = [self._kept(each, low[each.topic_partition].offset) for each in ranges]
+                low = cluster.list_offsets(dict.fromkeys((whole.topic_partition for whole in ranges), EARLIEST))
+            ranges = [self._kept(whole, low[whole.topic_partition].offset) for whole in ranges]
         return [
-            RangePartition(each)
-            for each in cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records)
+            RangePartition(piece)
+            for piece in cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records)
         ]
 
     def _kept(self, whole: OffsetRange, low: int) -> OffsetRange:
@@ -294,7 +300,7 @@ class UnlimitedStreamReader(TopicStreamReader):
             for name, topic in ended.items()
             for partition in topic.next_offsets
         }
-        now = {each: ended[each.topic].next_offsets[each.partition] for each in topic_ids}
+        now = {partition: ended[partition.topic].next_offsets[partition.partition] for partition in topic_ids}
         self._not_beyond(now, self._starts(begun, topic_ids))
 
 
@@ -323,7 +329,7 @@ def _firsts(begun: Mapping[str, TopicOffsets]) -> dict[str, dict[TopicPartition,
 
 def _renewed(begun: Mapping[str, TopicOffsets], topic_ids: Mapping[TopicPartition, Uuid]) -> list[str]:
     """Topics whose id is another one than before."""
-    now = {each.topic: found for each, found in topic_ids.items()}
+    now = {partition.topic: found for partition, found in topic_ids.items()}
     return sorted(
         name
         for name, topic in begun.items()

@@ -42,7 +42,7 @@ class TaskTransactions(Deliverer):
         return plan
 
     def _completed(self, cluster: BlockingCluster, plan: DeliveryPlan, marker: Marker) -> DeliveryPlan:
-        """Commits what a predecessor has decided and, it seems, not got to."""
+        """Commits the transactions that a predecessor decided to commit, and may not have got to."""
         try:
             self._commit_tasks(cluster, marker)
         except SinkError:
@@ -60,7 +60,7 @@ class TaskTransactions(Deliverer):
                 self._initialized(cluster, name)
 
     def _initialized(self, cluster: BlockingCluster, name: str) -> BlockingTransaction:
-        """With the longest time that the coordinator allows."""
+        """A task's transaction, with the longest timeout that the coordinator allows."""
         for timeout_ms in (NEVER_MS, self.options.transaction_timeout_ms):
             try:
                 return BlockingTransaction.initialized(
@@ -102,9 +102,9 @@ class TaskTransactions(Deliverer):
 
     def commit(self, cluster: BlockingCluster, wrote: list[TaskWrote], attempt: Attempt) -> None:
         tasks = [
-            TaskTransaction(each.task, each.transaction.producer_id, each.transaction.epoch)
-            for each in wrote
-            if each.transaction is not None
+            TaskTransaction(task.task, task.transaction.producer_id, task.transaction.epoch)
+            for task in wrote
+            if task.transaction is not None
         ]
         if not tasks:
             return  # the batch was in already, or had no rows
@@ -119,52 +119,53 @@ class TaskTransactions(Deliverer):
             attempt.reached(Step.DECIDED)
             self._commit_tasks(cluster, decided, attempt)
             if not transaction.answer_lost:
-                # The next plan would find them committed as well; so it need not ask.
+                # Without this the next plan would have to find out that all are committed.
                 done = decided._replace(number=decided.number + 1, decided=())
                 self.mark(cluster, plan.identity, done).end(committed=True)
 
     def _check(self, cluster: BlockingCluster, tasks: list[TaskTransaction], batch: int) -> None:
-        """What is to be decided is open. Raises `SinkError`: nothing is decided then, and nothing lost."""
-        for each in tasks:
-            transaction = self.transaction(cluster, self._identity(each))
+        """Raises `SinkError` unless all tasks' transactions are open: nothing is decided then, and nothing lost."""
+        for task in tasks:
+            transaction = self.transaction(cluster, self._identity(task))
             if not transaction.partitions():
                 raise SinkError(
-                    f"Batch {batch}: the transaction of task {each.task} ended before the batch was decided: it ran out"
+                    f"Batch {batch}: the transaction of task {task.task} ended before the batch was decided: it ran out"
                     " of time, or another query uses the sinkId. Nothing of the batch counts; start the query again."
                 )
 
-    def _identity(self, each: TaskTransaction) -> TransactionIdentity:
-        return TransactionIdentity(self._name(each.task), each.producer_id, each.epoch)
+    def _identity(self, task: TaskTransaction) -> TransactionIdentity:
+        return TransactionIdentity(self._name(task.task), task.producer_id, task.epoch)
 
     def _commit_tasks(self, cluster: BlockingCluster, marker: Marker, attempt: Attempt | None = None) -> None:
         """Commits all that can be, and then raises `SinkError` if one was lost."""
         lost: list[tuple[TaskTransaction, ProducerFenced]] = []
-        for number, each in enumerate(marker.decided):
+        for number, task in enumerate(marker.decided):
             try:
-                self.transaction(cluster, self._identity(each)).end(committed=True)
+                self.transaction(cluster, self._identity(task)).end(committed=True)
             except ProducerFenced as error:
-                lost.append((each, error))
+                lost.append((task, error))
             if number == 0 and attempt is not None:
                 attempt.reached(Step.ENDING)
         if lost:
-            tasks = ", ".join(str(each.task) for each, _ in lost)
+            tasks = ", ".join(str(task.task) for task, _ in lost)
+            first, fenced = lost[0]
             raise SinkError(
                 f"Batch {marker.batch} was decided, and the rows of its task {tasks} are lost: the transaction"
-                f" {self._name(lost[0][0].task)!r} ended before it was committed ({lost[0][1]}). Write these rows again"
+                f" {self._name(first.task)!r} ended before it was committed ({fenced}). Write these rows again"
                 " by other means, then start the query with takeOver=true, which goes on behind the batch."
-            ) from lost[0][1]
+            ) from fenced
 
     def abort(self, cluster: BlockingCluster, wrote: list[TaskWrote]) -> None:
-        """What is not decided is aborted; what is, is left to the next run."""
-        plan = next((each.plan for each in wrote if each.plan is not None), None)
+        """Aborts what is not decided, and leaves what is to the next run."""
+        plan = next((task.plan for task in wrote if task.plan is not None), None)
         if plan is None:
             return
         with explained(self.options, "The micro-batch"):
-            # First the decision itself: after this it is made or can't be made any more. Then what it was.
+            # First the decision's own transaction: once it has ended, the marker tells whether the decision was made.
             self.transaction(cluster, plan.identity).end(committed=False)
             if self.marker(cluster) != plan.marker:
                 return
-            for each in wrote:
-                if each.transaction is not None:
+            for task in wrote:
+                if task.transaction is not None:
                     with contextlib.suppress(ProducerFenced):  # it has ended already
-                        self.transaction(cluster, each.transaction).end(committed=False)
+                        self.transaction(cluster, task.transaction).end(committed=False)

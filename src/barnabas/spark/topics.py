@@ -1,4 +1,4 @@
-"""What the cluster has of what a read covers: its topics' ids and partitions, and offsets for positions."""
+"""What a read covers on the cluster: the topics' ids and partitions, and offsets for positions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def covered(cluster: BlockingCluster, options: SourceOptions) -> dict[TopicParti
 
     Raises `KafkaError` for a topic or partition that is named and not there, or may not be described.
     """
-    names = sorted({each.topic for each in options.assign} or set(options.subscribe))
+    names = sorted({partition.topic for partition in options.assign} or set(options.subscribe))
     if options.subscribe_pattern is not None:
         pattern = re.compile(options.subscribe_pattern)
         names = [
@@ -52,7 +52,7 @@ def covered(cluster: BlockingCluster, options: SourceOptions) -> dict[TopicParti
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"Option assign names {', '.join(map(str, missing))}, which the cluster does not have.",
             )
-        return {each: found[each] for each in sorted(options.assign)}
+        return {partition: found[partition] for partition in sorted(options.assign)}
     return found
 
 
@@ -65,7 +65,7 @@ def bounds(
         return {}
     low = cluster.list_offsets(dict.fromkeys(asked, EARLIEST))
     high = ends(cluster, asked, options)
-    return {each: Bounds(low[each].offset, high[each]) for each in asked}
+    return {partition: Bounds(low[partition].offset, high[partition]) for partition in asked}
 
 
 def ends(
@@ -75,7 +75,7 @@ def ends(
     if not asked:
         return {}
     listed = cluster.list_offsets(asked, isolation_level=options.isolation_level)
-    return {each: answer.offset for each, answer in listed.items()}
+    return {partition: answer.offset for partition, answer in listed.items()}
 
 
 def resolved(
@@ -101,19 +101,19 @@ def resolved(
             "with -2 for its first offset and -1 for its end. What was forgotten would be read from a place "
             "that nobody chose."
         )
-    wanted = {each: positions.of(each) for each in within}
-    timestamps = {each: at.timestamp_ms for each, at in wanted.items() if isinstance(at, AtTimestamp)}
+    wanted = {partition: positions.of(partition) for partition in within}
+    timestamps = {partition: at.timestamp_ms for partition, at in wanted.items() if isinstance(at, AtTimestamp)}
     listed = cluster.list_offsets(timestamps, isolation_level=options.isolation_level) if timestamps else {}
     found: dict[TopicPartition, int] = {}
-    for each, at in wanted.items():
+    for partition, at in wanted.items():
         if isinstance(at, AtTimestamp):
-            offset = listed[each].offset
+            offset = listed[partition].offset
             if offset < 0 and start and not options.late_start_is_latest:
                 raise ValueError(
-                    f"{each} has no record at or after the timestamp {at.timestamp_ms}: take an earlier one, or set "
-                    "startingOffsetsByTimestampStrategy=latest to begin at the end."
+                    f"{partition} has no record at or after the timestamp {at.timestamp_ms}: take an earlier one, or "
+                    "set startingOffsetsByTimestampStrategy=latest to begin at the end."
                 )
-            found[each] = offset if offset >= 0 else within[each].high
+            found[partition] = offset if offset >= 0 else within[partition].high
         else:
-            found[each] = {EARLIEST: within[each].low, LATEST: within[each].high}.get(at, at)
+            found[partition] = {EARLIEST: within[partition].low, LATEST: within[partition].high}.get(at, at)
     return found

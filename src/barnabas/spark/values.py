@@ -1,8 +1,8 @@
 """``value.format``: record values as strings, JSON or Avro, decoded while they are read.
 
 Raw and string are no more than a type. JSON is parsed by Arrow's own reader and Avro as in `registry_columns`, a batch
-at once; where that finds fault, value by value, so that the error can name the record. Avro values begin with the
-Confluent prefix: a zero byte and the writer's schema id in four, which is looked up in a registry or in local files.
+at once; a batch with a fault is read value by value, so that the error can name the record. Avro values begin with the
+Confluent prefix, a zero byte and four bytes of the writer's schema id, which a registry or local files know.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def json_at_once(values: Any, target: Any) -> Any:
 
     if not len(values) or values.nbytes > _JSON_ROWS_BYTES_MAX:
         return None
-    text = b"\n".join(each if each is not None else b"{}" for each in values.to_pylist())
+    text = b"\n".join(value if value is not None else b"{}" for value in values.to_pylist())
     try:
         table = pyarrow.json.read_json(
             io.BytesIO(text),
@@ -222,9 +222,9 @@ def fitted_json(found: Any, target: Any) -> Any:
     if pyarrow.types.is_struct(target):
         return {field.name: fitted_json(found.get(field.name), field.type) for field in target}
     if pyarrow.types.is_list(target):
-        return [fitted_json(each, target.value_type) for each in found]
+        return [fitted_json(element, target.value_type) for element in found]
     if pyarrow.types.is_map(target):
-        return [(key, fitted_json(each, target.item_type)) for key, each in found.items()]
+        return [(key, fitted_json(value, target.item_type)) for key, value in found.items()]
     if pyarrow.types.is_timestamp(target) and isinstance(found, str):
         moment = datetime.datetime.fromisoformat(found)
         return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)

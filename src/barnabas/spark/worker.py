@@ -13,9 +13,9 @@ _modules_kept = 0
 
 
 def keep_libraries() -> None:
-    """Spares the objects that are there the collections to come, where more was imported since the last time.
+    """Keeps all present objects out of later collections, where more was imported since the last call.
 
-    At the beginning of a task: there is no garbage then.
+    Called at the beginning of a task: there is no garbage then.
     """
     global _modules_kept
     if len(sys.modules) > _modules_kept:
