@@ -2,12 +2,11 @@
 
 Each round fixes the ranges on the driver, lets executors read exactly those and write files that nobody sees, and makes
 one commit of ranges and files (see `commits`). A task that runs twice writes files that the commit doesn't name; a job
-that is killed is run again from the last commit. So nothing rests on a checkpoint of Spark's.
+that is killed is run again from the last commit. So nothing depends on Spark's checkpoints.
 
 The files can be those of a Delta or an Iceberg table (see `tables`): the driver adds them, executors write as ever.
 
-With every record its partition, offset and leader epoch are kept, with every file's directory its topic, and with every
-commit the cluster's and the topics' ids.
+Each record keeps its partition, offset, leader epoch, topic id and cluster id; its file's directory names its topic.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ PER: Final = {"hour": "yyyy-MM-dd'T'HH", "day": "yyyy-MM-dd", "month": "yyyy-MM"
 BY: Final = ("event", "ingest")
 RECORDS_PER_COMMIT: Final = 20_000_000
 FILE_BYTES: Final = 128 * 1024 * 1024
-"""What a compacted file aims at; one of less than half of it is small."""
+"""The size that compaction aims at; a file of less than half of it is small."""
 SMALL_FILES: Final = 16
-"""So many small files of one directory are compacted."""
+"""From how many on the small files of a directory are compacted."""
 KEPT_MS: Final = 7 * 24 * 3_600_000
-"""So long a table's files are kept after they were compacted, for readers of its older versions; Delta's default."""
+"""How long compacted files of a table are kept, for readers of its older versions; Delta's default."""
 
 
 @dataclass
@@ -62,7 +61,7 @@ class Archived:
 
 
 class Ahead(NamedTuple):
-    """What is to be archived of a source; `start` is where its archive ends, or its log where nothing is there yet."""
+    """What is to be archived of a source; `start`: where its archive ends, or where its log begins if it has none."""
 
     source: PartitionLife
     start: int
@@ -88,11 +87,12 @@ def archive(
 ) -> Archived:
     """Brings the archive `target` up to what `topics` hold now.
 
-    `by` event: into directories by `event_time`, a SQL expression over the source's columns; by ingest: by the time of
-    the commit. `allow_gaps`: go on where the topic's log has lost offsets that were not archived. `recreated`: take
-    up a topic that was deleted and created again. `table_format`: parquet, or a table of such files, delta or
-    iceberg, in the same directory; `catalog` is one that pyiceberg is configured for, with `table`, NAMESPACE.TABLE, in
-    it, instead of an SQLite one in the archive. Raises `JobError`, ``ValueError``.
+    `by`: directories go by ``event`` time, which is `event_time`, a SQL expression over the source's columns, or by
+    ``ingest`` time, which is the commit's. `allow_gaps`: go on where the topic's log has lost offsets that were not
+    archived. `recreated`: take up a topic that was deleted and created again. `table_format`: parquet, or a table of
+    such files, delta or iceberg, in the same directory. `catalog`: an Iceberg catalog in pyiceberg's configuration, in
+    which `table` is the table's NAMESPACE.TABLE, instead of an SQLite one in the archive. Raises `JobError`,
+    ``ValueError``.
     """
     if by not in BY or per not in PER:
         raise ValueError(f"An archive is by {' or '.join(BY)} time, per {', '.join(PER)}; not by {by} per {per}.")
@@ -109,15 +109,15 @@ def archive(
             left, gaps = ahead(cluster, positions, topics, level, allow_gaps=allow_gaps, recreated=recreated)
             for part in portions(left, records_per_commit):
                 covered = tuple(
-                    Covered(*each.source, each.start, each.end, tuple(_epochs(cluster, each))) for each in part
+                    Covered(*piece.source, piece.start, piece.end, tuple(_epochs(cluster, piece))) for piece in part
                 )
                 files = _write(spark, bootstrap, kept, covered, gaps, isolation_level)
                 gaps = ()
                 done.commits += 1
                 done.files += len(files)
-                done.bytes += sum(each.bytes for each in files)
-                done.records += sum(each.rows for each in files)
-                done.offsets += sum(each.end - each.start for each in covered)
+                done.bytes += sum(file.bytes for file in files)
+                done.records += sum(file.rows for file in files)
+                done.offsets += sum(span.end - span.start for span in covered)
             done.compacted = compact(spark, kept)
     return done
 
@@ -133,30 +133,30 @@ def ahead(
     taken: str = "archived",
 ) -> tuple[list[Ahead], tuple[Covered, ...]]:
     """What the topics hold behind `positions`, and what they lost before it was `taken`. Raises `JobError`."""
-    partitions = [each for topic in topics for each in cluster.metadata.partitions(topic)]
+    partitions = [partition for topic in topics for partition in cluster.metadata.partitions(topic)]
     earliest = cluster.list_offsets(dict.fromkeys(partitions, EARLIEST))
     latest = cluster.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=level)
     known = {source.topic: source.topic_id for source in positions}
     found: list[Ahead] = []
     gaps: list[Covered] = []
-    for each in partitions:
-        topic_id = str(cluster.metadata.topic_id(each.topic))
-        if known.get(each.topic, topic_id) != topic_id and not recreated:
+    for partition in partitions:
+        topic_id = str(cluster.metadata.topic_id(partition.topic))
+        if known.get(partition.topic, topic_id) != topic_id and not recreated:
             raise JobError(
-                f"Topic {each.topic} was deleted and created again since it was {taken} (its id was "
-                f"{known[each.topic]}, it is {topic_id}): archive it elsewhere, or take it up by --recreated"
+                f"Topic {partition.topic} was deleted and created again since it was {taken} (its id was "
+                f"{known[partition.topic]}, it is {topic_id}): archive it elsewhere, or take it up by --recreated"
             )
-        source = PartitionLife(each.topic, topic_id, each.partition)
-        low, high = earliest[each].offset, latest[each].offset
+        source = PartitionLife(partition.topic, topic_id, partition.partition)
+        low, high = earliest[partition].offset, latest[partition].offset
         start = positions.get(source, low)
         if start > high:
             raise JobError(
-                f"{each} ends at offset {high}, before {start} up to where it was {taken}: records were lost"
+                f"{partition} ends at offset {high}, before {start} up to where it was {taken}: records were lost"
             )
         if start < low:
             if not allow_gaps:
                 raise JobError(
-                    f"{each}: offsets {start} to {low} were deleted before they were {taken}; "
+                    f"{partition}: offsets {start} to {low} were deleted before they were {taken}; "
                     "to go on without them say --allow-gaps"
                 )
             gaps.append(Covered(*source, start, low))
@@ -165,21 +165,21 @@ def ahead(
     return found, tuple(gaps)
 
 
-def _epochs(cluster: BlockingCluster, each: Ahead) -> list[tuple[int, int]]:
-    found = leader_epochs(cluster, TopicPartition(each.source.topic, each.source.partition), each.start)
-    return [(epoch, first) for epoch, first in found if first < each.end]
+def _epochs(cluster: BlockingCluster, piece: Ahead) -> list[tuple[int, int]]:
+    found = leader_epochs(cluster, TopicPartition(piece.source.topic, piece.source.partition), piece.start)
+    return [(epoch, first) for epoch, first in found if first < piece.end]
 
 
 def portions(ahead: Sequence[Ahead], records: int) -> Iterable[list[Ahead]]:
     """Cuts what is ahead into parts of about `records`, each with its share of every partition, in their order."""
-    total = sum(each.end - each.start for each in ahead)
+    total = sum(piece.end - piece.start for piece in ahead)
     count = -(-total // records)
     for part in range(count):
         cut = [
             Ahead(source, start + (end - start) * part // count, start + (end - start) * (part + 1) // count)
             for source, start, end in ahead
         ]
-        yield [each for each in cut if each.start < each.end]
+        yield [piece for piece in cut if piece.start < piece.end]
 
 
 def _write(
@@ -190,7 +190,7 @@ def _write(
     gaps: tuple[Covered, ...],
     isolation_level: str,
 ) -> tuple[DataFile, ...]:
-    """One commit: reads `covered`, no less and no more."""
+    """Makes one commit, of exactly `covered`; returns its files."""
     from pyspark.sql import functions as sql
 
     settings = kept.settings
@@ -224,10 +224,10 @@ def records_of(
     assigned: dict[str, list[int]] = {}
     starting: dict[str, dict[str, int]] = {}
     ending: dict[str, dict[str, int]] = {}
-    for each in covered:
-        assigned.setdefault(each.topic, []).append(each.partition)
-        starting.setdefault(each.topic, {})[str(each.partition)] = each.start
-        ending.setdefault(each.topic, {})[str(each.partition)] = each.end
+    for span in covered:
+        assigned.setdefault(span.topic, []).append(span.partition)
+        starting.setdefault(span.topic, {})[str(span.partition)] = span.start
+        ending.setdefault(span.topic, {})[str(span.partition)] = span.end
     return (
         spark.read.format("barnabas")
         .options(**{**(options or {}), **options_of(bootstrap)})
@@ -245,11 +245,11 @@ def _with_origin(spark: SparkSession, rows: DataFrame, covered: Sequence[Covered
     from pyspark.sql import functions as sql
 
     origins = []
-    for each in covered:
-        epochs = each.epochs or ((-1, each.start),)
-        ends = [first for _, first in epochs[1:]] + [each.end]
+    for span in covered:
+        epochs = span.epochs or ((-1, span.start),)
+        ends = [first for _, first in epochs[1:]] + [span.end]
         for (epoch, first), end in zip(epochs, ends, strict=True):
-            origins.append((each.topic, each.partition, each.topic_id, epoch, first, end))
+            origins.append((span.topic, span.partition, span.topic_id, epoch, first, end))
     table = spark.createDataFrame(
         origins, "o_topic string, o_partition int, topic_id string, leader_epoch int, first bigint, after bigint"
     )
@@ -258,7 +258,7 @@ def _with_origin(spark: SparkSession, rows: DataFrame, covered: Sequence[Covered
 
 
 def _to_parquet(rows: DataFrame, place: Path) -> None:
-    """Files in the order of the records. A task reads one partition, so that the sort finds nearly all in place."""
+    """Writes files in the order of the records. A task reads one partition, so the sort finds nearly all in place."""
     # Spark's own default, INT96, has no statistics, by which files are chosen when a time range is read.
     rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     (
@@ -280,8 +280,8 @@ def staged_files(place: Path) -> tuple[DataFile, ...]:
         footer = parquet.ParquetFile(path).metadata
         index = next(i for i in range(footer.num_columns) if footer.schema.column(i).path == "timestamp")
         stats = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
-        lows = [each.min for each in stats if each is not None and each.has_min_max]
-        highs = [each.max for each in stats if each is not None and each.has_min_max]
+        lows = [stat.min for stat in stats if stat is not None and stat.has_min_max]
+        highs = [stat.max for stat in stats if stat is not None and stat.has_min_max]
         found.append(
             DataFile(
                 str(path.relative_to(place)),
@@ -295,7 +295,7 @@ def staged_files(place: Path) -> tuple[DataFile, ...]:
 
 
 def _milliseconds(moment: datetime) -> int:
-    """Of what a footer holds for a timestamp: a ``datetime``, in UTC whether it says so or not."""
+    """A footer's timestamp in ms: a ``datetime``, in UTC whether it says so or not."""
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -355,7 +355,8 @@ def compact(spark: SparkSession, kept: Archive, *, small_files: int = SMALL_FILE
     )
     _to_parquet(frame, kept.staging(staging))
     files = staged_files(kept.staging(staging))
-    before, after = sum(f.rows for each in chosen.values() for f in each), sum(f.rows for f in files)
+    before = sum(file.rows for group in chosen.values() for file in group)
+    after = sum(file.rows for file in files)
     if before != after:
         raise JobError(f"Compacting {kept.root} would have made {after} records of {before}: nothing was changed")
     now_ms = time.time_ns() // 1_000_000
@@ -365,10 +366,10 @@ def compact(spark: SparkSession, kept: Archive, *, small_files: int = SMALL_FILE
 
 
 def crowded(files: Iterable[DataFile], small_files: int) -> Mapping[str, list[DataFile]]:
-    """Directories with at least `small_files` small files, and those; never more of one than fit into a file."""
+    """Small files by directory, where it has `small_files` or more; of a directory no more than fit into one file."""
     found: dict[str, list[DataFile]] = {}
     for file in files:
         group = found.setdefault(file.directory, [])
-        if file.bytes < FILE_BYTES // 2 and sum(each.bytes for each in group) + file.bytes <= FILE_BYTES:
+        if file.bytes < FILE_BYTES // 2 and sum(small.bytes for small in group) + file.bytes <= FILE_BYTES:
             group.append(file)
     return {directory: group for directory, group in found.items() if len(group) >= small_files}

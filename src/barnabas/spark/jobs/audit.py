@@ -1,4 +1,4 @@
-"""``audit``: every record that a producer was told of is there once, unchanged and in its order; or which are not.
+"""``audit``: whether every acknowledged record is there once, unchanged and in its order, or which are not.
 
 Two frames of the same columns are compared, `expected` (a manifest, an archive) and `found` (a topic, an archive). Each
 row is a record with an ``id`` that tells it from all others. Two passes, so that the usual case, in which everything is
@@ -55,7 +55,7 @@ class AuditFinding(NamedTuple):
 
     def __str__(self) -> str:
         place = f"{self.topic or ''}-{self.partition}@{self.offset}" if self.partition >= 0 else self.topic or ""
-        return " ".join(each for each in (self.kind, f"id {self.id}", place, self.detail) if each)
+        return " ".join(word for word in (self.kind, f"id {self.id}", place, self.detail) if word)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Audit:
         return {
             **asdict(self),
             "passed": self.passed,
-            "findings": [each._asdict() for each in self.findings],
+            "findings": [finding._asdict() for finding in self.findings],
         }
 
 
@@ -264,7 +264,7 @@ def _sums(frame: DataFrame, side: int, compared: Sequence[str]) -> DataFrame:
 
 
 def _differences(expected: DataFrame, found: DataFrame, differing: list[int], compared: Sequence[str]) -> DataFrame:
-    """One row for each record and each thing that is wrong with it; `n` records are meant by it."""
+    """A row for each thing that is wrong with a record; `n`: how many records it stands for."""
     from pyspark.sql import functions as sql
 
     spark = expected.sparkSession

@@ -33,8 +33,8 @@ def against_archive(
     """`expected` and `found` for `audit`: a record's id is its place, its CRC a hash of all its content.
 
     Without `replayed` the offsets that both have are compared: what was archived, less what the topic deleted since.
-    With it the whole topic is compared with the archived topic of that name; there a place is the how many-eth record
-    of its partition it is, as offsets are new in a topic that was written again. Raises `JobError`.
+    With it the whole topic is compared with the archived topic of that name; there a record's place is its number in
+    the partition, as a topic that was written again has new offsets. Raises `JobError`.
     """
     from pyspark.sql import functions as sql
     from pyspark.sql.window import Window
@@ -56,12 +56,12 @@ def against_archive(
     starting, ending = _shared(bootstrap, kept, topics)
     archived = read_archive(spark, path, topics)
     lows = spark.createDataFrame(
-        [(topic, int(partition), low) for topic, each in starting.items() for partition, low in each.items()],
+        [(topic, int(partition), low) for topic, offsets in starting.items() for partition, low in offsets.items()],
         "topic string, partition int, low bigint",
     )
     archived = archived.join(sql.broadcast(lows), ["topic", "partition"]).where("offset >= low")
     there = (
-        reader.option("assign", json.dumps({topic: [int(p) for p in each] for topic, each in starting.items()}))
+        reader.option("assign", json.dumps({topic: [int(p) for p in offsets] for topic, offsets in starting.items()}))
         .option("startingOffsets", json.dumps(starting))
         .option("endingOffsets", json.dumps(ending))
         .load()
@@ -105,7 +105,7 @@ def against_archive_of_source(
     )
     archived = read_archive(spark, path, topics).join(sql.broadcast(bounds), ["topic", "partition"])
     found = there.join(sql.broadcast(bounds), ["topic", "partition"], "left").where("origin is null or origin < high")
-    # What no mirror wrote has no offset in the source: it is expected nowhere, and told by its own.
+    # What no mirror wrote has no offset in the source: it is expected nowhere, and named by its own offset.
     stranger = sql.concat(sql.lit("offset "), sql.col("offset"))
     place = ("topic", "partition", "number")
     return (
@@ -120,9 +120,9 @@ def _begins(bootstrap: Servers, topics: Sequence[str], mirrored: DataFrame) -> d
 
     with cluster_of(bootstrap, "barnabas-audit") as cluster:
         metadata = cluster.refresh(topics)
-        places = [each for topic in topics for each in metadata.partitions(topic)]
+        places = [place for topic in topics for place in metadata.partitions(topic)]
         low = cluster.list_offsets(dict.fromkeys(places, EARLIEST))
-    cut = [each for each in places if low[each].offset > 0]
+    cut = [place for place in places if low[place].offset > 0]
     if not cut:
         return {}
     first = mirrored.groupBy("topic", "partition").agg(sql.min("origin").alias("first")).collect()

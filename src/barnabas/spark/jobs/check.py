@@ -57,9 +57,9 @@ def check(source: str, name: str) -> list[Remark]:
     reader.visit(tree)
     found = [remark for chain in reader.chains if chain.format in FORMATS for remark in _judged(chain)]
     jars = [
-        Remark(each.lineno, _CONNECTOR_JAR, "the connector's JAR is not needed any more", False)
-        for each in ast.walk(tree)
-        if isinstance(each, ast.Constant) and isinstance(each.value, str) and _CONNECTOR_JAR in each.value
+        Remark(node.lineno, _CONNECTOR_JAR, "the connector's JAR is not needed any more", False)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _CONNECTOR_JAR in node.value
     ]
     return sorted({*found, *jars})
 
@@ -93,7 +93,7 @@ def _judged(chain: _Chain) -> Iterator[Remark]:
 
 def _of_a_streams_sink(chain: _Chain, given: set[str]) -> Iterator[Remark]:
     trigger = chain.calls.get("trigger")
-    if trigger is not None and any(each.arg == "realTime" for each in trigger.keywords):
+    if trigger is not None and any(keyword.arg == "realTime" for keyword in trigger.keywords):
         yield Remark(chain.line, "trigger(realTime=..)", "takes nothing that is written in Python", True)
     if chain.values.get("delivery") == "at-least-once" or "sinkid" in given:
         return
@@ -140,7 +140,7 @@ class _Reader(ast.NodeVisitor):
             return chain
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             chain = self._followed(node.func.value)
-            for argument in (*node.args, *(each.value for each in node.keywords)):
+            for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
                 self.visit(argument)
             if chain is not None:
                 self._add(chain, node.func.attr, node)
@@ -155,15 +155,17 @@ class _Reader(ast.NodeVisitor):
         elif name == "option" and call.args:
             chain.add_option(call.args[0], call.args[1] if len(call.args) > 1 else None)
         elif name in ("options", "load", "save", "start"):
-            for each in call.keywords:
-                if each.arg == "format":
-                    chain.format, chain.line = _text([each.value]), each.value.lineno
-                elif each.arg == "mode":
-                    chain.calls["mode"] = ast.Call(func=call.func, args=[each.value], keywords=[])
-                elif each.arg is not None and (name == "options" or each.arg not in _OF_THE_CALL):
-                    chain.add_option(ast.copy_location(ast.Constant(each.arg), each.value), each.value)
-                elif each.arg is None:
-                    written = self._dicts.get(each.value.id) if isinstance(each.value, ast.Name) else each.value
+            for keyword in call.keywords:
+                if keyword.arg == "format":
+                    chain.format, chain.line = _text([keyword.value]), keyword.value.lineno
+                elif keyword.arg == "mode":
+                    chain.calls["mode"] = ast.Call(func=call.func, args=[keyword.value], keywords=[])
+                elif keyword.arg is not None and (name == "options" or keyword.arg not in _OF_THE_CALL):
+                    chain.add_option(ast.copy_location(ast.Constant(keyword.arg), keyword.value), keyword.value)
+                elif keyword.arg is None:
+                    written = (
+                        self._dicts.get(keyword.value.id) if isinstance(keyword.value, ast.Name) else keyword.value
+                    )
                     if isinstance(written, ast.Dict):
                         for key, value in zip(written.keys, written.values, strict=True):
                             if key is not None:

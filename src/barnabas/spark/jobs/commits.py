@@ -96,15 +96,15 @@ class Commit:
     def parse(cls, text: str) -> Self:
         value = json.loads(text)
 
-        def ranges(each: list[dict[str, Any]]) -> tuple[Covered, ...]:
-            return tuple(Covered(**{**one, "epochs": tuple(map(tuple, one["epochs"]))}) for one in each)
+        def ranges(written: list[dict[str, Any]]) -> tuple[Covered, ...]:
+            return tuple(Covered(**{**one, "epochs": tuple(map(tuple, one["epochs"]))}) for one in written)
 
         return cls(
             value["number"],
             value["made_ms"],
             value["staging"],
             ranges(value["covered"]),
-            tuple(DataFile(**each) for each in value["files"]),
+            tuple(DataFile(**file) for file in value["files"]),
             tuple(value["removed"]),
             ranges(value["gaps"]),
         )
@@ -112,13 +112,13 @@ class Commit:
     def encode(self) -> str:
         value = asdict(self)
         for name in ("covered", "gaps", "files"):
-            value[name] = [each._asdict() for each in getattr(self, name)]
+            value[name] = [entry._asdict() for entry in getattr(self, name)]
         return json.dumps(value, indent=1)
 
 
 @dataclass(frozen=True)
 class ArchiveSettings:
-    """What an archive is once and for all."""
+    """What never changes about an archive."""
 
     cluster_id: str
     by: str
@@ -127,7 +127,7 @@ class ArchiveSettings:
     format: int = FORMAT
     table_format: str = "parquet"
     catalog: str = ""
-    """Of an Iceberg table: a catalog by its name in pyiceberg's configuration; without, the archive has its own."""
+    """For an Iceberg table: a catalog's name in pyiceberg's configuration; "": the archive has its own."""
     table: str = ""
     """The table's name in `catalog`."""
 
@@ -146,8 +146,8 @@ def coverage(commits: Sequence[Commit]) -> list[Coverage]:
     """Each source's ranges, and whether one was covered twice or left out between others: the proof of exactly once."""
     by_source: dict[PartitionLife, list[tuple[int, int]]] = {}
     for commit in commits:
-        for each in commit.covered:
-            by_source.setdefault(each.source, []).append((each.start, each.end))
+        for span in commit.covered:
+            by_source.setdefault(span.source, []).append((span.start, span.end))
     found = []
     for source, ranges in sorted(by_source.items()):
         joined: list[tuple[int, int]] = []
@@ -203,7 +203,7 @@ class Archive:
         root = root_of(path)
         file = root / META / "archive.json"
         if not file.exists():
-            others = [each.name for each in root.iterdir()] if root.is_dir() else []
+            others = [entry.name for entry in root.iterdir()] if root.is_dir() else []
             if others and others != [META]:
                 raise ArchiveError(f"{root} is not empty and not an archive: choose another directory.")
             try:
@@ -223,7 +223,7 @@ class Archive:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One writer at a time on this machine; the commit's number holds where the lock doesn't reach."""
+        """One writer at a time on this machine; elsewhere the commit's number keeps a second one out."""
         with open(self.root / META / "lock", "a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -255,8 +255,8 @@ class Archive:
         """Where each source's archiving goes on."""
         ends: dict[PartitionLife, int] = {}
         for commit in self.commits():
-            for each in (*commit.covered, *commit.gaps):
-                ends[each.source] = max(each.end, ends.get(each.source, 0))
+            for span in (*commit.covered, *commit.gaps):
+                ends[span.source] = max(span.end, ends.get(span.source, 0))
         return ends
 
     def staging(self, name: str) -> Path:

@@ -73,7 +73,7 @@ class DeltaArchive(ArchiveTable):
                 list(DIRECTORIES),
                 commit_properties=CommitProperties(
                     custom_metadata={"barnabas.archive.commit": str(commit.number)},
-                    # A second attempt would not look again whether another program took out what this one does.
+                    # A second attempt would not look again whether another program took out the same files.
                     max_commit_retries=0,
                     app_transactions=[Transaction(APPLICATION, commit.number)],
                 ),
@@ -82,7 +82,7 @@ class DeltaArchive(ArchiveTable):
             raise TableConflict(str(error)) from None
 
     def forget(self, before_ms: int) -> None:
-        """A version lists no files: the log is what is kept, and delta-rs cleans it up by itself."""
+        """Nothing to do: older versions are in the log, which delta-rs cleans up by itself."""
 
 
 def add_action(root: Path, file: DataFile, columns: Collection[str], changes_data: bool, now_ms: int) -> AddAction:
@@ -120,9 +120,9 @@ def _bounds(footer: Any, columns: Collection[str]) -> tuple[Mapping[str, Any], M
     for index in range(footer.num_columns):
         name = footer.schema.column(index).path
         found = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
-        if name in columns and found and all(each is not None and each.has_min_max for each in found):
-            lows[name] = _plain(min(each.min for each in found))
-            highs[name] = _plain(max(each.max for each in found))
+        if name in columns and found and all(stat is not None and stat.has_min_max for stat in found):
+            lows[name] = _plain(min(stat.min for stat in found))
+            highs[name] = _plain(max(stat.max for stat in found))
     return lows, highs
 
 

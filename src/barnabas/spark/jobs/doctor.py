@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OK, NOTE, WRONG, UNSEEN = "ok", "note", "wrong", "unseen"
-"""Well; works, but; does not work; could not be looked at."""
+"""It works; it works, but; it does not work; it could not be looked at."""
 _LIBRARIES: Final = {"pyarrow": (18, WRONG), "pandas": (2, NOTE), "numba": (0, NOTE)}
-"""With the oldest major version, and what it is when it lacks."""
+"""The oldest major version that will do, and the state of a library that is older or missing."""
 _TASKS_MAX: Final = 64
 _TIMEOUT_MS: Final = "5000"
 _NOT_TOLD: Final = -(1 << 31)
@@ -156,7 +156,7 @@ def _of_the_topics(cluster: BlockingCluster, topics: Sequence[str]) -> Iterator[
         if code is not ErrorCode.NONE:
             yield DoctorFinding(what, WRONG, code.name, "create it, or let this user describe it (`barnabas acl add`)")
             continue
-        leaderless = [each.partition_index for each in topic.partitions if each.leader_id < 0]
+        leaderless = [partition.partition_index for partition in topic.partitions if partition.leader_id < 0]
         if leaderless:
             yield DoctorFinding(
                 what, WRONG, f"partitions {leaderless} have no leader", "start the brokers that have them"
@@ -165,7 +165,11 @@ def _of_the_topics(cluster: BlockingCluster, topics: Sequence[str]) -> Iterator[
         if bits == _NOT_TOLD:
             yield DoctorFinding(what, UNSEEN, "the broker does not tell what this user may do", "try a read")
             continue
-        may = [each for each in (Operation.READ, Operation.WRITE) if bits & 1 << each or bits & 1 << Operation.ALL]
+        may = [
+            operation
+            for operation in (Operation.READ, Operation.WRITE)
+            if bits & 1 << operation or bits & 1 << Operation.ALL
+        ]
         if Operation.READ not in may:
             yield DoctorFinding(what, WRONG, "this user may not read it", "let it: `barnabas acl add`, operation Read")
         elif Operation.WRITE not in may:
@@ -184,7 +188,7 @@ def _of_transactions(servers: Servers, broker_id: int) -> Iterator[DoctorFinding
             "transactions", UNSEEN, f"{name}: {str(error).rstrip('.')}", "let this user: DescribeConfigs"
         )
         return
-    longest = next((int(each.value) for each in entries if each.name == name and each.value), None)
+    longest = next((int(entry.value) for entry in entries if entry.name == name and entry.value), None)
     if longest is not None and longest < TRANSACTION_TIMEOUT_MS:
         says = f"{name} is {longest}, and the sink asks for {TRANSACTION_TIMEOUT_MS}"
         yield DoctorFinding(
@@ -212,7 +216,7 @@ def of_the_executors(spark: SparkSession, servers: Servers) -> Iterator[DoctorFi
         do = "install barnabas[spark] on every node, or ship an environment (docs/spark/deploy.md)"
         yield DoctorFinding("executors", WRONG, reason(error).rstrip("."), do)
         return
-    by_host = {each["host"]: each for each in (json.loads(row["seen"]) for row in rows)}
+    by_host = {executor["host"]: executor for executor in (json.loads(row["seen"]) for row in rows)}
     for host, found in sorted(by_host.items()):
         yield from _of_an_executor(host, found)
 
@@ -227,9 +231,9 @@ def _of_an_executor(host: str, found: dict[str, Any]) -> Iterator[DoctorFinding]
         says = f"has Barnabas {found['barnabas']}, and the driver {_version('barnabas')}"
         yield DoctorFinding(what, NOTE, says, "install the same everywhere")
     for name, (oldest, lacking) in _LIBRARIES.items():
-        each = _of_library(name, found[name], oldest, lacking, f" on {host}")
-        if each.state != OK:
-            yield each
+        finding = _of_library(name, found[name], oldest, lacking, f" on {host}")
+        if finding.state != OK:
+            yield finding
     for broker, trouble in found["trouble"].items():
         do = "check the broker's advertised.listeners, name service and firewalls, as seen from there"
         yield DoctorFinding(what, WRONG, f"does not reach broker {broker}: {trouble}", do)

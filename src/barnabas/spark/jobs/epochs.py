@@ -11,10 +11,10 @@ from barnabas.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochR
 
 
 def leader_epochs(cluster: BlockingCluster, topic_partition: TopicPartition, start: int) -> list[tuple[int, int]]:
-    """(leader epoch, first offset) from the epoch that holds `start` on, ascending; the first offset is never below it.
+    """(leader epoch, first offset) from the epoch that holds `start` on, ascending; no first offset is below `start`.
 
-    The leader answers for an epoch with the largest that it knows up to it, and where that one ends: so the table is
-    read from its end, one request for each epoch.
+    Asked for an epoch, the leader answers with the largest that it knows up to that one, and where it ends: so the
+    table is read from its end, one request for each epoch.
     """
     newest = cluster.metadata.leader_epoch(topic_partition)
     found: list[tuple[int, int]] = []
@@ -24,9 +24,10 @@ def leader_epochs(cluster: BlockingCluster, topic_partition: TopicPartition, sta
         if end < 0:
             break
         if found:
-            found[-1] = (found[-1][0], max(end, start))
-        if found and end <= start:
-            break
+            newer, _ = found[-1]
+            found[-1] = (newer, max(end, start))
+            if end <= start:
+                break
         found.append((epoch, start))
         asked = min(epoch, asked) - 1
     return found[::-1]

@@ -19,17 +19,17 @@ _WIDER: Final = {
     "int": ("bigint", "double"),
     "float": ("double",),
 }
-"""What a table may have where the records have less."""
+"""Types that a table's column may have where the records' is narrower."""
 
 
 def as_arrow(columns: StructType) -> pyarrow.Schema:
     import pyarrow
 
-    return pyarrow.schema([pyarrow.field(each.name, arrow_type_of(_nullable(each.dataType))) for each in columns])
+    return pyarrow.schema([pyarrow.field(column.name, arrow_type_of(_nullable(column.dataType))) for column in columns])
 
 
 def merged(table: pyarrow.Schema, records: StructType) -> StructType:
-    """The table's columns and those that the records have beside. Raises `JobError` where a type does not fit."""
+    """The table's columns and those that only the records have. Raises `JobError` where a type does not fit."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return _merged(_nullable(from_arrow_schema(table, prefer_timestamp_ntz=True)), _nullable(records), "")
@@ -60,7 +60,7 @@ def _merged(table: DataType, records: DataType, name: str) -> DataType:
 
 
 def fitted(rows: DataFrame, table: StructType, *, beside: Sequence[str] = ()) -> DataFrame:
-    """The rows with the table's columns, in its order, null where they have none; and those `beside`."""
+    """The rows with the table's columns, in its order, null where they have none; and the columns `beside`."""
     from pyspark.sql import functions as sql
 
     types = {field.name: field.dataType for field in rows.schema}
@@ -92,11 +92,11 @@ def _fitted(column: Column, found: DataType, wanted: DataType) -> Column:
 
 
 def _nullable(type: DataType) -> DataType:
-    """The same, with null allowed everywhere: Spark's types are else unlike where only that is."""
+    """The same type with null allowed everywhere: types that differ in nothing else are then equal."""
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
     if isinstance(type, StructType):
-        return StructType([StructField(each.name, _nullable(each.dataType)) for each in type])
+        return StructType([StructField(field.name, _nullable(field.dataType)) for field in type])
     if isinstance(type, ArrayType):
         return ArrayType(_nullable(type.elementType))
     if isinstance(type, MapType):

@@ -41,7 +41,7 @@ TABLE: Final = "barnabas.archive"
 
 
 class IcebergArchive(ArchiveTable):
-    """`catalog` is one of pyiceberg's configuration, with the `table` in it; without, the archive has its own."""
+    """`catalog` is one of pyiceberg's configuration, with the `table` in it; "": the archive has its own."""
 
     def __init__(self, root: Path, columns: Mapping[str, str] = COLUMNS, *, catalog: str = "", table: str = "") -> None:
         super().__init__(root, columns)
@@ -165,7 +165,7 @@ def catalog_of(root: Path, meta: str, name: str) -> Iterator[Catalog]:
 
 
 def load(catalog: Catalog, name: str, root: Path) -> Table:
-    """Raises `ArchiveError` where it lies elsewhere."""
+    """The table `name`, whose files are under `root`. Raises `ArchiveError` where it lies elsewhere."""
     table = catalog.load_table(name)
     if table.location().removeprefix("file://").rstrip("/") != str(root):
         raise ArchiveError(
@@ -176,7 +176,7 @@ def load(catalog: Catalog, name: str, root: Path) -> Table:
 
 
 def without_retries(table: Table) -> None:
-    """pyiceberg's own second attempt would add what another job added in between."""
+    """Turns pyiceberg's own second attempts off: they would add what another job added in between."""
     once = {**table.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
     table.metadata = table.metadata.model_copy(update={"properties": once})
 
@@ -216,5 +216,5 @@ def iceberg_file(table: Table, root: Path, file: DataFile, partition: Sequence[A
 
 
 def _milliseconds(bound: Any) -> int | None:
-    """Of a bound on a timestamp, which Iceberg writes as microseconds."""
+    """A timestamp's bound in ms; Iceberg writes microseconds."""
     return None if bound is None else from_bytes(TimestamptzType(), bound) // 1000

@@ -34,50 +34,50 @@ class Lag(NamedTuple):
 
 
 def lag(bootstrap: Servers, groups: Sequence[str] | None = None, topics: Sequence[str] | None = None) -> list[Lag]:
-    """Of `groups` (None: of all) for `topics` (None: of all they committed). Raises `KafkaError`."""
+    """The lag of `groups` (None: all) in `topics` (None: all that they committed). Raises `KafkaError`."""
     with cluster_of(bootstrap, "barnabas-lag") as cluster:
         cluster.refresh(None)
         committed = {
-            (group, each): offset
+            (group, partition): offset
             for group in (groups if groups is not None else list_groups(cluster))
-            for each, offset in committed_offsets(cluster, group).items()
-            if each.topic in cluster.metadata.topics and (topics is None or each.topic in topics)
+            for partition, offset in committed_offsets(cluster, group).items()
+            if partition.topic in cluster.metadata.topics and (topics is None or partition.topic in topics)
         }
-        partitions = sorted({each for _, each in committed})
+        partitions = sorted({partition for _, partition in committed})
         ends = cluster.list_offsets(dict.fromkeys(partitions, LATEST)) if partitions else {}
         starts = cluster.list_offsets(dict.fromkeys(partitions, EARLIEST)) if partitions else {}
         now_ms = time.time_ns() // 1_000_000
         found = []
-        for (group, each), offset in sorted(committed.items()):
-            end, low = ends[each].offset, starts[each].offset
+        for (group, partition), offset in sorted(committed.items()):
+            end, low = ends[partition].offset, starts[partition].offset
             left = max(0, end - max(offset, low))
-            when_ms = _timestamp_at(cluster, bootstrap, each, max(offset, low), end) if left else None
+            when_ms = _timestamp_at(cluster, bootstrap, partition, max(offset, low), end) if left else None
             behind_s = None if when_ms is None else max(0.0, (now_ms - when_ms) / 1000)
-            found.append(Lag(group, *each, offset, end, left, behind_s, max(0, low - offset)))
+            found.append(Lag(group, *partition, offset, end, left, behind_s, max(0, low - offset)))
         return found
 
 
 def chosen_groups(bootstrap: Servers) -> tuple[list[str], list[str]]:
     """The cluster's groups, and those of them that streaming queries got because nobody named one.
 
-    Sinks' markers are groups, too, whose offsets count micro-batches; they are in neither. Raises `KafkaError`.
+    Sinks keep their markers in groups, whose offsets count micro-batches: those are in neither. Raises `KafkaError`.
     """
     with cluster_of(bootstrap, "barnabas-lag") as cluster:
         cluster.refresh(None)
-        groups = [each for each in list_groups(cluster) if not each.startswith(MARKER_GROUP_PREFIX)]
-    automatic = [each for each in groups if AUTOMATIC_GROUP.fullmatch(each)]
-    return [each for each in groups if each not in automatic], automatic
+        groups = [group for group in list_groups(cluster) if not group.startswith(MARKER_GROUP_PREFIX)]
+    automatic = [group for group in groups if AUTOMATIC_GROUP.fullmatch(group)]
+    return [group for group in groups if group not in automatic], automatic
 
 
 def list_groups(cluster: BlockingCluster) -> list[str]:
-    """Every broker is asked: each knows the groups that it coordinates."""
+    """The groups of all brokers, each of which knows those that it coordinates. Raises `KafkaError`."""
     found: set[str] = set()
     for broker_id in sorted(cluster.metadata.brokers):
         answer = cluster.broker(broker_id).send(ListGroupsRequest())
         if answer.error_code:
             code = ErrorCode(answer.error_code)
             raise KafkaError(code, f"the groups of broker {broker_id}: {code.name}")
-        found.update(each.group_id for each in answer.groups)
+        found.update(group.group_id for group in answer.groups)
     return sorted(found)
 
 
@@ -107,11 +107,15 @@ def committed_offsets(cluster: BlockingCluster, group: str) -> dict[TopicPartiti
 
 
 def _timestamp_at(
-    cluster: BlockingCluster, bootstrap: Servers, each: TopicPartition, offset: int, end: int
+    cluster: BlockingCluster, bootstrap: Servers, partition: TopicPartition, offset: int, end: int
 ) -> int | None:
     """The timestamp of the first batch from `offset` on that is left: no later than its first unread record's."""
-    options = SourceOptions.parse({**options_of(bootstrap), "subscribe": each.topic, "kafka.fetch.max.bytes": "65536"})
-    for part in fetched(cluster, OffsetRange(each.topic, each.partition, offset, min(end, offset + 1)), options):
+    options = SourceOptions.parse(
+        {**options_of(bootstrap), "subscribe": partition.topic, "kafka.fetch.max.bytes": "65536"}
+    )
+    for part in fetched(
+        cluster, OffsetRange(partition.topic, partition.partition, offset, min(end, offset + 1)), options
+    ):
         for header, _, _ in part.batches:
             return header.base_timestamp if header.base_timestamp >= 0 else None
     return None

@@ -50,7 +50,7 @@ class Landed:
     files: int = 0
     bytes: int = 0
     removed: int = 0
-    """Files that were replaced, for their rows were changed or deleted."""
+    """Files that were replaced because rows of theirs were changed or deleted."""
     compacted: int = 0
     """Small files that went into larger ones."""
     commits: int = 0
@@ -145,7 +145,7 @@ def land(
 
 
 def _prepared(job: Job) -> StructType:
-    """The table is there, with every column that the records have; returns its columns."""
+    """Sees to it that the table is there with every column that the records have; returns its columns."""
     from pyspark.sql.types import StructType
 
     frame = _rows(job, [Covered(job.topic, "", 0, 0, 0)])
@@ -169,10 +169,10 @@ def _prepared(job: Job) -> StructType:
 def _rounds(cluster: BlockingCluster, job: Job, records: int, *, allow_gaps: bool) -> list[list[Covered]]:
     """What there is to land now, in parts of about `records`."""
     landing = job.landing
-    partitions = [each.partition for each in cluster.metadata.partitions(job.topic)]
+    partitions = [partition.partition for partition in cluster.metadata.partitions(job.topic)]
     positions = {
-        PartitionLife(job.topic, landing.topic_id, each): offset
-        for each, offset in job.table.positions(partitions).items()
+        PartitionLife(job.topic, landing.topic_id, partition): offset
+        for partition, offset in job.table.positions(partitions).items()
     }
     level = level_of(job.isolation_level)
     if str(cluster.metadata.topic_id(job.topic)) != landing.topic_id:
@@ -180,15 +180,15 @@ def _rounds(cluster: BlockingCluster, job: Job, records: int, *, allow_gaps: boo
     left, _ = whats_ahead(
         cluster, positions, [job.topic], level, allow_gaps=allow_gaps, recreated=False, taken="landed"
     )
-    return [[Covered(*each.source, each.start, each.end) for each in part] for part in portions(left, records)]
+    return [[Covered(*piece.source, piece.start, piece.end) for piece in part] for part in portions(left, records)]
 
 
 def _rows(job: Job, covered: Sequence[Covered]) -> DataFrame:
-    """The table's rows of those records; with a key, a column more that says which are tombstones."""
+    """The table's rows of the covered records; with a key, `_DELETED` says which are tombstones."""
     from pyspark.sql import functions as sql
 
     records = records_of(job.spark, job.bootstrap, covered, job.isolation_level, job.options)
-    columns = [sql.expr(each) if isinstance(each, str) else each for each in job.select]
+    columns = [sql.expr(column) if isinstance(column, str) else column for column in job.select]
     columns += [sql.col(name).alias(alias) for name, alias in PLACE.items()]
     if job.landing.per:
         event = sql.expr(job.landing.event_time).cast("timestamp")
@@ -200,7 +200,7 @@ def _rows(job: Job, covered: Sequence[Covered]) -> DataFrame:
 
 def _landed(job: Job, schema: StructType, covered: Sequence[Covered]) -> Landed:
     """One commit of the table: `covered`, no less and no more."""
-    starts = {each.partition: each.start for each in covered}
+    starts = {span.partition: span.start for span in covered}
     for _ in range(_CONFLICTS_MAX):
         table = job.table
         base = table.base()
@@ -214,14 +214,14 @@ def _landed(job: Job, schema: StructType, covered: Sequence[Covered]) -> Landed:
         if not all(path in live for path in touched):
             continue  # another program took it out, so that the commit would find a conflict
         try:
-            table.commit(files, [live[each] for each in touched], {each.partition: each.end for each in covered}, base)
+            table.commit(files, [live[path] for path in touched], {span.partition: span.end for span in covered}, base)
         except TableConflict:
             continue
         return Landed(
-            records=sum(each.rows for each in files),
-            offsets=sum(each.end - each.start for each in covered),
+            records=sum(file.rows for file in files),
+            offsets=sum(span.end - span.start for span in covered),
             files=len(files),
-            bytes=sum(each.bytes for each in files),
+            bytes=sum(file.bytes for file in files),
             removed=len(touched),
             commits=1,
         )
@@ -234,7 +234,7 @@ def _appended(job: Job, schema: StructType, covered: Sequence[Covered], place: P
 
 
 def _merged(job: Job, schema: StructType, covered: Sequence[Covered], place: Path) -> list[str]:
-    """Writes the last row of each key, and what files that have such keys have beside; returns those files."""
+    """Writes the last row of each key, and the other rows of files that have such keys; returns those files."""
     from pyspark.sql import functions as sql
 
     key = list(job.landing.key)
@@ -297,13 +297,13 @@ def _compacted(job: Job, schema: StructType, small_files: int) -> int:
     chosen = crowded(table.files(), small_files)
     if not chosen:
         return 0
-    files = [file for each in chosen.values() for file in each]
+    files = [file for group in chosen.values() for file in group]
     place = table.staging()
     rows = _read(job, schema, [file.path for file in files])
     parts = job.landing.partition_by
     _write(job, rows.repartition(min(len(chosen), 200), *parts) if parts else rows.coalesce(1), place)
     made = table.placed(place)
-    before, after = sum(each.rows for each in files), sum(each.rows for each in made)
+    before, after = sum(file.rows for file in files), sum(file.rows for file in made)
     if before != after:
         raise JobError(f"Compacting {table.root} would have made {after} rows of {before}: nothing was changed")
     try:

@@ -8,8 +8,8 @@ otherwise:
 - a kill before the commit leaves files that no reader sees, and the same offsets are read again;
 - a kill after it leaves nothing to do: the next run begins at the offsets that the table has.
 
-Files are written under `META`, moved to their places, and then committed; what a killed run has left under `META` goes
-with the next, and a file that was moved and not committed with `LandedTable.forget`.
+Files are written under `META`, moved to their places, and then committed. The next run deletes what a killed one left
+under `META`; `LandedTable.forget` deletes files that were moved and not committed.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ FORMATS: Final = TABLE_FORMATS[1:]
 
 @dataclass(frozen=True)
 class Landing:
-    """What lands in a table, once and for all."""
+    """What lands in a table; it never changes."""
 
     topic: str
     topic_id: str
     cluster_id: str
     key: tuple[str, ...] = ()
-    """Columns by which a later record replaces an earlier one, and a tombstone deletes it; none: each is a row."""
+    """Columns by which a later record replaces an earlier one, and a tombstone deletes it; (): each record is a row."""
     partition_by: tuple[str, ...] = ()
     per: str = ""
     event_time: str = "timestamp"
@@ -75,7 +75,7 @@ class LandedTable(ABC):
 
     @abstractmethod
     def begun(self) -> tuple[str, ...]:
-        """What is there of a table whose making was cut short."""
+        """What the directory may have of a table whose making was cut short."""
 
     @abstractmethod
     def create(self, schema: pyarrow.Schema) -> None:
@@ -100,14 +100,14 @@ class LandedTable(ABC):
     def commit(
         self, added: Sequence[DataFile], removed: Sequence[DataFile], positions: Mapping[int, int], base: Any
     ) -> None:
-        """One act: the files, and where each partition goes on. Without `positions` it is a compaction.
+        """Commits the files and where each partition goes on, in one act; without `positions`, a compaction.
 
         Raises `TableConflict` where the table is not `base` any more.
         """
 
     @abstractmethod
     def base(self) -> Any:
-        """The version of the table that what is decided now is decided on."""
+        """The table's version as it is now, on which the next commit is decided."""
 
     @abstractmethod
     def forget(self, before_ms: int) -> None:
@@ -117,7 +117,7 @@ class LandedTable(ABC):
         """Raises `JobError` for a table that was made in another way."""
         there = self.settings()
         if there is None:
-            if [each for each in self.root.iterdir() if each.name not in (META, *self.begun())]:
+            if [entry for entry in self.root.iterdir() if entry.name not in (META, *self.begun())]:
                 raise JobError(f"{self.root} is not empty and no table of this kind: choose another directory")
             self.create(schema)
             return
@@ -137,7 +137,7 @@ class LandedTable(ABC):
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One writer at a time on this machine; the table's own commit holds where the lock doesn't reach."""
+        """One writer at a time on this machine; elsewhere the table's own commit keeps a second one out."""
         meta = self.root / META
         try:
             meta.mkdir(parents=True, exist_ok=True)

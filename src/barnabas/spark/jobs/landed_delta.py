@@ -72,7 +72,7 @@ class LandedDelta(LandedTable):
 
     def positions(self, partitions: Sequence[int]) -> dict[int, int]:
         table = self.base()
-        found = {each: table.transaction_version(self._application(each)) for each in partitions}
+        found = {partition: table.transaction_version(self._application(partition)) for partition in partitions}
         return {partition: offset for partition, offset in found.items() if offset is not None}
 
     def commit(
@@ -92,7 +92,9 @@ class LandedDelta(LandedTable):
             custom_metadata={OFFSETS: json.dumps(positions)} if positions else None,
             # A second attempt would not look again at what another program did.
             max_commit_retries=0,
-            app_transactions=[Transaction(self._application(each), offset) for each, offset in positions.items()],
+            app_transactions=[
+                Transaction(self._application(partition), offset) for partition, offset in positions.items()
+            ],
         )
         try:
             base.create_write_transaction(

@@ -2,7 +2,7 @@
 
 Where the partitions go on is the table's property `OFFSETS`, set in the transaction that adds the records before it, so
 that it outlives snapshots that expire; each snapshot's summary has it as well. A commit without files makes an empty
-snapshot: by the snapshot it is told that nobody else committed in between.
+snapshot, since by the snapshot another job sees that somebody committed in between.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EPOCH: Final = datetime(1970, 1, 1).date()
 
 
 class LandedIceberg(LandedTable):
-    """`catalog` is one of pyiceberg's configuration, with the `table` in it; without, the table has its own."""
+    """`catalog` is one of pyiceberg's configuration, with the `table` in it; "": the table has its own."""
 
     def __init__(self, root: Path, landing: Landing, *, catalog: str = "", table: str = "") -> None:
         super().__init__(root, landing)
@@ -85,8 +85,11 @@ class LandedIceberg(LandedTable):
             ]
 
     def positions(self, partitions: Sequence[int]) -> dict[int, int]:
-        there = {int(each): offset for each, offset in json.loads(self.base().properties.get(OFFSETS, "{}")).items()}
-        return {each: there[each] for each in partitions if each in there}
+        there = {
+            int(partition): offset
+            for partition, offset in json.loads(self.base().properties.get(OFFSETS, "{}")).items()
+        }
+        return {partition: there[partition] for partition in partitions if partition in there}
 
     def commit(
         self, added: Sequence[DataFile], removed: Sequence[DataFile], positions: Mapping[int, int], base: Table
@@ -96,7 +99,7 @@ class LandedIceberg(LandedTable):
                 raise TableConflict("another snapshot is the current one")
             there = listed(table, self.root) if removed else {}
             known = json.loads(table.properties.get(OFFSETS, "{}"))
-            told = {OFFSETS: json.dumps(known | {str(each): offset for each, offset in positions.items()})}
+            told = {OFFSETS: json.dumps(known | {str(partition): offset for partition, offset in positions.items()})}
             without_retries(table)
             try:
                 with table.transaction() as transaction:
@@ -146,7 +149,7 @@ class LandedIceberg(LandedTable):
                 raise JobError(f"The catalog has no table {self.table} any more, of the files in {self.root}") from None
 
     def _partition(self, table: Table, file: DataFile) -> list[Any]:
-        """A partition's values by the types of their columns, of the text that the directory has."""
+        """The values of a file's partition, read from the names of its directories by their columns' types."""
         values = directory_values(file.path)
         kinds = {name: str(table.schema().find_field(name).field_type) for name in self.landing.partition_by}
         return [_typed(values[name], kinds[name]) for name in self.landing.partition_by]

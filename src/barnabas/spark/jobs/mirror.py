@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 SOURCE_OFFSET: Final = "barnabas-source-offset"
 """The header's name; its value is the offset in decimal digits."""
-
-
 _OF_THE_TOPIC: Final = 1
 """DescribeConfigs' ConfigSource of what was set on the topic itself."""
 
@@ -108,7 +106,7 @@ def mirror(
 
 def create_topics(source: Servers, target: Servers, topics: Sequence[str]) -> list[str]:
     """Makes those of `topics` that the target lacks, with the partitions and the own configuration that each has in
-    the source; the target's brokers say how many replicas. The names of those that were made. Raises `KafkaError`."""
+    the source; the target's brokers say how many replicas. Returns those that it made. Raises `KafkaError`."""
     with cluster_of(source, "barnabas-mirror") as cluster, cluster_of(target, "barnabas-mirror") as other:
         described, known = cluster.refresh(topics), other.refresh(None).topics
     with blocking.connect(config=settings_of(source)) as here, blocking.connect(config=settings_of(target)) as there:
@@ -137,26 +135,32 @@ def translate(source: Servers, target: Servers, topics: Sequence[str], groups: S
     with cluster_of(source, "barnabas-mirror") as here, cluster_of(target, "barnabas-mirror") as there:
         there.refresh(topics)
         for group in groups:
-            committed = {each: at for each, at in committed_offsets(here, group).items() if each.topic in topics}
+            committed = {
+                partition: at for partition, at in committed_offsets(here, group).items() if partition.topic in topics
+            }
             if not committed:
                 continue
             low = there.list_offsets(dict.fromkeys(committed, EARLIEST))
             high = there.list_offsets(dict.fromkeys(committed, LATEST), isolation_level=READ_COMMITTED)
-            for each, offset in sorted(committed.items()):
+            for partition, offset in sorted(committed.items()):
 
-                def origin_from(at: int, each: TopicPartition = each, end: int = high[each].offset) -> int | None:
-                    return _origin_from(there, target, each, at, end)
+                def origin_from(
+                    at: int, partition: TopicPartition = partition, end: int = high[partition].offset
+                ) -> int | None:
+                    return _origin_from(there, target, partition, at, end)
 
-                place = first_at_or_after(offset, low[each].offset, high[each].offset, origin_from)
-                found.append(Translated(group, *each, offset, place))
+                place = first_at_or_after(offset, low[partition].offset, high[partition].offset, origin_from)
+                found.append(Translated(group, *partition, offset, place))
     return found
 
 
 def commit_translated(target: Servers, translated: Sequence[Translated]) -> None:
     """Commits them in the target, for groups without members there. Raises `KafkaError`."""
     by_group: dict[str, dict[TopicPartition, int]] = {}
-    for each in translated:
-        by_group.setdefault(each.group, {})[TopicPartition(each.topic, each.partition)] = each.target
+    for translation in translated:
+        by_group.setdefault(translation.group, {})[TopicPartition(translation.topic, translation.partition)] = (
+            translation.target
+        )
     with cluster_of(target, "barnabas-mirror") as cluster:
         for group, offsets in by_group.items():
             commit_offsets(cluster, group, offsets)
@@ -189,7 +193,8 @@ def _origin_from(cluster: BlockingCluster, target: Servers, place: TopicPartitio
     wanted = OffsetRange(place.topic, place.partition, at, end)
     for part in fetched(cluster, wanted, options):
         for batch in part.batches:
-            if batch[0].is_control:
+            header, _, _ = batch
+            if header.is_control:
                 continue
             for record in records_in(wanted, part, batch):
                 if record.offset < at:

@@ -72,7 +72,7 @@ class TopicProfile:
     @property
     def partition_skew(self) -> float:
         """The largest partition's records over the mean: 1.0 is even."""
-        counts = [each.records for each in self.partitions]
+        counts = [partition.records for partition in self.partitions]
         return max(counts) * len(counts) / sum(counts) if sum(counts) else 1.0
 
     @property
@@ -106,18 +106,18 @@ def profile(spark: SparkSession, bootstrap: Servers, topics: Sequence[str]) -> l
     whole = _read(spark, bootstrap, topics, "key,value,topic").groupBy("topic")
     percentiles = sql.percentile_approx(size, [0.5, 0.99]).alias("percentiles")
     for row in whole.agg(percentiles, sql.approx_count_distinct("key").alias("distinct")).collect():
-        each = profiles[row.topic]
-        each.keys = row.distinct
-        each.value_bytes_p50, each.value_bytes_p99 = row.percentiles or (0, 0)
+        found = profiles[row.topic]
+        found.keys = row.distinct
+        found.value_bytes_p50, found.value_bytes_p99 = row.percentiles or (0, 0)
     keys = _read(spark, bootstrap, topics, "key,topic").where("key is not null")
-    for topic, each in profiles.items():
-        if each.records:
+    for topic, found in profiles.items():
+        if found.records:
             top = keys.where(sql.col("topic") == topic).groupBy("key").count().orderBy(sql.desc("count"), "key")
-            each.top_keys = [KeyCount(_shown(row.key), row["count"]) for row in top.limit(TOP_KEYS).collect()]
-            each.bucket_ms = max(1000, (each.last_ms - each.first_ms) // BUCKETS + 1)
-            bucket = sql.floor((sql.unix_millis("timestamp") - each.first_ms) / each.bucket_ms).alias("bucket")
+            found.top_keys = [KeyCount(_shown(row.key), row["count"]) for row in top.limit(TOP_KEYS).collect()]
+            found.bucket_ms = max(1000, (found.last_ms - found.first_ms) // BUCKETS + 1)
+            bucket = sql.floor((sql.unix_millis("timestamp") - found.first_ms) / found.bucket_ms).alias("bucket")
             buckets = _read(spark, bootstrap, [topic], "timestamp").groupBy(bucket).count().orderBy("bucket")
-            each.rate = [(each.first_ms + row.bucket * each.bucket_ms, row["count"]) for row in buckets.collect()]
+            found.rate = [(found.first_ms + row.bucket * found.bucket_ms, row["count"]) for row in buckets.collect()]
     _try_codecs(bootstrap, profiles)
     return list(profiles.values())
 
@@ -154,7 +154,7 @@ def _shown(key: bytes) -> str:
 def _try_codecs(bootstrap: Servers, profiles: dict[str, TopicProfile]) -> None:
     with cluster_of(bootstrap, "barnabas-profile") as cluster:
         cluster.refresh(list(profiles))
-        for topic, each in profiles.items():
+        for topic, found in profiles.items():
             partitions = cluster.metadata.partitions(topic)
             earliest = cluster.list_offsets(dict.fromkeys(partitions, EARLIEST))
             latest = cluster.list_offsets(dict.fromkeys(partitions, LATEST))
@@ -175,8 +175,8 @@ def _try_codecs(bootstrap: Servers, profiles: dict[str, TopicProfile]) -> None:
                             records += inside
                 groups += batched(records, BATCH_BYTES)
             if plain:
-                each.stored_share = stored / plain
-                each.compressed_share = shares(groups)
+                found.stored_share = stored / plain
+                found.compressed_share = shares(groups)
 
 
 def batched(records: Sequence[Record], size: int) -> list[list[Record]]:
@@ -219,24 +219,24 @@ def draw(profiles: Sequence[TopicProfile], target: Path) -> None:
         len(profiles), 4, figsize=(17, 3.4 * len(profiles)), squeeze=False, layout="constrained"
     )
     blue = "#31688e"
-    for each, (rate, partitions, keys, codecs) in zip(profiles, rows, strict=True):
-        seconds = each.bucket_ms / 1000
+    for found, (rate, partitions, keys, codecs) in zip(profiles, rows, strict=True):
+        seconds = found.bucket_ms / 1000
         rate.plot(
-            [datetime.fromtimestamp(start / 1000, UTC) for start, _ in each.rate],
-            [count / seconds for _, count in each.rate],
+            [datetime.fromtimestamp(start / 1000, UTC) for start, _ in found.rate],
+            [count / seconds for _, count in found.rate],
             color=blue,
         )
-        rate.set_title(f"{each.topic}: records a second", loc="left")
+        rate.set_title(f"{found.topic}: records a second", loc="left")
         rate.set_ylim(bottom=0)
         rate.tick_params(axis="x", rotation=30)
-        partitions.bar([str(p.partition) for p in each.partitions], [p.records for p in each.partitions], color=blue)
-        partitions.set_title(f"records by partition (skew {each.partition_skew:.2f})", loc="left")
-        keys.barh([k.key for k in each.top_keys][::-1], [k.records for k in each.top_keys][::-1], color=blue)
-        keys.set_title(f"records of the {len(each.top_keys)} most frequent of {each.keys:,} keys", loc="left")
-        names = list(each.compressed_share)
-        codecs.bar(names, [each.compressed_share[name] for name in names], color=blue)
-        if each.stored_share is not None:
-            codecs.axhline(each.stored_share, color="#b5451b", linewidth=1)
+        partitions.bar([str(p.partition) for p in found.partitions], [p.records for p in found.partitions], color=blue)
+        partitions.set_title(f"records by partition (skew {found.partition_skew:.2f})", loc="left")
+        keys.barh([k.key for k in found.top_keys][::-1], [k.records for k in found.top_keys][::-1], color=blue)
+        keys.set_title(f"records of the {len(found.top_keys)} most frequent of {found.keys:,} keys", loc="left")
+        names = list(found.compressed_share)
+        codecs.bar(names, [found.compressed_share[name] for name in names], color=blue)
+        if found.stored_share is not None:
+            codecs.axhline(found.stored_share, color="#b5451b", linewidth=1)
         codecs.set_title("bytes over uncompressed (line: as stored)", loc="left")
         codecs.set_ylim(0, 1.1)
     figure.savefig(target, dpi=110)

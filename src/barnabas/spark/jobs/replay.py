@@ -78,7 +78,7 @@ def replay(
 
 
 def _partitions(kept: Archive, topics: Sequence[str] | None) -> dict[str, int]:
-    """The partitions that were archived of each topic, by its highest number."""
+    """How many partitions of each topic were archived, by the highest number."""
     archived = {topic_of(file) for file in kept.files()}
     missing = sorted(set(topics or ()) - archived)
     if missing:

@@ -125,7 +125,7 @@ def compare(
     topic_partition: TopicPartition, replicas: Sequence[ReplicaDir], start: int, high_watermark: int
 ) -> Compared:
     """Reads all replicas side by side, to the first divergence or the high watermark."""
-    streams = {each.broker_id: stored_batches(each.path, start, high_watermark) for each in replicas}
+    streams = {replica.broker_id: stored_batches(replica.path, start, high_watermark) for replica in replicas}
     brokers = tuple(streams)
     behind: list[tuple[int, int]] = []
     ends = dict.fromkeys(streams, start)

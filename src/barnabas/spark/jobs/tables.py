@@ -57,10 +57,10 @@ class ArchiveTable(ABC):
 
     @abstractmethod
     def forget(self, before_ms: int) -> None:
-        """Gives up versions of the table from before that time, as far as it keeps any that list files."""
+        """Gives up the table's versions from before that time, where the format keeps their files."""
 
     def take_up(self, commit: Commit) -> None:
-        """The commit is in the table, once. Raises `ArchiveError`."""
+        """Brings the commit into the table, once. Raises `ArchiveError`."""
         for _ in range(_CONFLICTS_MAX):
             try:
                 return self.try_to_take_up(commit)
@@ -74,7 +74,7 @@ class ArchiveTable(ABC):
     def changes(self, commit: Commit, live: Collection[str]) -> tuple[tuple[DataFile, ...], tuple[str, ...]]:
         """What to add and to take out, where the table lists the paths `live`.
 
-        A compaction of files of which another program took some out would bring their records back: it is given up.
+        A compaction is given up where another program took out one of its files: it would bring records back.
         Raises `ArchiveError` where a file is gone, as when an old archive's table was lost.
         """
         if any(path not in live for path in commit.removed):

@@ -52,12 +52,12 @@ def plan(log_dirs: Sequence[str | Path], topics: Sequence[str] | None = None) ->
         for name, into in ((LOG_START_OFFSETS, starts), (CLEANER_OFFSETS, starts), (HIGH_WATERMARKS, marks)):
             for topic_partition, offset in read_offsets(disk, log_dir, name).items():
                 into[topic_partition] = max(into.get(topic_partition, 0), offset)
-    missing = sorted(set(topics or ()) - {each.topic for each in replicas})
+    missing = sorted(set(topics or ()) - {partition.topic for partition in replicas})
     if missing:
         raise JobError(f"No log directory has a partition of {', '.join(missing)}")
     return [
-        PartitionComparison(each, tuple(found), starts.get(each, 0), marks.get(each, 0))
-        for each, found in sorted(replicas.items())
+        PartitionComparison(partition, tuple(found), starts.get(partition, 0), marks.get(partition, 0))
+        for partition, found in sorted(replicas.items())
     ]
 
 
@@ -67,7 +67,9 @@ def verify(spark: SparkSession, log_dirs: Sequence[str | Path], topics: Sequence
     if not work:
         return []
     # A task a partition: the largest are begun first, and none waits behind another.
-    ordered = sorted(work, key=lambda each: each.start - each.high_watermark)
+    ordered = sorted(work, key=lambda comparison: comparison.start - comparison.high_watermark)
     context = spark.sparkContext
-    found: list[Compared] = context.parallelize(ordered, len(ordered)).map(lambda each: compare(*each)).collect()
+    found: list[Compared] = (
+        context.parallelize(ordered, len(ordered)).map(lambda comparison: compare(*comparison)).collect()
+    )
     return sorted(found)
