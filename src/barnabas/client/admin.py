@@ -85,12 +85,12 @@ def _outcome(code: int, message: str | None) -> KafkaError | None:
 
 
 def making_timeout_ms(topics: Sequence[NewTopic]) -> int:
-    """How long their partitions may take to have leaders."""
+    """How long the topics' partitions may take to have leaders."""
     return OPERATION_TIMEOUT_MS + PARTITION_TIMEOUT_MS * sum(max(t.partitions, len(t.assignment), 1) for t in topics)
 
 
 def made(code: int, message: str | None, timeout_ms: int) -> KafkaError | None:
-    """What became of a topic that was asked for; None for one that is there with all leaders."""
+    """Why a topic was not made, or not wholly; None for one that is there with all leaders."""
     if code == ErrorCode.REQUEST_TIMED_OUT and not message:
         took = f"within {timeout_ms // 1000} s"
         message = f"REQUEST_TIMED_OUT: not every partition had a leader {took}, and the brokers go on making it"
@@ -98,7 +98,7 @@ def made(code: int, message: str | None, timeout_ms: int) -> KafkaError | None:
 
 
 class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
-    """Requests that change the cluster go to its controller, and again when that has moved."""
+    """Sends what changes the cluster to its controller, and again when that has moved."""
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
@@ -177,8 +177,8 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
         if error is not None:
             raise error
         return [
-            ConfigEntry(each.name, each.value, each.config_source, each.read_only, each.is_sensitive)
-            for each in sorted(result.configs, key=lambda config: str(config.name))
+            ConfigEntry(entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive)
+            for entry in sorted(result.configs, key=lambda config: str(config.name))
         ]
 
     async def alter_configs(
@@ -212,8 +212,8 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
         self, partitions: Sequence[TopicPartition] | None, election: ElectionType = ElectionType.PREFERRED
     ) -> dict[TopicPartition, KafkaError | None]:
         grouped: dict[str, list[int]] = {}
-        for each in partitions or ():
-            grouped.setdefault(each.topic, []).append(each.partition)
+        for partition in partitions or ():
+            grouped.setdefault(partition.topic, []).append(partition.partition)
         request = ElectLeadersRequest(
             election_type=int(election),
             topic_partitions=None
@@ -224,22 +224,22 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
             ],
             timeout_ms=OPERATION_TIMEOUT_MS,
         )
-        # A broker that is not the controller says so of each partition.
+        # A broker that is not the controller says so in each partition's error code.
         answer = await self._to(
             self.cluster.controller,
             request,
             lambda a: [
                 a.error_code,
-                *(each.error_code for topic in a.replica_election_results for each in topic.partition_result),
+                *(partition.error_code for topic in a.replica_election_results for partition in topic.partition_result),
             ],
         )
         error = _outcome(answer.error_code, None)
         if error is not None:
             raise error
         return {
-            TopicPartition(topic.topic, each.partition_id): _outcome(each.error_code, each.error_message)
+            TopicPartition(topic.topic, partition.partition_id): _outcome(partition.error_code, partition.error_message)
             for topic in answer.replica_election_results
-            for each in topic.partition_result
+            for partition in topic.partition_result
         }
 
     async def alter_reassignments(
@@ -247,17 +247,17 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
     ) -> dict[TopicPartition, KafkaError | None]:
         """Moves partitions to other replicas; None cancels a move that is under way."""
         grouped: dict[str, list[Any]] = {}
-        for each, replicas in targets.items():
-            grouped.setdefault(each.topic, []).append(
+        for partition, replicas in targets.items():
+            grouped.setdefault(partition.topic, []).append(
                 AlterPartitionReassignmentsRequest.ReassignablePartition(
-                    partition_index=each.partition, replicas=None if replicas is None else list(replicas)
+                    partition_index=partition.partition, replicas=None if replicas is None else list(replicas)
                 )
             )
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=OPERATION_TIMEOUT_MS,
             topics=[
-                AlterPartitionReassignmentsRequest.ReassignableTopic(name=name, partitions=each)
-                for name, each in grouped.items()
+                AlterPartitionReassignmentsRequest.ReassignableTopic(name=name, partitions=moved)
+                for name, moved in grouped.items()
             ],
         )
         answer = await self._to(self.cluster.controller, request, lambda a: [a.error_code])
@@ -301,10 +301,12 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
             connection: Connection, group: list[TopicPartition]
         ) -> Mapping[TopicPartition, ListedOffset | KafkaError]:
             request = list_offsets_request(
-                {each: timestamps[each] for each in group}, self.cluster.metadata, isolation_level=isolation_level
+                {partition: timestamps[partition] for partition in group},
+                self.cluster.metadata,
+                isolation_level=isolation_level,
             )
             listed = read_list_offsets(await connection.send(request))
-            return {each: outcome_of(found.error, None, each) or found for each, found in listed.items()}
+            return {partition: outcome_of(found.error, None, partition) or found for partition, found in listed.items()}
 
         return await self._at_leaders(timestamps, ask)
 
@@ -331,8 +333,8 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
             outcomes: dict[TopicPartition, int | KafkaError] = {}
             for topic in answer.topics:
                 for found in topic.partitions:
-                    each = TopicPartition(topic.name, found.partition_index)
-                    outcomes[each] = outcome_of(found.error_code, None, each) or found.low_watermark
+                    partition = TopicPartition(topic.name, found.partition_index)
+                    outcomes[partition] = outcome_of(found.error_code, None, partition) or found.low_watermark
             return outcomes
 
         return await self._at_leaders(before, ask)
@@ -355,14 +357,16 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
     ) -> dict[str, KafkaError | None]:
         """Finalizes features at other levels (KIP-584). Raises `KafkaError` when the whole request is refused."""
         request = UpdateFeaturesRequest(timeout_ms=OPERATION_TIMEOUT_MS, validate_only=validate_only)
-        by_type = (await self.cluster.controller()).best_version(request) > 0  # before, a flag allowed any downgrade
+        by_type = (await self.cluster.controller()).best_version(
+            request
+        ) > 0  # version 0 has a flag that allows any downgrade
         request.feature_updates = [
             UpdateFeaturesRequest.FeatureUpdateKey(
                 feature=name,
-                max_version_level=each.level,
-                **({"upgrade_type": each.kind} if by_type else {"allow_downgrade": each.kind > 1}),
+                max_version_level=upgrade.level,
+                **({"upgrade_type": upgrade.kind} if by_type else {"allow_downgrade": upgrade.kind > 1}),
             )
-            for name, each in upgrades.items()
+            for name, upgrade in upgrades.items()
         ]
         answer = await self._to(self.cluster.controller, request, lambda a: [a.error_code])
         error = _outcome(answer.error_code, answer.error_message)
@@ -394,24 +398,24 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
     ) -> dict[TopicPartition, KafkaError | None]:
         """Has one broker move its replicas to other log directories of its own (KIP-113)."""
         directories: dict[str, list[TopicPartition]] = {}
-        for each, path in moves.items():
-            directories.setdefault(path, []).append(each)
+        for partition, path in moves.items():
+            directories.setdefault(path, []).append(partition)
         request = AlterReplicaLogDirsRequest(
             dirs=[
                 AlterReplicaLogDirsRequest.AlterReplicaLogDir(
                     path=path,
                     topics=[
                         AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name=topic, partitions=numbers)
-                        for topic, numbers in by_topic(each).items()
+                        for topic, numbers in by_topic(group).items()
                     ],
                 )
-                for path, each in directories.items()
+                for path, group in directories.items()
             ]
         )
         answer = await (await self.cluster.broker(broker_id)).send(request)
         return {
-            each: outcome_of(found.error_code, None, each)
+            partition: outcome_of(found.error_code, None, partition)
             for topic in answer.results
             for found in topic.partitions
-            for each in [TopicPartition(topic.topic_name, found.partition_index)]
+            for partition in [TopicPartition(topic.topic_name, found.partition_index)]
         }

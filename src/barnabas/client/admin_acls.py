@@ -29,14 +29,14 @@ class AclAdmin(AdminRouting):
         return sorted(
             (
                 Resource(ResourceType(found.resource_type), found.resource_name, PatternType(found.pattern_type)),
-                Acl(each.principal, each.host, Operation(each.operation), Permission(each.permission_type)),
+                Acl(acl.principal, acl.host, Operation(acl.operation), Permission(acl.permission_type)),
             )
             for found in answer.resources
-            for each in found.acls
+            for acl in found.acls
         )
 
     async def create_acls(self, bindings: Sequence[Binding]) -> list[KafkaError | None]:
-        """Of each, in their order, why it was not made."""
+        """For each binding, in order, why it was not made; None where it was."""
         request = CreateAclsRequest(
             [
                 CreateAclsRequest.AclCreation(
@@ -45,27 +45,27 @@ class AclAdmin(AdminRouting):
                 for resource, acl in bindings
             ]
         )
-        answer = await self._to(self.cluster.any, request, lambda a: [each.error_code for each in a.results])
-        return [_error(each.error_code, each.error_message) for each in answer.results]
+        answer = await self._to(self.cluster.any, request, lambda a: [result.error_code for result in a.results])
+        return [_error(result.error_code, result.error_message) for result in answer.results]
 
     async def delete_acls(self, wanted: AclFilter) -> list[Binding]:
-        """Those that are gone. Raises the first error; what was deleted before it stays deleted."""
+        """Returns the deleted bindings. Raises the first error; what was deleted before it stays deleted."""
         request = DeleteAclsRequest([DeleteAclsRequest.DeleteAclsFilter(*wanted)])
-        answer = await self._to(self.cluster.any, request, lambda a: [each.error_code for each in a.filter_results])
+        answer = await self._to(self.cluster.any, request, lambda a: [result.error_code for result in a.filter_results])
         deleted = []
         for result in answer.filter_results:
             _check(result.error_code, result.error_message)
-            for each in result.matching_acls:
-                _check(each.error_code, each.error_message)
+            for match in result.matching_acls:
+                _check(match.error_code, match.error_message)
                 resource = Resource(
-                    ResourceType(each.resource_type), each.resource_name, PatternType(each.pattern_type)
+                    ResourceType(match.resource_type), match.resource_name, PatternType(match.pattern_type)
                 )
-                acl = Acl(each.principal, each.host, Operation(each.operation), Permission(each.permission_type))
+                acl = Acl(match.principal, match.host, Operation(match.operation), Permission(match.permission_type))
                 deleted.append((resource, acl))
         return sorted(deleted)
 
     async def describe_quotas(self) -> list[tuple[dict[str, str | None], dict[str, float]]]:
-        """Every entity that has quotas, with these by Kafka's names."""
+        """Every entity that has quotas, and its quotas by Kafka's names."""
         found = []
         for kinds in (("user",), ("client-id",), ("ip",), ("user", "client-id")):
             request = DescribeClientQuotasRequest(
@@ -74,8 +74,8 @@ class AclAdmin(AdminRouting):
             answer = await self._to(self.cluster.any, request, lambda a: [a.error_code])
             _check(answer.error_code, answer.error_message)
             for entry in answer.entries or ():
-                entity = {each.entity_type: each.entity_name for each in entry.entity}
-                found.append((entity, {each.key: each.value for each in entry.values}))
+                entity = {part.entity_type: part.entity_name for part in entry.entity}
+                found.append((entity, {quota.key: quota.value for quota in entry.values}))
         return found
 
     async def alter_quotas(self, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
@@ -88,10 +88,10 @@ class AclAdmin(AdminRouting):
             ],
         )
         answer = await self._to(
-            self.cluster.any, AlterClientQuotasRequest([entry]), lambda a: [each.error_code for each in a.entries]
+            self.cluster.any, AlterClientQuotasRequest([entry]), lambda a: [result.error_code for result in a.entries]
         )
-        for each in answer.entries:
-            _check(each.error_code, each.error_message)
+        for result in answer.entries:
+            _check(result.error_code, result.error_message)
 
 
 def _entry(acl: Acl) -> tuple[Any, ...]:

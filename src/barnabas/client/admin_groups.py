@@ -33,7 +33,7 @@ class GroupAdmin(AdminRouting):
         for outcome in (await self._at_brokers(None, ask)).values():
             if isinstance(outcome, KafkaError):
                 raise outcome
-            groups.update((each.group, each) for each in outcome)
+            groups.update((listing.group, listing) for listing in outcome)
         return [groups[name] for name in sorted(groups)]
 
     async def describe_group(self, group: str) -> GroupDescription:
@@ -65,7 +65,7 @@ class GroupAdmin(AdminRouting):
             return read_offset_fetch(await coordinator.send(request, version), group)
 
         found = await self.cluster.retrying(attempt)
-        return {each: found[each] for each in sorted(found) if found[each].offset >= 0}
+        return {partition: found[partition] for partition in sorted(found) if found[partition].offset >= 0}
 
     async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
@@ -95,7 +95,7 @@ class GroupAdmin(AdminRouting):
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Has `group` forget what it committed (KIP-496); GROUP_SUBSCRIBED_TO_TOPIC where its members read that."""
+        """Deletes what `group` committed (KIP-496); GROUP_SUBSCRIBED_TO_TOPIC where its members read that topic."""
         request = OffsetDeleteRequest(
             group_id=group,
             topics=[
@@ -123,8 +123,8 @@ def _codes_of_partitions(answer: Any) -> list[int]:
 
 def _outcomes_of_partitions(answer: Any) -> dict[TopicPartition, KafkaError | None]:
     return {
-        each: outcome_of(found.error_code, None, each)
+        partition: outcome_of(found.error_code, None, partition)
         for topic in answer.topics
         for found in topic.partitions
-        for each in [TopicPartition(topic.name, found.partition_index)]
+        for partition in [TopicPartition(topic.name, found.partition_index)]
     }

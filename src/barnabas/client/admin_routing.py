@@ -15,11 +15,11 @@ from barnabas.model.ids import NO_BROKER, TopicPartition
 
 OPERATION_TIMEOUT_MS: Final = 30_000
 PARTITION_TIMEOUT_MS: Final = 20
-"""More of it for each partition that is made: with three replicas 10,000 of them take a minute on two cores."""
+"""What each partition that is made adds: 10,000 with three replicas take a minute on two cores."""
 BROKER_TIMEOUT_MS: Final = 5_000
-"""How long one broker, of those that are all asked, is tried."""
+"""How long each broker is tried where all are asked."""
 UNKNOWN_TOPIC_TIMEOUT_MS: Final = 1_000
-"""How long a topic that is not there may be one that a broker has not heard of yet."""
+"""How long an unknown topic may be one that the broker has not heard of yet."""
 
 _AGAIN: Final = frozenset(
     {
@@ -63,7 +63,7 @@ class AdminRouting:
         partitions: Iterable[TopicPartition],
         ask: Callable[[Connection, list[TopicPartition]], Awaitable[Mapping[TopicPartition, T | KafkaError]]],
     ) -> dict[TopicPartition, T | KafkaError]:
-        """`ask` for each leader and its partitions, again for those whose leader moves."""
+        """Calls `ask` for each leader and its partitions, and again for those whose leader moves."""
         outcomes: dict[TopicPartition, T | KafkaError] = {
             partition: KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{partition}: no broker has answered")
             for partition in partitions
@@ -73,26 +73,29 @@ class AdminRouting:
         unknown_is_final_ms = clock.monotonic_ms() + UNKNOWN_TOPIC_TIMEOUT_MS
 
         async def attempt() -> None:
-            missing = [each for each in outcomes if each not in settled]
+            missing = [partition for partition in outcomes if partition not in settled]
             metadata = await self.cluster.refresh(list(by_topic(missing)))
             for leader, group in by_leader(missing, metadata).items():
                 found: Mapping[TopicPartition, T | KafkaError]
                 try:
                     if leader == NO_BROKER:
-                        found = {each: _without_leader(each, metadata) for each in group}
+                        found = {partition: _without_leader(partition, metadata) for partition in group}
                     else:
                         found = await ask(await self.cluster.broker(leader), group)
                 except OSError as error:
                     text = f"broker {leader}, which leads it, does not answer ({cause_of(error)})"
-                    found = {each: KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{each}: {text}") for each in group}
+                    found = {
+                        partition: KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{partition}: {text}")
+                        for partition in group
+                    }
                 outcomes.update(found)
-                for each, outcome in found.items():
+                for partition, outcome in found.items():
                     code = outcome.code if isinstance(outcome, KafkaError) else ErrorCode.NONE
                     patient = clock.monotonic_ms() < unknown_is_final_ms
                     if not code.retriable or (code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not patient):
-                        settled.add(each)
-            for each, outcome in outcomes.items():
-                if isinstance(outcome, KafkaError) and each not in settled:
+                        settled.add(partition)
+            for partition, outcome in outcomes.items():
+                if isinstance(outcome, KafkaError) and partition not in settled:
                     raise outcome
 
         try:
@@ -105,7 +108,7 @@ class AdminRouting:
     async def _at_brokers(
         self, brokers: Iterable[int] | None, ask: Callable[[Connection, int], Awaitable[T]]
     ) -> dict[int, T | KafkaError]:
-        """`ask` for each of `brokers` (None: all that are alive); BROKER_NOT_AVAILABLE for one that does not answer."""
+        """Calls `ask` for each of `brokers` (None: all alive); BROKER_NOT_AVAILABLE for one that does not answer."""
         metadata = await self.cluster.refresh([])
         outcomes: dict[int, T | KafkaError] = {}
         for broker_id in sorted(metadata.brokers) if brokers is None else brokers:

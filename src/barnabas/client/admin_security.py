@@ -39,7 +39,7 @@ class SecurityAdmin(AdminRouting):
     async def set_scram_password(
         self, user: str, password: str, mechanism: ScramMechanism, *, iterations: int = ITERATIONS_MIN
     ) -> None:
-        """Makes the user, or changes its password. The password is not sent, only what it is checked against."""
+        """Makes the user, or changes its password. Only the salted password is sent, never the password itself."""
         salt = self.cluster.runtime.entropy.token(SALT_BYTES)
         request = AlterUserScramCredentialsRequest()
         request.upsertions = [
@@ -54,20 +54,20 @@ class SecurityAdmin(AdminRouting):
         await self._alter_scram(request)
 
     async def delete_scram_passwords(self, user: str, mechanisms: Sequence[ScramMechanism]) -> None:
-        """Raises RESOURCE_NOT_FOUND where there is none of one of them; the others stay then, too."""
+        """Raises RESOURCE_NOT_FOUND where the user lacks one of `mechanisms`; then the others stay, too."""
         request = AlterUserScramCredentialsRequest()
         request.deletions = [
-            AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=user, mechanism=int(each))
-            for each in mechanisms
+            AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=user, mechanism=int(mechanism))
+            for mechanism in mechanisms
         ]
         await self._alter_scram(request)
 
     async def _alter_scram(self, request: AlterUserScramCredentialsRequest) -> None:
         answer = await self._to(
-            self.cluster.controller, request, lambda answer: [each.error_code for each in answer.results]
+            self.cluster.controller, request, lambda answer: [result.error_code for result in answer.results]
         )
-        for each in answer.results:
-            _check(each.error_code, each.error_message)
+        for result in answer.results:
+            _check(result.error_code, result.error_message)
 
     async def scram_users(self, users: Sequence[str] = ()) -> dict[str, Mapping[ScramMechanism, int] | KafkaError]:
         """The mechanisms of `users`, or of all, each with its iterations."""
@@ -83,15 +83,15 @@ class SecurityAdmin(AdminRouting):
                 found[result.user] = KafkaError(code, result.error_message or code.name)
             else:
                 infos = result.credential_infos
-                found[result.user] = {ScramMechanism(each.mechanism): each.iterations for each in infos}
+                found[result.user] = {ScramMechanism(info.mechanism): info.iterations for info in infos}
         return found
 
     async def create_delegation_token(
         self, *, owner: Principal | None = None, renewers: Sequence[Principal] = (), lifetime_ms: int = -1
     ) -> DelegationToken:
-        """A token of `owner`, by default of who asks. A `lifetime_ms` of -1 is as long as brokers grant."""
+        """Makes a token for `owner`, by default the caller. A `lifetime_ms` of -1 is as long as brokers grant."""
         request = CreateDelegationTokenRequest(
-            renewers=[CreateDelegationTokenRequest.CreatableRenewers(*each) for each in renewers],
+            renewers=[CreateDelegationTokenRequest.CreatableRenewers(*renewer) for renewer in renewers],
             max_lifetime_ms=lifetime_ms,
         )
         if owner is not None:
@@ -111,33 +111,35 @@ class SecurityAdmin(AdminRouting):
         )
 
     async def renew_delegation_token(self, hmac: bytes, period_ms: int = -1) -> int:
-        """Until when it is valid now, in ms of the wall clock; a `period_ms` of -1 is the brokers' own."""
+        """Returns until when the token is valid now (ms of the wall clock); a `period_ms` of -1 is the brokers' own."""
         answer = await self._token(RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms))
         return int(answer.expiry_timestamp_ms)
 
     async def expire_delegation_token(self, hmac: bytes, period_ms: int = -1) -> int:
-        """Until when it is valid now, in ms of the wall clock; with -1 it is gone at once."""
+        """Returns until when the token is valid now (ms of the wall clock); with -1 it is gone at once."""
         answer = await self._token(ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms))
         return int(answer.expiry_timestamp_ms)
 
     async def delegation_tokens(self, owners: Sequence[Principal] | None = None) -> list[DelegationToken]:
         """Those of `owners`, or all that the caller may know."""
-        one = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
-        request = DescribeDelegationTokenRequest(owners=None if owners is None else [one(*each) for each in owners])
+        owner_of = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
+        request = DescribeDelegationTokenRequest(
+            owners=None if owners is None else [owner_of(*principal) for principal in owners]
+        )
         found = []
-        for each in (await self._token(request)).tokens:
-            owner = Principal(each.principal_type, each.principal_name)
-            requester = Principal(each.token_requester_principal_type, each.token_requester_principal_name)
+        for token in (await self._token(request)).tokens:
+            owner = Principal(token.principal_type, token.principal_name)
+            requester = Principal(token.token_requester_principal_type, token.token_requester_principal_name)
             found.append(
                 DelegationToken(
-                    each.token_id,
-                    bytes(each.hmac),
+                    token.token_id,
+                    bytes(token.hmac),
                     owner,
                     requester if requester.name else owner,
-                    tuple(Principal(one.principal_type, one.principal_name) for one in each.renewers),
-                    each.issue_timestamp,
-                    each.expiry_timestamp,
-                    each.max_timestamp,
+                    tuple(Principal(renewer.principal_type, renewer.principal_name) for renewer in token.renewers),
+                    token.issue_timestamp,
+                    token.expiry_timestamp,
+                    token.max_timestamp,
                 )
             )
         return found

@@ -34,7 +34,7 @@ class TransactionAdmin(AdminRouting):
     async def list_transactions(
         self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), longer_than_ms: int = -1
     ) -> list[TransactionListing]:
-        """The transactional ids of every coordinator, as far as all filters let them through (KIP-664, KIP-994).
+        """The transactional ids of every coordinator that pass all filters (KIP-664, KIP-994).
 
         Raises `KafkaError` INVALID_REQUEST for a state that a broker does not know, and when one does not answer.
         """
@@ -104,12 +104,12 @@ class TransactionAdmin(AdminRouting):
     ) -> list[OpenTransaction]:
         """The transactions that partitions have open. Raises the first partition's `KafkaError`."""
         found: list[OpenTransaction] = []
-        for each, producers in (await self.describe_producers(partitions, broker_id=broker_id)).items():
+        for partition, producers in (await self.describe_producers(partitions, broker_id=broker_id)).items():
             if isinstance(producers, KafkaError):
                 raise producers
             found += [
                 OpenTransaction(
-                    each,
+                    partition,
                     state.producer_id,
                     state.producer_epoch,
                     state.coordinator_epoch,
@@ -130,21 +130,21 @@ class TransactionAdmin(AdminRouting):
         """
         now_ms = self.cluster.runtime.clock.now_ms()
         candidates = [
-            each
-            for each in await self.open_transactions(partitions, broker_id=broker_id)
-            if now_ms - each.last_timestamp > idle_for_ms
+            transaction
+            for transaction in await self.open_transactions(partitions, broker_id=broker_id)
+            if now_ms - transaction.last_timestamp > idle_for_ms
         ]
         if not candidates:
             return []
         producer_ids = sorted({candidate.producer_id for candidate in candidates})
         listed = await self.list_transactions(producer_ids=producer_ids)
         described: dict[str, TransactionDescription] = {}
-        for name, outcome in (await self.describe_transactions(each.transactional_id for each in listed)).items():
+        for name, outcome in (await self.describe_transactions(listing.transactional_id for listing in listed)).items():
             if not isinstance(outcome, KafkaError):
                 described[name] = outcome
             elif outcome.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 raise outcome
-        return hanging(candidates, {each.producer_id: each.transactional_id for each in listed}, described)
+        return hanging(candidates, {listing.producer_id: listing.transactional_id for listing in listed}, described)
 
     async def abort_transaction(self, transaction: OpenTransaction) -> None:
         """Writes an abort marker into one partition, past the coordinator (``Admin.abortTransaction``).
@@ -173,7 +173,7 @@ class TransactionAdmin(AdminRouting):
         ) -> Mapping[TopicPartition, KafkaError | None]:
             answer = await connection.send(request)
             result = answer.markers[0].topics[0].partitions[0]
-            return {each: outcome_of(result.error_code, None, each) for each in group}
+            return {partition: outcome_of(result.error_code, None, partition) for partition in group}
 
         error = (await self._at_leaders([transaction.partition], ask))[transaction.partition]
         if error is not None:

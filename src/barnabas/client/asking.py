@@ -236,8 +236,8 @@ class Asking(ABC, Generic[Connected]):
         found: dict[TopicPartition, ListedOffset] = {}
 
         async def attempt() -> dict[TopicPartition, ListedOffset]:
-            missing = [timestamp for timestamp in timestamps if timestamp not in found]
-            await self.refresh(list(dict.fromkeys(each.topic for each in missing)))
+            missing = [partition for partition in timestamps if partition not in found]
+            await self.refresh(list(dict.fromkeys(partition.topic for partition in missing)))
             trouble: KafkaError | None = None
             for leader, group in by_leader(missing, self.metadata).items():
                 if leader == NO_BROKER:
@@ -246,17 +246,19 @@ class Asking(ABC, Generic[Connected]):
                     trouble = KafkaError(code, f"{group[0]}: {code.name}")
                     continue
                 request = list_offsets_request(
-                    {each: timestamps[each] for each in group}, self.metadata, isolation_level=isolation_level
+                    {partition: timestamps[partition] for partition in group},
+                    self.metadata,
+                    isolation_level=isolation_level,
                 )
                 answer = await self.ask(await self.broker(leader), request)
-                for each, listed in read_list_offsets(answer).items():
+                for partition, listed in read_list_offsets(answer).items():
                     if listed.error is ErrorCode.NONE:
-                        found[each] = listed
+                        found[partition] = listed
                     else:
-                        trouble = KafkaError(listed.error, f"{each}: {listed.error.name}")
+                        trouble = KafkaError(listed.error, f"{partition}: {listed.error.name}")
             if trouble is not None:
                 raise trouble
-            return {each: found[each] for each in timestamps}
+            return {partition: found[partition] for partition in timestamps}
 
         return await self.retrying(attempt)
 
@@ -265,9 +267,9 @@ class Asking(ABC, Generic[Connected]):
     ) -> dict[TopicPartition, CommittedOffset]:
         """What `group` has committed for each partition, -1 where nothing.
 
-        With `require_stable` it waits for open transactions that commit others (KIP-447): a partition has to be named
-        for that, for a broker that is asked for all leaves out those that never had an offset yet. It is asked for over
-        the shared connection, or `owner`'s. Raises `KafkaError`, or ``OSError`` where no coordinator answers.
+        With `require_stable` it waits for open transactions that commit others (KIP-447). Partitions are named for
+        that: a broker that is asked for all leaves out those that never had an offset. The request goes over the shared
+        connection, or `owner`'s. Raises `KafkaError`, or ``OSError`` where no coordinator answers.
         """
         wanted = list(partitions)
 
@@ -276,6 +278,6 @@ class Asking(ABC, Generic[Connected]):
             version = coordinator.best_version(offset_fetch_request(group, version=0))
             request = offset_fetch_request(group, version=version, partitions=wanted, require_stable=require_stable)
             found = read_offset_fetch(await self.ask(coordinator, request, version), group)
-            return {each: found.get(each, CommittedOffset(-1)) for each in wanted}
+            return {partition: found.get(partition, CommittedOffset(-1)) for partition in wanted}
 
         return await self.retrying(attempt)

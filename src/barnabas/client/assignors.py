@@ -31,7 +31,7 @@ class Subscription(NamedTuple):
     owned: tuple[TopicPartition, ...] = ()
     """What it keeps while the group rebalances (KIP-429)."""
     generation: int = NO_GENERATION
-    """In which it was assigned what it owns (KIP-792)."""
+    """The generation in which it was assigned what it owns (KIP-792)."""
     group_instance_id: str | None = None
 
     def encode(self) -> bytes:
@@ -75,7 +75,8 @@ def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
         numbers.setdefault(topic, []).append(number)
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
-            ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=each) for topic, each in numbers.items()
+            ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=partitions)
+            for topic, partitions in numbers.items()
         ]
     )
     return _VERSION.to_bytes(2, "big") + message.encode(_VERSION)
@@ -125,7 +126,7 @@ def in_order(members: Mapping[str, Subscription]) -> list[str]:
 
 
 class RangeAssignor(Assignor):
-    """Of each topic every interested member gets a run of partitions, the first ones one more."""
+    """Every member gets a run of partitions of each topic that it reads; the first members get one more."""
 
     name = "range"
 
@@ -148,7 +149,7 @@ class RangeAssignor(Assignor):
 
 
 class RoundRobinAssignor(Assignor):
-    """One partition after the other, of all topics, to one member after the other."""
+    """Deals out the partitions of all topics, one after the other, to one member after the other."""
 
     name = "roundrobin"
 
@@ -157,7 +158,7 @@ class RoundRobinAssignor(Assignor):
     ) -> dict[str, list[TopicPartition]]:
         given: dict[str, list[TopicPartition]] = {member: [] for member in members}
         ordered = in_order(members)
-        subscribed = {topic for each in members.values() for topic in each.topics}
+        subscribed = {topic for subscription in members.values() for topic in subscription.topics}
         turn = 0
         for topic in sorted(subscribed & partition_counts.keys()):
             for number in range(partition_counts[topic]):

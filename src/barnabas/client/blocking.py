@@ -97,7 +97,7 @@ class BlockingConnection:
         return self._exchange.versions
 
     def _authenticate(self) -> None:
-        """Says who it is, at first and before the broker stops to believe it (KIP-368). Raises `KafkaError`."""
+        """Says who the client is, at first and again before its session ends (KIP-368). Raises `KafkaError`."""
         self._authenticate_again_s = None
         if self._login is None:
             return
@@ -171,7 +171,7 @@ class BlockingConnection:
 
 
 class BlockingAsking(Asking[BlockingConnection]):
-    """`Asking`, driven by blocking connections. It can be pickled: they are left behind and made again."""
+    """`Asking`, driven by blocking connections. It can be pickled: connections are left behind and made again."""
 
     def __init__(
         self,
@@ -282,7 +282,7 @@ class BlockingCluster:
 
     @property
     def known(self) -> bool:
-        """Whether it has told its brokers."""
+        """Whether the cluster has told its brokers."""
         return bool(self.metadata.brokers)
 
     def retrying(self, attempt: Callable[[], T]) -> T:

@@ -36,7 +36,7 @@ from barnabas.wire.message import Bytes
 from barnabas.wire.records import TRANSACTIONAL, Record, packed_batch
 
 UNKNOWN_TOPIC_MS: Final = 5_000
-"""A topic that was just made is not known to every broker yet: so long one that is unknown is asked for again."""
+"""How long an unknown topic is asked for again: one that was just made is not known to every broker yet."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 Delivered = Callable[[TopicPartition, int, int], None]
@@ -46,8 +46,8 @@ Delivered = Callable[[TopicPartition, int, int], None]
 class BlockingProducer(Producing[BlockingConnection]):
     """`send` takes a record, `flush` returns when all are acknowledged by every in-sync replica.
 
-    With `transaction` it writes into that one, which somebody else ends; else under a producer id of its own. The
-    records of different partitions are not ordered among each other. Not for use by two threads at once.
+    With `transaction` it writes into that one, which somebody else ends; else it has a producer id of its own. Records
+    of different partitions have no order among each other. Not for use by two threads at once.
     """
 
     def __init__(
@@ -364,7 +364,9 @@ class BlockingTransactionalProducer(BlockingProducer):
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: str) -> None:
         """Commits offsets (of the next record to read) for `group` with the transaction."""
         self._expect(begun=True)
-        self.transaction.add_offsets(group, {each: CommittedOffset(offset) for each, offset in offsets.items()})
+        self.transaction.add_offsets(
+            group, {partition: CommittedOffset(offset) for partition, offset in offsets.items()}
+        )
 
     def commit_transaction(self) -> None:
         self._expect(begun=True)

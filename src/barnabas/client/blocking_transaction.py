@@ -1,4 +1,4 @@
-"""A transaction as any process may go on with it, over blocking connections: `Transaction`, driven by plain sockets."""
+"""A transaction that any process may go on with: `Transaction`, driven by plain sockets that block."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class BlockingTransaction:
         return self.steps.answer_lost
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Before the first record goes to them. Those that are in the transaction already cost nothing."""
+        """Adds partitions, before the first record goes to them. Those already in the transaction cost nothing."""
         finished(self.steps.add(partitions))
 
     def add_offsets(

@@ -33,7 +33,7 @@ from barnabas.runtime.real import real_runtime
 __all__ = ["SyncAdmin", "SyncCluster", "SyncConsumer", "SyncProducer", "SyncTransactionalProducer"]
 
 APPENDS_MAX: Final = 10_000
-"""So many records may wait for the loop to take them; then `append` does."""
+"""How many records may wait for the loop to take them, before `append` waits too."""
 ITERATION_RECORDS: Final = 500
 _ITERATION_MS: Final = 60_000
 
@@ -42,7 +42,7 @@ _Job = Callable[[], None]
 
 
 _jobs: ContextVar[queue.SimpleQueue[_Job | None]] = ContextVar("jobs")
-"""Of the call that the loop is at work on: what its caller's thread is to do meanwhile."""
+"""What the thread that called the loop is to do while it waits; each call has its own queue."""
 
 
 class _Loop:
@@ -140,7 +140,7 @@ class SyncProducer:
         headers: Headers = (),
         timestamp: int | None = None,
     ) -> concurrent.futures.Future[Delivered]:
-        """Waits only while very many records do; the future is the acknowledgement. Order is kept."""
+        """Waits only while `APPENDS_MAX` records do; the future is the acknowledgement. Order is kept."""
         record = {
             "topic": topic,
             "value": value,
@@ -267,9 +267,9 @@ class SyncConsumer:
         return self._consumer
 
     async def _seek_back(self) -> None:
-        for each, offset in self._first_ahead().items():
-            if each in self._consumer.assignment:
-                self._consumer.seek(each, offset)
+        for partition, offset in self._first_ahead().items():
+            if partition in self._consumer.assignment:
+                self._consumer.seek(partition, offset)
         self._ahead.clear()
 
     def _first_ahead(self) -> dict[TopicPartition, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.asking import (
     GROUP,
@@ -23,15 +23,19 @@ from barnabas.runtime import Runtime
 if TYPE_CHECKING:
     from barnabas.security.sasl.login import Login
 
-_Address = tuple[str, int, object]
-"""Host, port, and the owner of a connection that is not shared, else None."""
+
+class _Address(NamedTuple):
+    host: str
+    port: int
+    owner: object
+    """Of a connection that is not shared, else None."""
 
 
 class ClusterClient(Asking[Connection]):
     """Connections are made when they are wanted, shared, and made again after a loss.
 
-    Answers come in the order of their requests. Whose requests are long to answer, or must not wait behind those of
-    others (a group's member: JoinGroup, and its heartbeats behind a fetch), has connections of its own, as its `owner`.
+    A broker answers the requests of one connection in order. A caller whose requests take long, or must not wait behind
+    others' (a group's member: its JoinGroup, its heartbeats behind a fetch), has connections of its own, as `owner`.
     """
 
     def __init__(
@@ -66,13 +70,13 @@ class ClusterClient(Asking[Connection]):
 
     async def release(self, owner: object) -> None:
         """Closes the connections that are `owner`'s alone, and forgets it."""
-        for address in [each for each in self._connecting if each[2] is owner]:
+        for address in [address for address in self._connecting if address.owner is owner]:
             del self._connecting[address]
-        for address in [connection for connection in self._connections if connection[2] is owner]:
+        for address in [address for address in self._connections if address.owner is owner]:
             await self._connections.pop(address).close()
 
     async def connection(self, host: str, port: int, owner: object = None) -> Connection:
-        address = (host, port, owner)
+        address = _Address(host, port, owner)
         connection = self._connections.get(address)
         if connection is not None and connection.ready:
             return connection
@@ -97,8 +101,8 @@ class ClusterClient(Asking[Connection]):
             return connection
 
     def _open_connections(self) -> Iterable[Connection]:
-        for (_, _, owner), connection in self._connections.items():
-            if owner is None and connection.ready:
+        for address, connection in self._connections.items():
+            if address.owner is None and connection.ready:
                 yield connection
 
     async def ask(

@@ -94,7 +94,7 @@ class ConsumerOptions(TypedDict, total=False):
 
 
 class Cluster(ClusterClient):
-    """A cluster, in whose context its connections are open. `config` has Kafka's names; arguments go before it."""
+    """A cluster; its connections are open within ``async with``. `config` has Kafka's names; arguments go before it."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Cluster(ClusterClient):
     def transactional_producer(
         self, transactional_id: str | None = None, **given: Unpack[TransactionOptions]
     ) -> TransactionalProducer:
-        """In its context it has taken the transactional id over. Raises `ConfigError` where there is none."""
+        """Takes the transactional id over when its ``async with`` begins. Raises `ConfigError` where there is none."""
         found = {**options(self.config, PRODUCER), **given}
         name = transactional_id or found.get("transactional_id")
         if not name:
@@ -201,9 +201,9 @@ class Cluster(ClusterClient):
         """Closes what was made of it, and its connections."""
         made, self._made = self._made, []
         trouble: Exception | None = None
-        for each in reversed(made):
+        for client in reversed(made):
             try:
-                await each.close()
+                await client.close()
             except (KafkaError, OSError) as error:
                 trouble = trouble or error
         await super().close()
@@ -212,7 +212,7 @@ class Cluster(ClusterClient):
 
 
 def connect(bootstrap: str | None = None, *, config: Mapping[str, str] | None = None) -> Cluster:
-    """A cluster at ``host:port,...``, for ``async with``. Nothing is sent before something is asked of it.
+    """A cluster at ``host:port,...``, for ``async with``. It sends nothing before it is asked for something.
 
     `config` takes Kafka's names (``{"security.protocol": "SASL_SSL", "linger.ms": "5"}``), also those of the producers
     and consumers that are made of it. Raises `ConfigError` for a setting that is not known, or a value that is none.

@@ -32,9 +32,9 @@ REQUEST_TIMEOUT_MS: Final = 30_000
 
 
 Frame = Callable[[int], list[Bytes]]
-"""Makes a request's frame, in parts, its size first, when it is given the correlation id."""
+"""Makes a request's frame, in parts, its size first, from the correlation id."""
 _Conversation = tuple[Callable[[Bytes], Frame | None], int]
-"""What is sent next once an answer is here, and the timeout of each request (`Connection.converse`)."""
+"""What to send after an answer, and the timeout of each request (`Connection.converse`)."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -75,7 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = False
         self._negotiated = False
         self._session_ends_s: float | None = None
-        """By the loop's clock: what is sent from then on waits until the client has authenticated again."""
+        """By the loop's clock: requests from then on wait until the client has authenticated again."""
         self._held: list[list[Bytes]] | None = None
         self._authenticating: asyncio.Task[None] | None = None
 
@@ -165,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
         return await future
 
     async def _authenticate_again(self, login: Login) -> None:
-        """KIP-368. What is asked for meanwhile waits; what is under way is answered."""
+        """KIP-368. New requests wait meanwhile; those under way are answered."""
         try:
             await self._authenticate(login)
         except (KafkaError, ConnectionLost, WireError) as error:
@@ -181,7 +181,7 @@ class Connection(asyncio.BufferedProtocol):
         assert transport is not None, "it is connected"
         assert loop is not None, "it is connected"
         if self._session_ends_s is not None and self._held is None and loop.time() >= self._session_ends_s:
-            assert self._login is not None, "a session ends for who has begun one"
+            assert self._login is not None, "only a login begins a session"
             self._held = []
             self._authenticating = loop.create_task(self._authenticate_again(self._login))
         if self._held is not None:
@@ -197,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
         return await self.send_nowait(message, version, timeout_ms)
 
     async def writable(self) -> None:
-        """Waits while the broker takes less than it is sent."""
+        """Waits while the socket's buffer is full."""
         while not self._writable and not self._closed:
             await self._written
 
@@ -215,8 +215,8 @@ class Connection(asyncio.BufferedProtocol):
         return future
 
     async def converse(self, first: Frame, then: Callable[[Bytes], Frame | None], timeout_ms: int) -> Bytes:
-        """Sends a frame; whenever its answer arrives, without its size, `then` says what is sent next, in the same turn
-        of the loop. Returns the answer after which it says nothing. `timeout_ms` is that of each request."""
+        """Sends a frame, and what `then` makes of each answer (a frame without its size), in the same turn of the loop.
+        Returns the answer for which `then` gives None. `timeout_ms` is that of each request."""
         await self.writable()
         if self._transport is None or self._closed:
             raise self._lost(NeverSent)
@@ -244,7 +244,7 @@ class Connection(asyncio.BufferedProtocol):
         timeout_ms: int | None,
         conversation: _Conversation | None,
     ) -> None:
-        """Sends a request, in `parts` of its frame, and expects its answer: all that are answered go this way."""
+        """Sends the `parts` of a request's frame and expects its answer: every request with an answer is sent here."""
         self._expect(correlation_id, future, timeout_ms, conversation)
         self._transmit(parts)
 

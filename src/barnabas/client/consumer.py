@@ -4,8 +4,8 @@
 are the next offset to be returned. A fetch that is under way when partitions are taken away or moved is read only as
 far as it still fits a partition's position.
 
-What is asked of the group's coordinator is asked by tasks as well, beside what is read (`fetcher`): what it has to say
-changes a consumer only within its `poll`.
+Requests to the group's coordinator are tasks beside the reading, too (`fetcher`); their answers change a consumer only
+within its `poll`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ METADATA_MAX_AGE_MS: Final = 300_000
 _ITERATION_MS: Final = 60_000
 """How long ``async for`` waits in one `poll`: nobody notices."""
 _TURN_MS: Final = 20
-"""So long a caller that does not wait keeps the loop for itself."""
+"""How long a caller that does not wait may keep the loop for itself."""
 _ALL: Final = 1 << 62
 Outcome = TypeVar("Outcome")
 RebalanceCallback = Callable[[list[TopicPartition]], Awaitable[None] | None]
-"""Told of partitions, within `poll` (and `close`); may be a coroutine function. The consumer may be asked meanwhile."""
+"""Is told partitions, within `poll` (and `close`); may be a coroutine function, and may call the consumer."""
 
 
 class Consumer(Fetcher):
@@ -79,8 +79,8 @@ class Consumer(Fetcher):
         """With `topics` it subscribes to them by itself, or, without a `group`, reads all their partitions.
 
         `auto_offset_reset` says where to begin where nothing is committed, or what was there is gone: `EARLIEST`,
-        `LATEST`, or None to raise OFFSET_OUT_OF_RANGE. With an `auto_commit_interval_ms` positions are committed by
-        themselves so often, and when partitions are taken away; else only by `commit`.
+        `LATEST`, or None to raise OFFSET_OUT_OF_RANGE. With an `auto_commit_interval_ms` the consumer commits its
+        positions that often, and when partitions are taken away; else only `commit` does.
         """
         super().__init__(
             cluster,
@@ -130,7 +130,7 @@ class Consumer(Fetcher):
             await self.close()
 
     async def close(self) -> None:
-        """Commits, where that happens by itself, and leaves the group, if there is one."""
+        """Commits, if the consumer commits by itself, and leaves the group, if there is one."""
         if self._closed:
             return
         self._closed = True
@@ -160,12 +160,13 @@ class Consumer(Fetcher):
         if self.member is not None:
             self.member.subscribe([])
         self._let_go()
-        placed = await self._places([each for each, offset in given.items() if offset is None])
-        asked = {each: offset for each, offset in given.items() if offset is not None}
-        looked_up = {each: offset for each, offset in {**asked, **placed}.items() if offset < 0}
+        placed = await self._places([partition for partition, offset in given.items() if offset is None])
+        asked = {partition: offset for partition, offset in given.items() if offset is not None}
+        looked_up = {partition: offset for partition, offset in {**asked, **placed}.items() if offset < 0}
         listed = await self._listed(looked_up) if looked_up else {}
         self._positions = {
-            each: Position(listed[each].offset if each in listed else {**asked, **placed}[each]) for each in given
+            partition: Position(listed[partition].offset if partition in listed else {**asked, **placed}[partition])
+            for partition in given
         }
         self._in_doubt = set(self._positions)
 
@@ -197,13 +198,13 @@ class Consumer(Fetcher):
             self._let_go()
 
     async def _begin(self) -> None:
-        patterns = [each for each in self._begins_with if isinstance(each, re.Pattern)]
-        names = [each for each in self._begins_with if isinstance(each, str)]
+        patterns = [topic for topic in self._begins_with if isinstance(topic, re.Pattern)]
+        names = [topic for topic in self._begins_with if isinstance(topic, str)]
         if patterns and (names or len(patterns) > 1):
             raise ValueError("a consumer subscribes to names, or to one pattern")
         if self.member is None:
             names += [name for pattern in patterns for name in await self._matching(pattern)]
-            await self.assign([each for name in names for each in await self._partitions(name)])
+            await self.assign([partition for name in names for partition in await self._partitions(name)])
         else:
             told = {"on_assigned": self._on_assigned, "on_revoked": self._on_revoked, "on_lost": self._on_lost}
             await self.subscribe(patterns[0] if patterns else names, **told)
@@ -261,19 +262,19 @@ class Consumer(Fetcher):
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         listed = await self._listed(dict.fromkeys(partitions, EARLIEST))
-        return {each: found.offset for each, found in listed.items()}
+        return {partition: found.offset for partition, found in listed.items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Behind the last record that a reader sees: with committed reads the last stable offset."""
         listed = await self._listed(dict.fromkeys(partitions, LATEST))
-        return {each: found.offset for each, found in listed.items()}
+        return {partition: found.offset for partition, found in listed.items()}
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ListedOffset | None]:
         """By partition the first record as young as its timestamp (ms), or younger; None where there is none."""
         listed = await self._listed(timestamps)
-        return {each: found if found.offset >= 0 else None for each, found in listed.items()}
+        return {partition: found if found.offset >= 0 else None for partition, found in listed.items()}
 
     def _member(self) -> GroupMember:
         if self.member is None:
@@ -283,8 +284,10 @@ class Consumer(Fetcher):
     # the group
 
     async def _follow_group(self, member: GroupMember) -> None:
-        """Only here, between what one `poll` returned and what the next one will, the generation changes: heartbeats,
-        joins and the positions to begin at are asked for beside what is read."""
+        """Takes what heartbeats, joins and looked up positions came to, and begins the next ones as tasks.
+
+        The generation changes only here, between what one `poll` returned and what the next one will.
+        """
         if self._heartbeat is not None and self._heartbeat.done():
             heartbeat, self._heartbeat = self._heartbeat, None
             member.take_heartbeat(heartbeat)
@@ -331,7 +334,7 @@ class Consumer(Fetcher):
         elif not member.cooperative:
             await self._give_up(list(self._positions))
         else:
-            await self._give_up([position for position in self._positions if position.topic not in member.topics])
+            await self._give_up([partition for partition in self._positions if partition.topic not in member.topics])
             member.assignment = list(self._positions)
         if not self._positions:
             self._let_go()
@@ -341,18 +344,18 @@ class Consumer(Fetcher):
         assigned = dict.fromkeys(joined.assignment)
         if not joined.kept:
             await self._lose(list(self._positions))
-        revoked = [position for position in self._positions if position not in assigned]
+        revoked = [partition for partition in self._positions if partition not in assigned]
         await self._give_up(revoked)
-        fresh = [each for each in assigned if each not in self._positions]
-        for each in fresh:
-            self._positions[each] = Position()
+        fresh = [partition for partition in assigned if partition not in self._positions]
+        for partition in fresh:
+            self._positions[partition] = Position()
         self._in_doubt.update(fresh)
         if revoked and member.cooperative:
             member.rejoin()  # others wait for what was given up now
         await _told(self._on_assigned, fresh)
 
     async def _give_up(self, partitions: list[TopicPartition]) -> None:
-        """They go to another member; until then they are this one's."""
+        """Lets another member have them. They are this one's until it has committed and told its callback."""
         if not partitions:
             return
         if self._auto_commit_interval_ms is not None:
@@ -364,7 +367,7 @@ class Consumer(Fetcher):
         self._drop(partitions)
 
     async def _lose(self, partitions: list[TopicPartition]) -> None:
-        """They may be another member's already."""
+        """Drops partitions that may be another member's already."""
         if partitions:
             await _told(self._on_lost, partitions)
             self._drop(partitions)
@@ -375,7 +378,7 @@ class Consumer(Fetcher):
             self._in_doubt.discard(partition)
 
     def _let_go(self) -> None:
-        """No partition is the consumer's any more, nor is anything asked for one."""
+        """Drops all partitions, and every request for them."""
         for task in self._under_way():
             task.cancel()
         self._heartbeat = self._joining = self._placing = self._refreshing = self._resetting = None
@@ -388,12 +391,12 @@ class Consumer(Fetcher):
     async def _place(self) -> None:
         """Finds where to read on for what the group has assigned."""
         wanted = [
-            each
-            for each, position in self._positions.items()
+            partition
+            for partition, position in self._positions.items()
             if position.offset == UNKNOWN and position.reset_to is None
         ]
-        for each, offset in (await self._places(wanted)).items():
-            position = self._positions.get(each)
+        for partition, offset in (await self._places(wanted)).items():
+            position = self._positions.get(partition)
             if position is None or position.offset != UNKNOWN or position.reset_to is not None:
                 continue  # taken away, or told where to go, meanwhile
             if offset < 0:
@@ -409,13 +412,15 @@ class Consumer(Fetcher):
         found = dict.fromkeys(partitions, -1)
         if self.member is not None:
             found = await self.member.committed(partitions, require_stable=True)
-        missing = [each for each, offset in found.items() if offset < 0]
+        missing = [partition for partition, offset in found.items() if offset < 0]
         if missing and self._auto_offset_reset is None:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"no offset is committed for {missing[0]}")
-        return {each: offset if offset >= 0 else self._auto_offset_reset or 0 for each, offset in found.items()}
+        return {
+            partition: offset if offset >= 0 else self._auto_offset_reset or 0 for partition, offset in found.items()
+        }
 
     def _commit_when_due(self, member: GroupMember) -> None:
-        """Commits what was returned so far, where that happens by itself."""
+        """Commits what was returned so far, if the consumer commits by itself and it is time."""
         if self._committing is not None and self._committing.done():
             committing, self._committing = self._committing, None
             error = committing.exception()
@@ -468,7 +473,7 @@ class Consumer(Fetcher):
                 continue
             left = deadline - clock.monotonic_ms()
             if left <= 0:
-                await asyncio.sleep(0)  # else nobody would have a turn where a caller polls without waiting
+                await asyncio.sleep(0)  # else no task would run where a caller polls without waiting
                 return []
             await self._wait_for_any(waiting, max(min(left, self._next_turn_ms(waiting)), 1))
 
@@ -476,7 +481,7 @@ class Consumer(Fetcher):
         return self
 
     async def _give_way(self) -> None:
-        """A caller who finds records each time, and works without a pause, would keep the heartbeats waiting."""
+        """Lets tasks run: a caller who finds records each time, and never waits, would hold the heartbeats up."""
         now_ms = self.cluster.runtime.clock.monotonic_ms()
         if now_ms - self._gave_way_ms >= _TURN_MS:
             self._gave_way_ms = now_ms
@@ -499,10 +504,10 @@ class Consumer(Fetcher):
         raise StopAsyncIteration
 
     def _next_turn_ms(self, waiting: list[asyncio.Future[Any]]) -> float:
-        """When there is something to do, although nothing of `waiting` was answered."""
+        """How long until there is something to do although nothing of `waiting` is answered, in ms."""
         now_ms = self.cluster.runtime.clock.monotonic_ms()
         due = [self._commit_due_ms or math.inf]
-        if self._looking is None:  # else its end is waited for, which takes long where no broker answers
+        if self._looking is None:  # else `waiting` has it, and it takes long where no broker answers
             due.append(self._looked_ms + self._metadata_max_age_ms)
         if not waiting:
             due.append(now_ms + RETRY_BACKOFF_MS)
@@ -530,7 +535,7 @@ class Consumer(Fetcher):
             self._looking = beside(self._look_for_changes())
 
     async def _look_for_changes(self) -> None:
-        """Topics may be new, or have more partitions."""
+        """Looks for new topics, and for topics with more partitions."""
         member = self.member
         if member is None or not (member.topics or self._pattern):
             return

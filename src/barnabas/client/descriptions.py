@@ -140,16 +140,11 @@ class BrokerVersions:
 
 def read_api_versions(answer: Any) -> BrokerVersions:
     return BrokerVersions(
-        {api_key.api_key: VersionRange(api_key.min_version, api_key.max_version) for api_key in answer.api_keys},
+        {api.api_key: VersionRange(api.min_version, api.max_version) for api in answer.api_keys},
+        {feature.name: VersionRange(feature.min_version, feature.max_version) for feature in answer.supported_features},
         {
-            supported_feature.name: VersionRange(supported_feature.min_version, supported_feature.max_version)
-            for supported_feature in answer.supported_features
-        },
-        {
-            finalized_feature.name: VersionRange(
-                finalized_feature.min_version_level, finalized_feature.max_version_level
-            )
-            for finalized_feature in answer.finalized_features
+            feature.name: VersionRange(feature.min_version_level, feature.max_version_level)
+            for feature in answer.finalized_features
         },
         answer.finalized_features_epoch,
     )
@@ -280,10 +275,10 @@ class OpenTransaction(NamedTuple):
 def read_producers(answer: Any) -> Iterator[tuple[TopicPartition, list[ProducerState] | KafkaError]]:
     for topic in answer.topics:
         for partition in topic.partitions:
-            each = TopicPartition(topic.name, partition.partition_index)
-            error = outcome_of(partition.error_code, partition.error_message, each)
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
+            error = outcome_of(partition.error_code, partition.error_message, topic_partition)
             yield (
-                each,
+                topic_partition,
                 error
                 or [
                     ProducerState(
@@ -310,8 +305,8 @@ def hanging(
     (`transactional_ids`, by producer id), or when the transaction of that id does not hold the partition.
     """
 
-    def is_hanging(each: OpenTransaction) -> bool:
-        found = described.get(transactional_ids.get(each.producer_id, ""))
-        return found is None or each.partition not in found.partitions
+    def is_hanging(transaction: OpenTransaction) -> bool:
+        found = described.get(transactional_ids.get(transaction.producer_id, ""))
+        return found is None or transaction.partition not in found.partitions
 
-    return [open_transaction for open_transaction in open_transactions if is_hanging(open_transaction)]
+    return [transaction for transaction in open_transactions if is_hanging(transaction)]

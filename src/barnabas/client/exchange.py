@@ -103,7 +103,7 @@ class Exchange:
         self._receiver = FrameReceiver(frame_max)
         self._next_correlation_id = 0
         self._waiting: dict[int, tuple[Any, int] | None] = {}
-        """The response's class and version; None for whom the frame itself is wanted."""
+        """The response's class and version; None where the caller wants the frame itself."""
 
     def __len__(self) -> int:
         """Requests that still wait for their response."""
@@ -132,7 +132,7 @@ class Exchange:
         return correlation_id, parts
 
     def request_frame(self, frame: Callable[[int], list[Bytes]]) -> tuple[int, list[Bytes]]:
-        """As `request`, for one who makes its frame, given the correlation id, and reads the answer's frame itself."""
+        """As `request`, for a caller that makes its frame, from the correlation id, and reads the answer's itself."""
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         self._waiting[correlation_id] = None

@@ -1,8 +1,8 @@
 """The fetches of a consumer: one under way at each leader, and what they bring.
 
-Whatever is asked of a broker is asked beside what is read, by a task of its own: one that is silent, or is to be
-connected to, holds up nobody else's records. A partition whose leader refuses, or is gone, is in doubt: it is fetched
-again when newer metadata have come.
+Every request has a task of its own beside the reading: a broker that is silent, or is being connected to, holds up
+nobody else's records. A partition whose leader refuses, or is gone, is in doubt: it is fetched again when newer
+metadata have come.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Outcome = TypeVar("Outcome")
 
 
 class Fetcher:
-    """Positions, and the requests that move them. Nothing is waited for but in `_wait_for_any`."""
+    """Positions, and the requests that move them. Only `_wait_for_any` waits."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Fetcher:
         self._due = False
         """There may be a fetch to send: an answer was taken, or is no longer waited for."""
         self._in_doubt: set[TopicPartition] = set()
-        """Who leads these is asked for before they are fetched."""
+        """These are fetched only after their leaders were asked for."""
         self._refreshed_ms = -math.inf
 
     def position(self, topic_partition: TopicPartition) -> int:
@@ -92,7 +92,9 @@ class Fetcher:
 
     def positions(self) -> dict[TopicPartition, int]:
         """Of every assigned partition whose position is known."""
-        return {each: position.offset for each, position in self._positions.items() if position.offset != UNKNOWN}
+        return {
+            partition: position.offset for partition, position in self._positions.items() if position.offset != UNKNOWN
+        }
 
     def high_watermark(self, topic_partition: TopicPartition) -> int:
         """The partition's end as the last fetch told it (the last stable offset for committed reads); -1 before."""
@@ -110,28 +112,28 @@ class Fetcher:
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Those given, or all."""
-        for each in partitions or self._positions:
-            self.seek(each, EARLIEST)
+        for partition in partitions or self._positions:
+            self.seek(partition, EARLIEST)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Those given, or all."""
-        for each in partitions or self._positions:
-            self.seek(each, LATEST)
+        for partition in partitions or self._positions:
+            self.seek(partition, LATEST)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """`poll` returns nothing of these (or of all), until `resume`; they stay assigned."""
-        for each in partitions or self._positions:
-            self._positions[each].paused = True
+        for partition in partitions or self._positions:
+            self._positions[partition].paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Those given, or all."""
-        for each in partitions or self._positions:
-            self._positions[each].paused = False
+        for partition in partitions or self._positions:
+            self._positions[partition].paused = False
         self._due = True
 
     @property
     def paused(self) -> list[TopicPartition]:
-        return [each for each, position in self._positions.items() if position.paused]
+        return [partition for partition, position in self._positions.items() if position.paused]
 
     async def _listed(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
         return await self.cluster.list_offsets(timestamps, isolation_level=self._isolation_level)
@@ -165,21 +167,25 @@ class Fetcher:
 
     async def _reset_offsets(self) -> None:
         """Looks up the offsets of positions that are a timestamp, the beginning or the end."""
-        asked = {each: position for each, position in self._positions.items() if position.reset_to is not None}
-        timestamps = {each: position.reset_to for each, position in asked.items() if position.reset_to is not None}
+        asked = {
+            partition: position for partition, position in self._positions.items() if position.reset_to is not None
+        }
+        timestamps = {
+            partition: position.reset_to for partition, position in asked.items() if position.reset_to is not None
+        }
         listed = await self._listed(timestamps)
-        for each, position in asked.items():
-            if position.reset_to == timestamps[each]:  # else it was told to go elsewhere meanwhile
-                position.seek(listed[each].offset)
+        for partition, position in asked.items():
+            if position.reset_to == timestamps[partition]:  # else it was told to go elsewhere meanwhile
+                position.seek(listed[partition].offset)
         self._due = True
 
     async def _ask_who_leads(self) -> None:
-        """Ends the doubt. Raises `KafkaError` for a topic that no other attempt will make readable."""
+        """Asks for the leaders of partitions in doubt. Raises `KafkaError` for a topic that stays unreadable."""
         clock = self.cluster.runtime.clock
         await asyncio.sleep(max(0, self._refreshed_ms + RETRY_BACKOFF_MS - clock.monotonic_ms()) / 1000)
         self._refreshed_ms = clock.monotonic_ms()
         asked = set(self._in_doubt)
-        names = sorted({each.topic for each in asked})
+        names = sorted({partition.topic for partition in asked})
         metadata = await self.cluster.refresh(names)
         self._in_doubt -= asked
         self._due = True
@@ -189,19 +195,19 @@ class Fetcher:
                 raise KafkaError(topic.error, f"topic {name}: {topic.error.name}")
 
     def _send_fetches(self) -> None:
-        """A fetch to every leader that has none under way."""
+        """Sends a fetch to every leader that has none under way."""
         self._due = False
         metadata = self.cluster.metadata
         not_now = self._in_doubt.union(*(asked for _, asked in self._fetches.values()))
         by_leader: dict[int, dict[TopicPartition, int]] = {}
-        for each, position in self._positions.items():
-            if not position.is_fetchable or each in not_now:
+        for partition, position in self._positions.items():
+            if not position.is_fetchable or partition in not_now:
                 continue
-            leader = metadata.leader(each)
+            leader = metadata.leader(partition)
             if leader == NO_BROKER:
-                self._in_doubt.add(each)
+                self._in_doubt.add(partition)
             elif leader not in self._fetches:
-                by_leader.setdefault(leader, {})[each] = position.offset
+                by_leader.setdefault(leader, {})[partition] = position.offset
         for leader, asked in by_leader.items():
             self._fetches[leader] = beside(self._fetch(leader, asked)), asked
 
@@ -209,7 +215,7 @@ class Fetcher:
         connection = await self.cluster.broker(leader)
         request = self._request(asked)
         version = connection.best_version(request)
-        if any(self.cluster.metadata.topic_id(each.topic) == ZERO_UUID for each in asked):
+        if any(self.cluster.metadata.topic_id(partition.topic) == ZERO_UUID for partition in asked):
             version = min(version, _LAST_NAMED_FETCH_VERSION)
         response: FetchResponse = await connection.send(request, version, self._max_wait_ms + 30_000)
         if response.error_code:
@@ -220,11 +226,11 @@ class Fetcher:
     def _request(self, asked: dict[TopicPartition, int]) -> FetchRequest:
         metadata = self.cluster.metadata
         topics: dict[str, list[Any]] = {}
-        for each, offset in asked.items():
-            topics.setdefault(each.topic, []).append(
+        for partition, offset in asked.items():
+            topics.setdefault(partition.topic, []).append(
                 FetchRequest.FetchPartition(
-                    partition=each.partition,
-                    current_leader_epoch=metadata.leader_epoch(each),
+                    partition=partition.partition,
+                    current_leader_epoch=metadata.leader_epoch(partition),
                     fetch_offset=offset,
                     partition_max_bytes=self._partition_max_bytes,
                 )
@@ -243,8 +249,8 @@ class Fetcher:
         )
 
     def _take_answers(self) -> None:
-        """Takes the records of all answers that are there. What one partition, or one broker, has to complain of is for
-        `poll` to raise when it has no records to return: the positions are behind them."""
+        """Takes the records of all answers that are there. `poll` raises the error of a partition, or of a broker, only
+        when it has no records to return: the positions are behind those."""
         for leader, (fetch, asked) in list(self._fetches.items()):
             if not fetch.done():
                 continue
@@ -257,7 +263,7 @@ class Fetcher:
                 if not _is_cured_by_another_attempt(error):
                     self._trouble = error
                 continue
-            names = {self.cluster.metadata.topic_id(each.topic): each.topic for each in asked}
+            names = {self.cluster.metadata.topic_id(partition.topic): partition.topic for partition in asked}
             for topic in answer.responses:
                 name = topic.topic or names.get(topic.topic_id, "")
                 for part in topic.partitions:

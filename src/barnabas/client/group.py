@@ -1,8 +1,8 @@
 """A member of a classic consumer group (JoinGroup, SyncGroup, Heartbeat), and its committed offsets.
 
-Heartbeats go out beside whatever the owner does (`beat`), until one of them says that something is the matter. All else
-the owner asks for: to `join` when it has to, as `Consumer.poll` does. What both came to is the member's only when the
-owner takes it: who works with records of one generation is to learn of the next one at a time of its own.
+Heartbeats go out beside whatever the owner does (`beat`), until one is answered by an error. The owner asks for all
+else: it calls `join` when it has to, as `Consumer.poll` does. What both came to changes the member only when the owner
+takes it (`take_heartbeat`, `take_join`): who works with records of one generation chooses when to learn of the next.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _REJOIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_G
 
 
 def _subscriptions(members: Sequence[Any]) -> dict[str, Subscription]:
-    """By member id; of a JoinGroup's answer to the leader."""
+    """Subscriptions by member id, from a JoinGroup's answer to the leader."""
     return {member.member_id: Subscription.decode(member.metadata, member.group_instance_id) for member in members}
 
 
@@ -52,7 +52,7 @@ class Joined(NamedTuple):
     """When the coordinator said so."""
     assignor: Assignor
     kept: bool
-    """Whether it was a member all the time: what it owned while it joined is its own, if it is assigned to it."""
+    """Whether it was a member all the time: then it still owns what it owned before and is assigned again."""
 
 
 class GroupMember:
@@ -97,12 +97,12 @@ class GroupMember:
         self._coordinator: Connection | None = None
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """For these it joins, at the owner's next turn."""
+        """Joins for these topics, at the owner's next turn."""
         self._topics = list(topics)
         self.rejoin()
 
     def rejoin(self) -> None:
-        """It has to join the next generation; what it owns is its own until then."""
+        """Makes the member join the next generation; what it owns is its own until then."""
         self._generation = NO_GENERATION
 
     @property
@@ -115,12 +115,12 @@ class GroupMember:
 
     @property
     def generation(self) -> int:
-        """-1 while it is in none."""
+        """-1 while the member is in none."""
         return self._generation
 
     @property
     def metadata(self) -> ConsumerGroupMetadata:
-        """As whom it commits offsets, also within a transaction."""
+        """What it commits offsets as, also within a transaction."""
         return ConsumerGroupMetadata(self.group, self._assigned_in, self._member_id, self._group_instance_id)
 
     @property
@@ -129,13 +129,13 @@ class GroupMember:
         return self._assigned_in < 0
 
     def heartbeat_in_ms(self) -> float:
-        """Zero while one is under way."""
+        """How long until the next heartbeat is due; 0 while one is under way."""
         return max(0, self._heartbeat_due_ms - self.cluster.runtime.clock.monotonic_ms())
 
     @property
     def holds_assignment(self) -> bool:
-        """Whether what was assigned is its own still, as far as it can know: its session may have ended in silence. Who
-        shares nothing with a group, and only commits for it, loses nothing."""
+        """Whether the assignment is still the member's, as far as it can know: its session may have ended in silence. A
+        member without topics only commits, and has nothing to lose."""
         if not self._topics:
             return True
         if self._generation < 0:
@@ -153,11 +153,11 @@ class GroupMember:
 
     @property
     def watched_topics(self) -> list[str]:
-        """Its own, and, while it leads the group, those of all members: it alone looks after these."""
+        """Its own topics, and, while it leads the group, those of all members: the leader alone watches them."""
         return sorted({*self.topics, *(self._dealt or ())})
 
     def look_for_changes(self, metadata: ClusterMetadata) -> None:
-        """The leader of the group has partitions given away again when topics have got more, or less, of them."""
+        """Joins again, as the group's leader, when topics have more partitions, or fewer, than it gave away."""
         if self._dealt is not None and any(
             len(metadata.partitions(topic)) not in (0, count) for topic, count in self._dealt.items()
         ):
@@ -173,7 +173,7 @@ class GroupMember:
         return await (await self._connected()).send(request, timeout_ms=timeout_ms)
 
     def _check(self, error_code: int) -> None:
-        """Raises for an error; one that only means "join again" or "ask another" is remembered first."""
+        """Raises for an error. One that means "join again" or "ask another coordinator" first prepares for that."""
         if not error_code:
             return
         code = ErrorCode(error_code)
@@ -206,7 +206,7 @@ class GroupMember:
             self._confirmed(asked_ms)
 
     def take_heartbeat(self, heartbeat: asyncio.Task[int]) -> None:
-        """Why the heartbeats ended: the generation may be over. Raises for an error that no other attempt will cure."""
+        """Takes the error that ended the heartbeats: the generation may be over. Raises one that no retry will cure."""
         self._heartbeat_due_ms = self.cluster.runtime.clock.monotonic_ms() + RETRY_BACKOFF_MS
         try:
             self._check(heartbeat.result())
@@ -269,13 +269,13 @@ class GroupMember:
             answer = await self._send(request, self._rebalance_timeout_ms + 5_000)
         self._check(answer.error_code)
         self._member_id, generation = answer.member_id, answer.generation_id
-        assignor = next((each for each in self.assignors if each.name == answer.protocol_name), self.assignors[0])
+        assignor = next((one for one in self.assignors if one.name == answer.protocol_name), self.assignors[0])
         assignments: list[Any] = []
         self._dealt = None
         if answer.leader == self._member_id:
             subscriptions = _subscriptions(answer.members)
             await self._count_partitions(subscriptions)
-            # A static member that came back as the leader leaves all with what they have (KIP-814), and looks on.
+            # A static member that came back as the leader leaves everybody with what they have (KIP-814).
             if not answer.skip_assignment:
                 assignments = self._assign(assignor, subscriptions)
         sync = await self._send(
@@ -335,15 +335,15 @@ class GroupMember:
 
     async def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> None:
         """Commits offsets (of the next record to read), with a note where one is given. Raises ``UNKNOWN_MEMBER_ID`` or
-        ``REBALANCE_IN_PROGRESS`` where what the member had may be another's by now."""
+        ``REBALANCE_IN_PROGRESS`` where the member's partitions may be another's by now."""
         if self._topics and self.is_lost:
             self._check(ErrorCode.UNKNOWN_MEMBER_ID)
         topics: dict[str, list[Any]] = {}
-        for each, offset in offsets.items():
+        for topic_partition, offset in offsets.items():
             offset, metadata = offset if isinstance(offset, CommittedOffset) else (offset, "")
-            topics.setdefault(each.topic, []).append(
+            topics.setdefault(topic_partition.topic, []).append(
                 OffsetCommitRequest.OffsetCommitRequestPartition(
-                    partition_index=each.partition, committed_offset=offset, committed_metadata=metadata
+                    partition_index=topic_partition.partition, committed_offset=offset, committed_metadata=metadata
                 )
             )
         request = OffsetCommitRequest(
@@ -365,7 +365,7 @@ class GroupMember:
                 for partition in topic.partitions:
                     code = ErrorCode(partition.error_code)
                     if code in _REJOIN and self._topics and (self._generation < 0 or sent_in != self._assigned_in):
-                        # It was for a generation that the member has left, or is leaving, by itself: it loses nothing.
+                        # It was for a generation that the member has left, or is leaving, by itself: nothing is lost.
                         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.group!r} rebalances")
                     self._check(code)
 
@@ -388,4 +388,4 @@ async def committed_offsets(
 ) -> dict[TopicPartition, int]:
     """The offset that `group` has committed for each partition, -1 where none; see `Asking.committed_offsets`."""
     found = await cluster.committed_offsets(group, partitions, require_stable=require_stable, owner=owner)
-    return {each: committed.offset for each, committed in found.items()}
+    return {partition: committed.offset for partition, committed in found.items()}

@@ -26,13 +26,13 @@ async def versions_of(ask: Ask, where: str) -> dict[int, tuple[int, int]]:
         answer = await ask(ApiVersionsRequest(), 0)
     if answer.error_code:
         raise KafkaError(ErrorCode(answer.error_code), f"{where} refused ApiVersions")
-    return {api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in answer.api_keys}
+    return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
 
 async def authenticate(ask: Ask, where: str, login: Login, doors: Doors) -> int:
     """SaslHandshake and SaslAuthenticate (KIP-43, KIP-152), at first or again (KIP-368).
 
-    Returns for how many ms the broker believes it, 0 for ever. Raises `KafkaError` where the broker refuses, or where
+    Returns how many ms the session lasts, 0 for ever. Raises `KafkaError` where the broker refuses, or where
     there is nothing to log in with.
     """
     answer = await ask(SaslHandshakeRequest(mechanism=login.mechanism), None)
@@ -61,6 +61,6 @@ async def authenticate(ask: Ask, where: str, login: Login, doors: Doors) -> int:
 
 
 def session_share(chance: float) -> float:
-    """Which part of its session a client lets pass before it authenticates again: 0.85 to 0.95, by a `chance` from 0 to
-    1, so that not all come at once (``SaslClientAuthenticator``)."""
+    """The share of its session after which a client authenticates again: 0.85 to 0.95, by a `chance` from 0 to 1, so
+    that not all come at once (``SaslClientAuthenticator``)."""
     return 0.85 + 0.1 * chance

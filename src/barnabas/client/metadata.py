@@ -39,13 +39,13 @@ class TopicMetadata:
     error: ErrorCode = ErrorCode.NONE
 
     def not_before(self, known: TopicMetadata) -> TopicMetadata:
-        """This, but for partitions of the same topic of which a later leader epoch is `known`."""
+        """This metadata, with `known` partitions of the same topic wherever their leader epoch is later."""
         later = {
             number: known.partitions[number]
-            for number, each in self.partitions.items()
+            for number, partition in self.partitions.items()
             if self.topic_id == known.topic_id
             and number in known.partitions
-            and NO_EPOCH < each.leader_epoch < known.partitions[number].leader_epoch
+            and NO_EPOCH < partition.leader_epoch < known.partitions[number].leader_epoch
         }
         return replace(self, partitions={**self.partitions, **later}) if later else self
 
@@ -83,8 +83,8 @@ class ClusterMetadata:
     def merged(self, newer: ClusterMetadata, asked: list[str] | None) -> ClusterMetadata:
         """What is known after `newer` answered for the topics `asked` (None: for all there are).
 
-        A broker that is cut off answers with what it last heard. Whoever went back to an older leader epoch would read
-        from a leader that was, whose log may end earlier (KIP-320, Kafka's ``Metadata.updateLatestMetadata``).
+        A broker that is cut off answers with what it last heard. A client that went back to an older leader epoch would
+        read from a former leader, whose log may end earlier (KIP-320, Kafka's ``Metadata.updateLatestMetadata``).
         """
         topics = {} if asked is None else {name: topic for name, topic in self.topics.items() if name not in asked}
         for name, topic in newer.topics.items():
@@ -108,7 +108,7 @@ def read_metadata(response: Any) -> ClusterMetadata:
         response.controller_id,
         {
             broker.node_id: BrokerNode(broker.node_id, broker.host, broker.port, broker.rack)
-            for broker in sorted(response.brokers, key=lambda each: each.node_id)
+            for broker in sorted(response.brokers, key=lambda broker: broker.node_id)
         },
         {
             topic.name: TopicMetadata(
@@ -125,7 +125,7 @@ def read_metadata(response: Any) -> ClusterMetadata:
                         tuple(partition.offline_replicas),
                         ErrorCode(partition.error_code),
                     )
-                    for partition in sorted(topic.partitions, key=lambda each: each.partition_index)
+                    for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index)
                 },
                 ErrorCode(topic.error_code),
             )

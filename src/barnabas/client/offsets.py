@@ -27,7 +27,7 @@ READ_COMMITTED: Final = 1
 ISOLATION_LEVELS: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 
 FIRST_BATCH_VERSION: Final = 11
-"""The last one before Kafka 2.7's: everybody has it, and it names topics."""
+"""Fetch's last version before Kafka 2.7: every broker has it, and it names topics."""
 _FIRST_VERSION_WITH_REQUIRE_STABLE: Final = 7
 _FIRST_VERSION_WITH_GROUPS: Final = 8
 
@@ -74,7 +74,9 @@ def list_offsets_request(
     return ListOffsetsRequest(
         replica_id=-1,
         isolation_level=isolation_level,
-        topics=[ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()],
+        topics=[
+            ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()
+        ],
     )
 
 

@@ -46,7 +46,7 @@ class ConsumerRecord(NamedTuple):
 
 
 class Position:
-    """A partition's next offset to be returned, and the records that are there to be returned."""
+    """The offset of the next record to be returned, and the records that are there to be returned."""
 
     __slots__ = ("_after", "_fetched", "_next", "high_watermark", "offset", "paused", "reset_to")
 
@@ -111,17 +111,17 @@ class PartitionsInTurn:
         records: list[ConsumerRecord] = []
         kept: list[TopicPartition] = []
         while self._partitions and len(records) < count:
-            each = self._partitions.popleft()
-            position = positions.get(each)
+            topic_partition = self._partitions.popleft()
+            position = positions.get(topic_partition)
             if position is None:
                 continue
             if position.has_records:
-                topic, number = each
+                topic, number = topic_partition
                 records += [ConsumerRecord(topic, number, record) for record in position.taken(count - len(records))]
                 if position.has_records:
-                    kept.append(each)
+                    kept.append(topic_partition)
             elif position.paused:
-                kept.append(each)
+                kept.append(topic_partition)
         self._partitions.extendleft(reversed(kept))
         return records
 
@@ -130,12 +130,12 @@ def read(data: Any, offset: int, aborted: Sequence[Any], *, check_crcs: bool = T
     """The records from `offset` on that a reader sees, and the offset after the last batch.
 
     `aborted`: the answer's aborted transactions, for a reader of committed records. A batch that cannot be read ends
-    them. Where it is the first one, raises `WireError`: it will be the next time, until the reader is told to go
-    elsewhere, as with Kafka's consumer.
+    what is returned. Where it is the first one, `WireError` is raised, and will be each time until the reader is told
+    to go elsewhere, as with Kafka's consumer.
     """
     found: list[Record] = []
     position = offset
-    beginning = sorted(aborted, key=lambda each: int(each.first_offset))
+    beginning = sorted(aborted, key=lambda transaction: int(transaction.first_offset))
     aborting: dict[int, None] = {}
     try:
         for header, start, end in batches(data):

@@ -230,7 +230,8 @@ class Producer(Producing[Connection]):
         self._wake_leaders()
 
     def _wake_leaders(self) -> None:
-        """For what is not under way: its sender will look, and two others would wake each other until it does."""
+        """Wakes the senders of what is not under way. A sender with a batch under way looks again by itself: two others
+        would wake each other until it does."""
         for queue in self._queues.values():
             if queue.batches and not queue.under_way:
                 self._wake(self.cluster.metadata.leader(queue.id))

@@ -33,7 +33,7 @@ from barnabas.wire.records import Record, build_batch
 
 NO_PRODUCER: Final = -1
 _GAVE_UP: Final = -2
-"""The epoch of a partition that gave a numbered batch up: the id that all others share is not for it any more."""
+"""The epoch of a partition that gave a numbered batch up: it no longer takes the producer id that the others share."""
 _UNANSWERED: Final = Produced(ErrorCode.UNKNOWN_SERVER_ERROR)
 _NOT_ASKED: Final = Produced(ErrorCode.NONE)
 """What is known of a batch that was sent with acks=0."""
@@ -74,11 +74,11 @@ class PartitionQueue:
         """Somebody has its oldest batch in hand."""
 
     def renumber(self, epoch: int = -1) -> None:
-        """What is sealed next is the first of another producer id or epoch."""
+        """The next sealed batch is the first of another producer id or epoch."""
         self.producer_id, self.epoch, self.next_sequence = NO_PRODUCER, epoch, 0
 
     def gave_up(self) -> None:
-        """A batch that had been numbered was given up (was it appended? unknown): its numbers are not taken again."""
+        """A numbered batch was given up, perhaps after it was appended: its sequences are not used again."""
         self.renumber(_GAVE_UP)
 
 
@@ -141,7 +141,7 @@ class Producing(ABC, Generic[Connected]):
     # sending them
 
     def _ready(self, leader: int, *, sealed: bool) -> list[PartitionQueue]:
-        """Who has a batch for `leader` and none under way; with `sealed` only who has one that takes no records."""
+        """Partitions with a batch for `leader` and none under way; with `sealed` only if it takes no more records."""
         metadata = self._asking.metadata
         return [
             queue
@@ -155,8 +155,8 @@ class Producing(ABC, Generic[Connected]):
     async def _post(self, leader: int, ready: Sequence[PartitionQueue]) -> InFlightProduce[Connected] | None:
         """Sends the oldest batch of each partition in one request; they are under way until `_take`. None: not now.
 
-        Meanwhile nobody else takes these partitions, though they move. Raises `KafkaError` for a refusal that no other
-        attempt will cure.
+        Meanwhile nobody else takes these partitions, even if their leader moves. Raises `KafkaError` for a refusal that
+        no other attempt will cure.
         """
         if leader == NO_BROKER:
             for queue in ready:
@@ -188,7 +188,7 @@ class Producing(ABC, Generic[Connected]):
             raise
 
     def _sealed(self, leader: int, ready: Iterable[PartitionQueue]) -> list[tuple[PartitionQueue, ProducerBatch]]:
-        """The oldest batches of those that `leader` leads still; partitions that moved meanwhile are laid down."""
+        """The oldest batches of partitions that `leader` still leads; those that moved meanwhile are laid down."""
         metadata = self._asking.metadata
         batches = []
         for queue in ready:
@@ -260,7 +260,7 @@ class Producing(ABC, Generic[Connected]):
             await self._identify(queue)
 
     async def _identify(self, queue: PartitionQueue) -> None:
-        """Gives a partition its producer id. All that never gave a batch up share one: sequences are by partition."""
+        """Gives a partition its producer id, shared by all that never gave a batch up: each counts its sequences."""
         if queue.producer_id != NO_PRODUCER or not self._idempotent:
             return
         if self._transaction is not None:
@@ -284,7 +284,7 @@ class Producing(ABC, Generic[Connected]):
         queue.producer_id, queue.epoch = answer.producer_id, answer.producer_epoch
 
     def _seal(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Encodes a batch, under the next sequences of its partition, which has its producer id."""
+        """Encodes a batch with its partition's producer id and next sequences."""
         encoded = build_batch(
             batch.records,
             compression=self._codec,
@@ -304,12 +304,12 @@ class Producing(ABC, Generic[Connected]):
 
 
 def _may_pass(error: KafkaError) -> bool:
-    """A leader that is not among the live brokers is an election under way."""
+    """Whether another attempt may succeed. A leader that is not among the live brokers is being replaced."""
     return error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE
 
 
 def _remember(error: Exception, queues: Iterable[PartitionQueue]) -> None:
-    """Why their oldest batches were not acknowledged this time."""
+    """Notes why their oldest batches were not acknowledged this time."""
     for queue in queues:
         if queue.batches:
             queue.batches[0].last_error = error

@@ -23,7 +23,7 @@ _SHORT: Final = struct.Struct(">h")
 
 
 class Claim(NamedTuple):
-    """What a member says it has; no generation where it does not say since when."""
+    """What a member says it has; no generation where it does not say in which one it got that."""
 
     partitions: tuple[TopicPartition, ...]
     generation: int | None
@@ -34,9 +34,9 @@ class _Owned(NamedTuple):
 
     by_member: Assignment
     claimed_twice: set[TopicPartition]
-    """By two members in one generation: neither keeps it."""
+    """Claimed by two members in one generation: neither keeps it."""
     generation: int
-    """The highest."""
+    """The highest that a member claims."""
 
 
 class AbstractStickyAssignor(Assignor):
@@ -52,7 +52,7 @@ class AbstractStickyAssignor(Assignor):
         """The assignment, and who is to get a partition that another member may still hold."""
         claims = {member: self.claim(members[member]) for member in sorted(members)}
         owned = _owned(claims, partition_counts, members)
-        if len({frozenset(each.topics) for each in members.values()}) <= 1:
+        if len({frozenset(subscription.topics) for subscription in members.values()}) <= 1:
             dealt = _Constrained(partition_counts, owned)
             return dealt.assignment, dealt.transferred
         assignment = _General(partition_counts, members, claims, owned).assignment
@@ -62,7 +62,7 @@ class AbstractStickyAssignor(Assignor):
 def _owned(
     claims: Mapping[str, Claim], partition_counts: Mapping[str, int], members: Mapping[str, Subscription]
 ) -> _Owned:
-    """A partition that two claim is the younger generation's."""
+    """What members may keep: a partition that two claim goes to the later generation."""
     by_member: Assignment = {}
     owner: dict[TopicPartition, str] = {}
     claimed_twice: set[TopicPartition] = set()
@@ -89,14 +89,14 @@ def _owned(
 
 
 def _transferred(members: Mapping[str, Subscription], assignment: Assignment) -> dict[TopicPartition, str]:
-    """By partition who gets what another one has."""
+    """Who gets a partition that another member has, by partition."""
     added: dict[TopicPartition, str] = {}
     revoked: set[TopicPartition] = set()
     for member, assigned in assignment.items():
         before, after = set(members[member].owned), set(assigned)
-        added.update({each: member for each in assigned if each not in before})
+        added.update({partition: member for partition in assigned if partition not in before})
         revoked |= before - after
-    return {each: member for each, member in added.items() if each in revoked}
+    return {partition: member for partition, member in added.items() if partition in revoked}
 
 
 class _Constrained:
@@ -131,7 +131,10 @@ class _Constrained:
         kept: set[TopicPartition] = set()
         most = self._quota + (self._larger_shares > 0)
         for member, partitions in self._owned.by_member.items():
-            mine = sorted(set(partitions) - self._owned.claimed_twice, key=lambda each: (each.partition, each.topic))
+            mine = sorted(
+                set(partitions) - self._owned.claimed_twice,
+                key=lambda partition: (partition.partition, partition.topic),
+            )
             if len(mine) < self._quota:
                 share = len(mine)
                 self._below_quota.append(member)
@@ -150,7 +153,7 @@ class _Constrained:
         return kept
 
     def _deal(self, partitions: Sequence[TopicPartition]) -> None:
-        """One after the other to those below the quota, and then one each to those who may have one more."""
+        """Deals one after the other to members below the quota, then one each to those who may have one more."""
         turn = 0
         for partition in partitions:
             if self._below_quota:
@@ -217,7 +220,7 @@ class _General:
         self._revoked = False
         self.assignment: Assignment = {}
         for member, partitions in owned.by_member.items():
-            self.assignment[member] = [each for each in partitions if each.topic in self._topics[member]]
+            self.assignment[member] = [kept for kept in partitions if kept.topic in self._topics[member]]
             self._revoked |= len(self.assignment[member]) < len(partitions)
         self._owner = {partition: member for member, partitions in self.assignment.items() for partition in partitions}
         self._balance()
@@ -229,10 +232,10 @@ class _General:
             had = NO_GENERATION if since is None else since
             if had >= generation:
                 continue
-            for each in partitions:
-                if each not in found or had > found[each][0]:
-                    found[each] = (had, member)
-        return {each: member for each, (_, member) in found.items()}
+            for partition in partitions:
+                if partition not in found or had > found[partition][0]:
+                    found[partition] = (had, member)
+        return {partition: member for partition, (_, member) in found.items()}
 
     def _by_load(self) -> list[str]:
         return sorted(self.assignment, key=lambda member: (len(self.assignment[member]), member))
@@ -244,20 +247,20 @@ class _General:
             for topic in sorted(self._counts, key=lambda topic: (len(self._readers[topic]), topic))
             for number in range(self._counts[topic])
         ]
-        unassigned = [each for each in everything if each not in self._owner]
-        for each in unassigned:
-            reader = next((member for member in self._by_load() if each.topic in self._topics[member]), None)
+        unassigned = [partition for partition in everything if partition not in self._owner]
+        for partition in unassigned:
+            reader = next((member for member in self._by_load() if partition.topic in self._topics[member]), None)
             if reader is not None:
-                self.assignment[reader].append(each)
-                self._owner[each] = reader
-        movable = [each for each in everything if len(self._readers[each.topic]) >= 2]
+                self.assignment[reader].append(partition)
+                self._owner[partition] = reader
+        movable = [partition for partition in everything if len(self._readers[partition.topic]) >= 2]
         fixed = {
             member: self.assignment.pop(member) for member in list(self.assignment) if not self._takes_part(member)
         }
         before = {member: list(partitions) for member, partitions in self.assignment.items()}
         if not self._revoked:
             waiting = set(unassigned)
-            self._reassign([each for each in movable if each in waiting])
+            self._reassign([partition for partition in movable if partition in waiting])
         moved = self._reassign(movable)
         if not beginning and moved and _unevenness(self.assignment) >= _unevenness(before):
             self.assignment = before
@@ -271,7 +274,7 @@ class _General:
         return any(len(self._readers[partition.topic]) >= 2 for partition in partitions)
 
     def _is_balanced(self) -> bool:
-        """Nobody wants a partition of one who has two more than it."""
+        """Whether no member could take a partition from one that has two more than it."""
         ordered = self._by_load()
         if not ordered or len(self.assignment[ordered[0]]) >= len(self.assignment[ordered[-1]]) - 1:
             return True
@@ -286,7 +289,7 @@ class _General:
         return True
 
     def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Moves partitions to members who have less, while that goes on. Whether any moved."""
+        """Moves partitions to members who have fewer, until none moves. Returns whether any moved."""
         moved = False
         modified = True
         while modified:
@@ -346,9 +349,9 @@ class StickyAssignor(AbstractStickyAssignor):
         for topic, number in self._assigned:
             numbers.setdefault(topic, []).append(number)
         parts = [_INT.pack(len(numbers))]
-        for topic, each in numbers.items():
+        for topic, partitions in numbers.items():
             name = topic.encode()
-            parts += [_SHORT.pack(len(name)), name, struct.pack(f">i{len(each)}i", len(each), *each)]
+            parts += [_SHORT.pack(len(name)), name, struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)]
         return b"".join([*parts, _INT.pack(self._generation)])
 
     def claim(self, subscription: Subscription) -> Claim:
@@ -361,7 +364,7 @@ class StickyAssignor(AbstractStickyAssignor):
 
 
 def _read_claim(data: bytes) -> Claim:
-    """Of version 1, or 0, which has no generation."""
+    """Reads version 1, or 0, which has no generation."""
     partitions: list[TopicPartition] = []
     (topics,), at = _INT.unpack_from(data), 4
     for _ in range(topics):

@@ -35,7 +35,7 @@ from barnabas.wire.messages.describe_transactions import DescribeTransactionsReq
 
 
 class ProducerFenced(KafkaError):
-    """The transactional id is another producer's by now, or the coordinator has aborted the transaction in its time."""
+    """The transactional id is another producer's by now, or the coordinator aborted the transaction that timed out."""
 
 
 class Transaction(Generic[Connected]):
@@ -63,7 +63,7 @@ class Transaction(Generic[Connected]):
         self._coordinators: dict[tuple[int, str], Connected] = {}
 
     async def initialize(self, transaction_timeout_ms: int) -> None:
-        """Another epoch: whoever had the id is fenced, and what they left open is aborted.
+        """Takes another epoch: whoever had the id is fenced, and what they left open is aborted.
 
         Where the identity has a producer id, only if it is still the newest (KIP-360).
         """
@@ -72,12 +72,12 @@ class Transaction(Generic[Connected]):
         self.answer_lost = False
 
     def begin(self) -> None:
-        """Another transaction of the same identity."""
+        """Begins another transaction of the same identity."""
         self.added.clear()
         self.is_empty = True
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Before the first record goes to them. Those that are in the transaction already cost nothing."""
+        """Adds partitions, before the first record goes to them. Those already in the transaction cost nothing."""
         fresh = [partition for partition in partitions if partition not in self.added]
         if not fresh:
             return
@@ -90,7 +90,7 @@ class Transaction(Generic[Connected]):
         group: ConsumerGroupMetadata,
         offsets: Mapping[TopicPartition, CommittedOffset],
     ) -> None:
-        """Offsets of `group` that count with the transaction."""
+        """Commits offsets of `group` with the transaction."""
         if not offsets:
             return
         self.is_empty = False
@@ -122,9 +122,9 @@ class Transaction(Generic[Connected]):
 
         async def attempt() -> None:
             nonlocal again
-            missing = [each for each in wanted if each not in answered]
-            if again or any(asking.metadata.leader(each) == NO_BROKER for each in missing):
-                await asking.refresh(sorted({each.topic for each in missing}))
+            missing = [partition for partition in wanted if partition not in answered]
+            if again or any(asking.metadata.leader(partition) == NO_BROKER for partition in missing):
+                await asking.refresh(sorted({partition.topic for partition in missing}))
             again = True
             trouble: KafkaError | None = None
             for leader, group in by_leader(missing, asking.metadata).items():
@@ -132,13 +132,13 @@ class Transaction(Generic[Connected]):
                     trouble = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{group[0]} has no leader")
                     continue
                 answer = await asking.ask(await asking.broker(leader), describe_producers_request(group))
-                for each, state in read_describe_producers(answer, self.identity).items():
+                for partition, state in read_describe_producers(answer, self.identity).items():
                     if isinstance(state, KafkaError):
                         trouble = state
                         continue
-                    answered.add(each)
+                    answered.add(partition)
                     if state is not None:
-                        found[each] = state
+                        found[partition] = state
             if trouble is not None:
                 raise trouble
 
@@ -146,8 +146,9 @@ class Transaction(Generic[Connected]):
         return found
 
     async def partitions(self) -> list[TopicPartition]:
-        """All that were added to the transaction, by whatever process, while it is open; none if it is not, or never
-        was, or is another epoch's. A group's offsets count as the partition of ``__consumer_offsets``.
+        """All that any process added to the open transaction; none if it is not open, or another epoch's.
+
+        A group's offsets count as the partition of ``__consumer_offsets``.
         """
         name = self.identity.transactional_id
 
@@ -162,7 +163,7 @@ class Transaction(Generic[Connected]):
         return await self._asking.retrying(attempt)
 
     async def _ask(self, request: Callable[[], Any], *, group: str | None = None) -> Any:
-        """Sends to the coordinator, of the transactional id or of `group`, until an answer is not to be repeated."""
+        """Sends to the coordinator, of the transactional id or of `group`, until an answer is final."""
         asking = self._asking
         name = self.identity.transactional_id
         key = (TRANSACTION, name) if group is None else (GROUP, group)

@@ -21,7 +21,7 @@ from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 REQUEST_RETRY_MS: Final = 5
-"""The first pause: the coordinator is often still completing the transaction before."""
+"""The first pause: the coordinator is often still completing the previous transaction."""
 LAST_CLIENT_VERSION_OF_ADD_PARTITIONS: Final = 3
 
 ONGOING: Final = "Ongoing"
@@ -48,7 +48,7 @@ class TransactionIdentity(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """For whom offsets are committed: a group, and as which member of it, if any (KIP-447).
+    """For whom offsets are committed: a group, and the member of it, if any (KIP-447).
 
     A member's offsets count only while it is one, in its generation: a consumer that lost its partitions to another
     one does not commit for them.
@@ -97,10 +97,10 @@ def txn_offset_commit_request(
     identity: TransactionIdentity, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> TxnOffsetCommitRequest:
     topics: dict[str, list[Any]] = {}
-    for each, committed in offsets.items():
-        topics.setdefault(each.topic, []).append(
+    for partition, committed in offsets.items():
+        topics.setdefault(partition.topic, []).append(
             TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
-                partition_index=each.partition,
+                partition_index=partition.partition,
                 committed_offset=committed.offset,
                 committed_metadata=committed.metadata,
             )
@@ -135,9 +135,9 @@ def errors_of(response: Any) -> list[ErrorCode]:
     """All errors that an answer to one of the requests above holds."""
     if hasattr(response, "results_by_topic_v3_and_below"):
         numbers = [
-            each.partition_error_code
+            partition.partition_error_code
             for topic in response.results_by_topic_v3_and_below
-            for each in topic.results_by_partition
+            for partition in topic.results_by_partition
         ]
     elif hasattr(response, "topics"):
         numbers = [partition.error_code for topic in response.topics for partition in topic.partitions]
@@ -165,12 +165,13 @@ def read_describe_producers(
     found: dict[TopicPartition, PartitionProducer | KafkaError | None] = {}
     for topic in response.topics:
         for partition in topic.partitions:
-            each = TopicPartition(topic.name, partition.partition_index)
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
             if partition.error_code:
                 code = ErrorCode(partition.error_code)
-                found[each] = KafkaError(code, f"{each}: {partition.error_message or code.name}")
+                text = partition.error_message or code.name
+                found[topic_partition] = KafkaError(code, f"{topic_partition}: {text}")
                 continue
-            found[each] = next(
+            found[topic_partition] = next(
                 (
                     PartitionProducer(state.last_sequence, state.current_txn_start_offset)
                     for state in partition.active_producers

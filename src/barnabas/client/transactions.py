@@ -186,8 +186,8 @@ class TransactionalProducer(Producer):
         if isinstance(group, str):
             group = ConsumerGroupMetadata(group)
         committed = {
-            each: offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
-            for each, offset in offsets.items()
+            partition: offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
+            for partition, offset in offsets.items()
         }
         try:
             await self._coordinated.add_offsets(group, committed)
@@ -240,7 +240,7 @@ class TransactionalProducer(Producer):
         self.state = State.READY
 
     async def _take_epoch(self) -> None:
-        """Another epoch, in which no request of the one before is accepted; the first time also an id."""
+        """Takes another epoch, in which no request of the one before is accepted; the first time also an id."""
         try:
             await self._coordinated.initialize(self._transaction_timeout_ms)
         except ProducerFenced as error:
@@ -252,7 +252,7 @@ class TransactionalProducer(Producer):
     # what the sending of batches asks for
 
     async def _prepare(self, ready: Sequence[PartitionQueue]) -> None:
-        """Before batches go out: their partitions are in the transaction, and in the producer's epoch."""
+        """Puts partitions into the transaction, and the producer's epoch, before their batches go out."""
         added = self._coordinated.added
         for queue in ready:
             if queue.id not in added:
@@ -277,8 +277,8 @@ class TransactionalProducer(Producer):
             self._spoil(error)
             raise
         else:
-            for each in wanted:
-                self._wanted.pop(each, None)
+            for partition in wanted:
+                self._wanted.pop(partition, None)
         finally:
             self._adding = None
             adding.set_result(None)
