@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -74,10 +74,21 @@ class Chain:
 
 @dataclass
 class Committed:
-    """What is committed of one partition: the hash at every high watermark a leader had."""
+    """What is committed of one partition: the hash at the end of every batch below a high watermark a leader had.
+
+    Not at the high watermarks alone: a leader that lost records may end between two of them, and what it has of the
+    batches before stays committed.
+    """
 
     at: dict[int, int] = field(default_factory=dict)
     high: int = 0
+
+    def take_in(self, chain: Chain, high: int) -> None:
+        """All that the chain has before `high`, where one of its batches ends."""
+        first = bisect_right(chain.ends, self.high) if high > self.high else bisect_left(chain.ends, high)
+        for index in range(first, bisect_right(chain.ends, high)):
+            self.at[chain.ends[index]] = chain.links[index].hash
+        self.high = max(self.high, high)
 
 
 def bytes_in(names: dict[str, Any], prefix: str) -> int:

@@ -185,8 +185,7 @@ class LeaderWatch:
                 "R3", f"{chain.node} commits another {chain.partition} below {high} than was committed before",
                 chain.partition, chain.node,
             )  # fmt: skip
-        committed.at[high] = value
-        committed.high = max(committed.high, high)
+        committed.take_in(chain, high)
 
     def _on_every_member(self, chain: Chain, high: int, assigned: tuple[int, ...]) -> None:
         """R4: what is below a leader's high watermark is on every member of the ISR in ZooKeeper that runs."""

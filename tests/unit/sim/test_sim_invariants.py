@@ -398,6 +398,21 @@ def r7(cluster: Cluster) -> None:
     judged(cluster, {b"one": "acknowledged"}, {})
 
 
+def r7_of_a_leader_that_cut_what_its_platter_had(cluster: Cluster) -> None:
+    """Its disk lost something, and recovery took more than that."""
+    number = with_records(cluster)
+    name, partition, log, chain = cluster.leading(number)
+    restarts, offset, now_ns = cluster.logs.restarts, chain.links[-1].base, cluster.world.loop.now_ns
+    restarts.wiped[name, chain.partition], restarts.synced_end[name, chain.partition] = now_ns, chain.end
+    cluster.at(name, lambda: log.truncate_to(offset, now_ms=now_ms(cluster.world)))
+    cluster.logs.leads(chain, log, partition.leader_epoch + 1)
+    told = replace(sent(b"one", "acknowledged"), partition=number, offset=offset, sent_ns=0)
+    told.answered_ns = now_ns
+    kept, cluster.history.sent = cluster.history.sent, {b"one": told}
+    cluster.checkers._acknowledged_survive({}, {})
+    cluster.history.sent = kept
+
+
 def r8(cluster: Cluster) -> None:
     judged(cluster, {b"one": "refused: INVALID_RECORD"}, {("orders-0", 3): b"one"})
 
@@ -750,7 +765,8 @@ def l1(cluster: Cluster) -> None:
 
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c15_of_a_topic_that_is_deleted, c16, c17,
-    c17_of_ephemeral_znodes, c17_of_a_snapshot, c18, c19, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12,
+    c17_of_ephemeral_znodes, c17_of_a_snapshot, c18, c19, r1, r2, r3, r4, r5, r6, r7,
+    r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12,
     r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17,
     r18, r19, r20, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest,
     r23_of_what_an_operator_asks, r24, r25, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from barnabas.sim.chain import Chain, ChainedBatch
+from barnabas.sim.chain import Chain, ChainedBatch, Committed
+from barnabas.sim.probes import Probes
+from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.watch_losses import LossWatch
 from barnabas.sim.world import World
 
@@ -122,3 +125,67 @@ def test_a_cut_leaves_a_producer_the_sequence_it_had_and_not_its_marker() -> Non
         chain.ends.append(each.last + 1)
     chain.cut(4)
     assert chain.producers == {7: (0, 2)}
+
+
+class Copies:
+    """Three batches of epoch 0, with the ends 3, 7 and 12, on each broker; one raise of the high watermark took all."""
+
+    def __init__(self) -> None:
+        self.probes = Probes()
+        self.logs = LogWatch(World(1), self.probes)
+        chain = copy("broker-0", 12)
+        for each in chain.links:
+            self.logs.losses.appended(chain, each)
+        committed = self.logs.committed["orders-0", "id"] = Committed()
+        committed.take_in(chain, 12)
+
+    def leads(self, name: str, end: int, synced_end: int, epoch: int) -> None:
+        """A broker whose disk lost something leads; `synced_end` is where its platter's last whole batch ends."""
+        chain, restarts = copy(name, end), self.logs.restarts
+        restarts.wiped[name, "orders-0"], restarts.synced_end[name, "orders-0"] = 0, synced_end
+        self.logs.leads(chain, log_of(chain), epoch)
+
+    def lost(self) -> list[int]:
+        return [offset for offset in range(12) if self.logs.losses.may_be_lost("orders-0", offset)]
+
+
+def copy(name: str, end: int) -> Chain:
+    chain = Chain(name, 0, "orders-0", "id")
+    for each in (link(0, 0, 3), link(3, 0, 4), link(7, 0, 5)):
+        if each.last < end:
+            chain.links.append(each)
+            chain.ends.append(each.last + 1)
+    return chain
+
+
+def log_of(chain: Chain) -> Any:
+    entries = [SimpleNamespace(epoch=0, start_offset=0)] if chain.links else []
+    return SimpleNamespace(log_end_offset=chain.end, leader_epochs=SimpleNamespace(entries=entries))
+
+
+@pytest.fixture
+def copies() -> Iterator[Copies]:
+    made = Copies()
+    yield made
+    made.probes.remove()
+
+
+def test_what_a_leader_kept_stays_committed_though_no_high_watermark_was_ever_there(copies: Copies) -> None:
+    copies.leads("broker-0", end=3, synced_end=3, epoch=1)
+    assert copies.logs.committed["orders-0", "id"].high == 3
+    kept, empty = copy("broker-1", 3), copy("broker-2", 0)
+    assert copies.logs.holds_committed(kept, log_of(kept))
+    assert not copies.logs.holds_committed(empty, log_of(empty))
+
+
+def test_what_rots_of_the_copy_that_leads_next_is_excused_and_nothing_else(copies: Copies) -> None:
+    copies.leads("broker-0", end=7, synced_end=7, epoch=1)
+    assert copies.lost() == [*range(7, 12)]
+    copies.leads("broker-2", end=3, synced_end=3, epoch=2)
+    assert copies.lost() == [*range(3, 12)]
+
+
+def test_what_was_whole_on_the_platter_and_is_cut_all_the_same_is_not_excused(copies: Copies) -> None:
+    copies.leads("broker-0", end=7, synced_end=7, epoch=1)
+    copies.leads("broker-2", end=3, synced_end=7, epoch=2)
+    assert copies.lost() == [*range(7, 12)]
