@@ -131,4 +131,4 @@ class ListenerGate:
         if self.security_protocol == "PLAINTEXT":
             return BrokerConnection(self.broker, self.broker.router, self.name, self.broker.authorizer, limits)
         connection = SaslConnection(self, limits) if self.mechanisms else GuardedConnection(self, limits)
-        return connection if self.tls is None else TlsTransport(connection, self.tls)
+        return connection if self.tls is None else TlsTransport(connection, self.tls, self.broker.runtime.clock)

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final, Protocol, cast
 
-from barnabas.runtime.doors import Bytes
+from barnabas.runtime.doors import Bytes, Clock
 
 ARRIVED_BYTES: Final = 64 * 1024
 ENCRYPTED_AT_ONCE: Final = 256 * 1024
@@ -49,11 +49,17 @@ class SecuredProtocol(Protocol):
 
 
 class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
-    """The transport of `protocol`, and the protocol of a TCP transport."""
+    """The transport of `protocol`, and the protocol of a TCP transport.
 
-    def __init__(self, protocol: SecuredProtocol, context: ssl.SSLContext) -> None:
+    A session of TLS 1.2 can be taken up again within two hours by who began it, which Python's contexts always allow:
+    nobody looks at certificates again then. It is one of the same context, so that no trust that has changed since is
+    passed by, and none counts for longer than its certificate.
+    """
+
+    def __init__(self, protocol: SecuredProtocol, context: ssl.SSLContext, clock: Clock) -> None:
         super().__init__()
         self._protocol = protocol
+        self._clock = clock
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -117,9 +123,16 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._fail(_reason(error))
             return False
         self._send()
+        if self._tls.session_reused and self._has_expired():
+            self._fail("its certificate has expired since its TLS session began")
+            return False
         self._secured = True
         self._protocol.secured(self._tls.getpeercert(True))
         return not self._closing
+
+    def _has_expired(self) -> bool:
+        end = (self._tls.getpeercert() or {}).get("notAfter")
+        return isinstance(end, str) and ssl.cert_time_to_seconds(end) * 1000 < self._clock.now_ms()
 
     def _decrypt(self) -> None:
         protocol, read = self._protocol, self._tls.read

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from certificates import Authority
+from clocks import ManualClock
 
 from barnabas.runtime.tls_transport import TlsTransport
 from barnabas.security.tls.settings import TlsSettings, tls_settings
@@ -100,10 +102,13 @@ class Inner(asyncio.BufferedProtocol):
 class Pair:
     """A client in memory, and our side of the connection to it."""
 
-    def __init__(self, stores: TlsSettings, inner: Inner, piece: int = 100_000) -> None:
+    def __init__(
+        self, stores: TlsSettings, inner: Inner, piece: int = 100_000, server: ssl.SSLContext | None = None
+    ) -> None:
         self.inner = inner
         self.raw = Raw()
-        self.tls = TlsTransport(inner, stores.server_context())
+        self.clock = ManualClock(time.time_ns() // 1_000_000)
+        self.tls = TlsTransport(inner, server or stores.server_context(), self.clock)
         self.tls.connection_made(self.raw)
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         context = stores.client_context()
@@ -247,5 +252,46 @@ def test_a_client_of_another_authority_is_named_so(stores: TlsSettings, tmp_path
         assert pair.inner.reason.startswith("its certificate is not trusted: ")
         assert pair.inner.certificate is None
         assert pair.raw.closed
+
+    asyncio.run(play())
+
+
+DAYS_MS = 24 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("version", "stores_changed", "days", "resumed", "reason"),
+    [
+        ("TLSv1_2", False, 0, True, ""),
+        ("TLSv1_2", False, 31, True, "its certificate has expired since its TLS session began"),
+        ("TLSv1_2", True, 0, False, ""),
+        ("TLSv1_3", False, 0, False, ""),
+    ],
+)
+def test_a_session_is_worth_no_more_than_its_certificate(
+    stores: TlsSettings, version: str, stores_changed: bool, days: int, resumed: bool, reason: str
+) -> None:
+    """Nobody looks at the certificates of a session that is taken up again: it is one of the same stores, and ends with
+    its certificate. TLS 1.3 takes none up, since nobody is given a ticket."""
+
+    async def play() -> None:
+        server, client = stores.server_context(), stores.client_context()
+        client.maximum_version = ssl.TLSVersion[version]
+        session, seen, first = None, [], None
+        for number in range(2):
+            changed = stores_changed and number == 1
+            pair = Pair(stores, Inner(), server=stores.server_context() if changed else server)
+            pair.clock.ms += days * DAYS_MS
+            pair.client = client.wrap_bio(pair.incoming, pair.outgoing, server_hostname="localhost", session=session)
+            pair.shake_hands()
+            if number == 0:
+                pair.tls.write(b"a ticket would come before this")
+                pair.read_all()
+                assert pair.inner.certificate
+            first = first or pair  # a session goes when its first connection goes without a word
+            session = pair.client.session
+            seen.append((pair.client.session_reused, pair.inner.reason, pair.raw.closed))
+        assert seen == [(False, "", False), (resumed, reason, bool(reason))]
+        assert bool(pair.inner.certificate) == (not reason)
 
     asyncio.run(play())

@@ -87,7 +87,8 @@ class TlsSettings:
     def server_context(self) -> ssl.SSLContext:
         """What a server needs to accept. Raises `ConfigError`.
 
-        Nobody resumes a session: it would be trusted by what counted when it began, after certificates changed.
+        No tickets are given, by which a session would go on after the context that began it (`TlsTransport` has what
+        is left of resuming).
         """
         if self.key_store is None:
             raise ConfigError("ssl.keystore.location is not set: a TLS listener needs a private key and certificate.")

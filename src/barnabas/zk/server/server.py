@@ -211,7 +211,7 @@ class CoordinatorServer:
                 client_auth={"want": "requested", "need": "required"}.get(config.client_auth, "none"),
             ).server_context()
             self._secure_listener = await listen(
-                lambda: TlsTransport(SecureConnection(self), context), self.host, self.secure_port
+                lambda: TlsTransport(SecureConnection(self), context, self.runtime.clock), self.host, self.secure_port
             )
             self.secure_port = self._secure_listener.port
 
