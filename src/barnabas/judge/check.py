@@ -24,16 +24,16 @@ class JudgeVerdict(NamedTuple):
 
     @property
     def anomalies(self) -> tuple[Finding, ...]:
-        return tuple(each for one in self.judged for each in one.findings if each.limit is None)
+        return tuple(finding for one in self.judged for finding in one.findings if finding.limit is None)
 
     @property
     def limits(self) -> tuple[Finding, ...]:
         """What the protocol or the configuration is known not to exclude."""
-        return tuple(each for one in self.judged for each in one.findings if each.limit is not None)
+        return tuple(finding for one in self.judged for finding in one.findings if finding.limit is not None)
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """Anomalies of which the history could not have shown any."""
+        """Anomalies that the history could not have shown."""
         return tuple(one.anomaly for one in self.judged if not one.evaluated)
 
     @property
@@ -43,7 +43,7 @@ class JudgeVerdict(NamedTuple):
     @property
     def drivers(self) -> Mapping[str, int]:
         """How many clients of each make there were. A member that comes back is another one."""
-        return Counter(each.driver for each in self.history.context.clients if each.driver)
+        return Counter(client.driver for client in self.history.context.clients if client.driver)
 
     def as_json(self) -> dict[str, Any]:
         history = self.history
@@ -52,8 +52,8 @@ class JudgeVerdict(NamedTuple):
             "drivers": dict(self.drivers),
             "operations": self.operations,
             "evaluated": {one.anomaly: one.evaluated for one in self.judged},
-            "anomalies": [as_json(history, each) for each in self.anomalies],
-            "limits": [as_json(history, each) for each in self.limits],
+            "anomalies": [as_json(history, finding) for finding in self.anomalies],
+            "limits": [as_json(history, finding) for finding in self.limits],
         }
 
 
@@ -72,12 +72,12 @@ def check(history: OperationHistory) -> JudgeVerdict:
 
 
 def of_transactions(seen: Seen) -> list[Judged]:
-    """What is said of whole transactions, and of records by them, wherever these are."""
+    """The checks of whole transactions, and of records for whole transactions, wherever they are."""
     return [records.lost_writes(seen), records.torn_transactions(seen)]
 
 
 def of_partitions(seen: Seen) -> list[Judged]:
-    """What is said of partitions one by one; what was seen of one is enough to say it."""
+    """The checks of partitions one by one, for which what was seen of one is enough."""
     return [
         records.duplicates(seen),
         records.nonmonotonic_sends(seen),
@@ -97,7 +97,7 @@ def of_partitions(seen: Seen) -> list[Judged]:
 
 
 def in_order(judged: Iterable[Judged]) -> tuple[Judged, ...]:
-    """As `ANOMALIES` has them, each of which is there once."""
+    """In the order of `ANOMALIES`; each of them has to be there once."""
     by_name = {one.anomaly: one for one in judged}
     return tuple(by_name[anomaly] for anomaly in ANOMALIES)
 

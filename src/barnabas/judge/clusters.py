@@ -31,7 +31,7 @@ class Brokers(Protocol):
     def ids(self) -> Sequence[int]: ...
 
     def kill(self, broker: int) -> None:
-        """Without a word, as by ``kill -9``."""
+        """At once, as by ``kill -9``."""
 
     def shutdown(self, broker: int) -> None:
         """A controlled shutdown; returns when the process has ended."""
@@ -55,7 +55,7 @@ class LocalBrokers:
         """Process id and port of each broker."""
         try:
             told = json.loads((self._directory / "cluster.json").read_text())
-            return {int(each["id"]): (int(each["pid"] or 0), int(each["port"])) for each in told["brokers"]}
+            return {int(broker["id"]): (int(broker["pid"] or 0), int(broker["port"])) for broker in told["brokers"]}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise JudgedClusterError(f"there is no cluster in {self._directory} ({error})") from None
 

@@ -2,7 +2,7 @@
 
 T before U by writes: a record of U stands next to, and behind, one of T. T before U by reads: U read a record of T.
 Kafka isolates neither writes from writes nor a poll from the middle of a transaction: such cycles are its known limits,
-labelled and counted. One over reads alone is none of them.
+labelled and counted. A cycle over reads alone is none of them.
 
 A cycle that goes forward in the order of the commits has to come back somewhere: only the stretches of that order that
 an edge goes back over are searched, so that a healthy history costs no more than sorting it.
@@ -59,9 +59,9 @@ def cycles(seen: Seen) -> tuple[Judged, Judged]:
     history = seen.history
     over_writes = list(_cycles(seen, writes))
     over_reads = list(_cycles(seen, reads))
-    both = (*(np.concatenate([w, r]) for w, r in zip(writes, reads, strict=True)),)
+    begin, end, row = (np.concatenate([w, r]) for w, r in zip(writes, reads, strict=True))
     # A row of a read belongs to the transaction that read; those of writes are the scan's, which has none.
-    mixed = [each for each in _cycles(seen, (both[0], both[1], both[2])) if len(set(history.txn[each] >= 0)) == 2]
+    mixed = [rows for rows in _cycles(seen, (begin, end, row)) if len(set(history.txn[rows] >= 0)) == 2]
     limits = {NOT_ISOLATED: np.ones(len(over_writes), bool)}
     g0 = judged(history, "G0", len(writes[0]), _padded(over_writes), SAID["G0"], limits)
     limits = {NOT_ISOLATED: np.array([False] * len(over_reads) + [True] * len(mixed), bool)}
@@ -76,7 +76,7 @@ def _padded(found: list[Column]) -> Column:
 
 
 def _cycles(seen: Seen, edges: Edges) -> Iterator[Column]:
-    """As `within`, of those edges alone that can be in a cycle."""
+    """What `within` finds, searching only those edges that can be in a cycle."""
     begin, end, row = edges
     if not len(begin):
         return
@@ -140,7 +140,8 @@ def _components(starts: list[int], targets: list[int]) -> list[int]:
                     component[stack.pop()] = next_component
                 next_component += 1
             if path:
-                low[path[-1][0]] = min(low[path[-1][0]], low[node])
+                above, _ = path[-1]
+                low[above] = min(low[above], low[node])
     return component
 
 

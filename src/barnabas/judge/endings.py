@@ -34,7 +34,9 @@ def hanging_transactions(seen: Seen) -> Judged:
     """Records without a marker, though the transaction's end was acknowledged, or its time was over long ago."""
     history = seen.history
     reads, place, txn, evaluated = _open(seen)
-    timeout = np.array([each.transaction_timeout_ms * 1_000_000 for each in history.context.clients] or [0], np.int64)
+    timeout = np.array(
+        [client.transaction_timeout_ms * 1_000_000 for client in history.context.clients] or [0], np.int64
+    )
     rows = history.rows(Op.SEND)
     rows = rows[history.txn[rows] >= 0]
     due = np.zeros(len(seen.txns), np.int64)

@@ -12,7 +12,7 @@ from barnabas.judge.history import NONE, Column, OperationHistory
 from barnabas.judge.lines import told
 
 EXAMPLES: Final = 10
-"""So many of each anomaly are shown; all are counted."""
+"""How many of each anomaly are shown; all are counted."""
 
 
 class Example(NamedTuple):
@@ -74,7 +74,7 @@ def judged(
     for number, limit in enumerate(names):
         chosen = np.flatnonzero(which == number)
         if len(chosen):
-            examples = tuple(_example(history, table[each], sentence) for each in chosen[:EXAMPLES])
+            examples = tuple(_example(history, table[index], sentence) for index in chosen[:EXAMPLES])
             findings.append(Finding(anomaly, limit, len(chosen), examples))
     return Judged(anomaly, evaluated, tuple(findings))
 

@@ -171,7 +171,7 @@ def write(history: OperationHistory, path: Path | str) -> None:
         pa.array(history.wall, pa.int64()),
         _words(np.where(nowhere, NONE, topic_of[somewhere]), topics),
         pa.array(partition_of[somewhere], pa.int32(), mask=nowhere),
-        *(pa.array(each, pa.int64(), mask=each < 0) for each in (history.offset, history.key, history.value)),
+        *(pa.array(column, pa.int64(), mask=column < 0) for column in (history.offset, history.key, history.value)),
         pa.array(history.txn, pa.int64(), mask=history.txn < 0),
         _words(history.name, history.names),
         _words(history.error, history.errors),
@@ -215,8 +215,8 @@ def of_table(table: Any, context: Context, path: Path | str = "the history") -> 
         names=names,
         errors=errors,
         process=_numbers(table, "process").astype(np.int32),
-        op=_recoded(op, op_words, {each.word: each for each in Op}, "op", path),
-        status=_recoded(status, status_words, {each.word: each for each in Status}, "status", path),
+        op=_recoded(op, op_words, {kind.word: kind for kind in Op}, "op", path),
+        status=_recoded(status, status_words, {outcome.word: outcome for outcome in Status}, "status", path),
         invoked=_numbers(table, "invoked_ns"),
         completed=_numbers(table, "completed_ns", NEVER),
         wall=_numbers(table, "wall_ns"),
@@ -240,7 +240,7 @@ def _context(raw: bytes | None, path: Path | str) -> Context:
         told = json.loads(raw)
         if told["format"] != FORMAT:
             raise HistoryError(f"{path} has format {told['format']}; this is for format {FORMAT}")
-        return Context(tuple(Client(**each) for each in told["clients"]), told["topics"], told["facts"])
+        return Context(tuple(Client(**client) for client in told["clients"]), told["topics"], told["facts"])
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise HistoryError(f"{path} has metadata that cannot be read: {error!r}") from None
 
@@ -278,7 +278,7 @@ def _places(topic: Column, topics: Sequence[str], partition: Column) -> tuple[Co
     both = np.where(topic < 0, NONE, topic.astype(np.int64) << 32 | partition.astype(np.int64))
     distinct, inverse = np.unique(both, return_inverse=True)
     shift = 1 if len(distinct) and distinct[0] == NONE else 0
-    places = tuple((topics[each >> 32], int(each & 0xFFFFFFFF)) for each in map(int, distinct[shift:]))
+    places = tuple((topics[code >> 32], int(code & 0xFFFFFFFF)) for code in map(int, distinct[shift:]))
     return (inverse - shift).astype(np.int32), places
 
 
@@ -306,7 +306,7 @@ class Recording:
     """Rows as they come, of any number of clients, in columns: a run of an hour fits into memory."""
 
     def __init__(self) -> None:
-        self._columns: list[list[Any]] = [[] for _ in range(14)]
+        self._columns: list[list[Any]] = [[] for _ in SCHEMA.names]
 
     def __len__(self) -> int:
         return len(self._columns[0])
@@ -331,8 +331,8 @@ class Recording:
             NONE if topic[i] is None else places.setdefault((topic[i], partition[i]), len(places))
             for i in range(len(self))
         ]
-        name_codes = [NONE if each is None else names.setdefault(each, len(names)) for each in name]
-        error_codes = [NONE if each is None else errors.setdefault(each, len(errors)) for each in error]
+        name_codes = [NONE if text is None else names.setdefault(text, len(names)) for text in name]
+        error_codes = [NONE if text is None else errors.setdefault(text, len(errors)) for text in error]
         order = np.argsort(np.array(invoked, np.int64), kind="stable")
 
         def column(values: Iterable[int], kind: type = np.int64) -> Column:

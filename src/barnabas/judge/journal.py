@@ -36,7 +36,7 @@ class Journal:
         **fields: Any,
     ) -> None:
         end = now() if completed is None else completed
-        # A poll that assigns partitions began before it did; what it returned was asked for after that.
+        # A poll may begin before its partitions are assigned; what it returned was asked for after that.
         if op is Op.ASSIGN:
             self._assigned = invoked
         elif op is Op.READ:
@@ -78,6 +78,6 @@ class Notes:
 
     def history(self) -> OperationHistory:
         whole = Recording()
-        for each in self._recordings:
-            whole.extend(each)
+        for recording in self._recordings:
+            whole.extend(recording)
         return whole.history(Context(tuple(self._clients), self.topics, self.facts))

@@ -64,8 +64,8 @@ def write(work: Work, name: str) -> None:
     chance = random.Random(name)
     idempotent = work.acks == "all"
     journal = work.notes.journal(Client(name, THEIRS, work.acks, idempotent))
-    # Without an end to its patience: where a record under way runs out of time, librdkafka takes another epoch and asks
-    # for the records behind it again, of which the broker may have written some. That is no fault of the broker's.
+    # No timeout: where a record under way runs out of time, librdkafka takes another epoch and sends the records behind
+    # it again, of which the broker may have written some. That would be no fault of the broker's.
     config = {"acks": work.acks, "enable.idempotence": idempotent, "message.timeout.ms": 0}
     producer = Producer({"bootstrap.servers": work.bootstrap, **config, **_QUIET})
     under_way: list[_Sending] = []
@@ -76,10 +76,10 @@ def write(work: Work, name: str) -> None:
             _send(producer, under_way[-1])
         producer.poll(work.pause_s)
         time.sleep(work.pause_s)
-        under_way = [each for each in under_way if not each.settled]
+        under_way = [sending for sending in under_way if not sending.settled]
     producer.flush(30)
-    for each in under_way:
-        each.give_up()
+    for sending in under_way:
+        sending.give_up()
 
 
 def transact(work: Work, name: str) -> None:
@@ -107,12 +107,12 @@ def _transactions(work: Work, producer: Producer, journal: Journal, name: str) -
                 sent.append(_Sending(journal, work.place(chance, work.transfers), txn, value=work.notes.value()))
                 _send(producer, sent[-1])
                 producer.poll(work.pause_s)  # so that what comes late finds a transaction open
-            # An abort drops what was not sent yet: what it is to end has to be in the log.
+            # An abort drops what was not sent yet, and the records that it is to end have to be in the log.
             producer.flush(15)
             _end(producer, journal, txn, name, committed=chance.random() > ABORTED)
         finally:
-            for each in sent:
-                each.give_up()
+            for sending in sent:
+                sending.give_up()
         time.sleep(work.pause_s)
 
 
@@ -175,15 +175,15 @@ def _assigned(consumer: Consumer, places: list[Place], journal: Journal, group: 
     except KafkaException:
         told = []
     completed = now()
-    known = {(each.topic, each.partition): each.offset for each in told if each.error is None}
-    for each in places:
-        at = TopicPartition(each.topic, each.partition)
-        offset = known.get((each.topic, each.partition))
+    known = {(place.topic, place.partition): place.offset for place in told if place.error is None}
+    for place in places:
+        at = TopicPartition(place.topic, place.partition)
+        offset = known.get((place.topic, place.partition))
         if offset is not None:
             journal.add(Op.FETCH_OFFSET, invoked, at, completed=completed, offset=max(NONE, offset), name=group)
         journal.add(Op.ASSIGN, completed, at, offset=NONE if offset is None else max(NONE, offset))
         if offset is not None and offset >= 0:
-            each.offset = offset
+            place.offset = offset
     consumer.assign(places)
 
 
@@ -203,7 +203,7 @@ def _poll(consumer: Consumer, journal: Journal) -> None:
 
 
 def _commit(consumer: Consumer, journal: Journal, group: str) -> None:
-    positions = [each for each in consumer.position(consumer.assignment()) if each.offset >= 0]
+    positions = [position for position in consumer.position(consumer.assignment()) if position.offset >= 0]
     if not positions:
         return
     invoked = now()
@@ -214,8 +214,8 @@ def _commit(consumer: Consumer, journal: Journal, group: str) -> None:
         answers, error = [], _said(trouble).name()
     good = {(answer.topic, answer.partition) for answer in answers if answer.error is None}
     completed = now()
-    for each in positions:
-        status = Status.OK if (each.topic, each.partition) in good else Status.UNKNOWN
-        at = TopicPartition(each.topic, each.partition)
-        fields: dict[str, Any] = {"offset": each.offset, "name": group, "error": error}
+    for position in positions:
+        status = Status.OK if (position.topic, position.partition) in good else Status.UNKNOWN
+        at = TopicPartition(position.topic, position.partition)
+        fields: dict[str, Any] = {"offset": position.offset, "name": group, "error": error}
         journal.add(Op.COMMIT_OFFSET, invoked, at, status=status, completed=completed, **fields)

@@ -51,9 +51,9 @@ def parse(text: str) -> OperationHistory:
         if head == "client":
             clients.setdefault(subject, {}).update(_promises(rest, line))
         elif head == "topic":
-            topics[subject] = dict(_pair(each, line) for each in rest)
+            topics[subject] = dict(_pair(word, line) for word in rest)
         elif head == "fact":
-            facts.update(_pair(each, line) for each in (subject, *rest))
+            facts.update(_pair(word, line) for word in (subject, *rest))
         else:
             clients.setdefault(head, {})
             recording.add(_row(list(clients).index(head), subject, rest, len(recording) + 1, line))

@@ -55,7 +55,7 @@ class KraftCluster(ApacheCluster):
         self._cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
     def _start_zookeeper(self) -> None:
-        """There is none: the logs get their identity instead."""
+        """There is none; this only fetches the version's jars."""
         classpath(self.version)
 
     def _values(self, broker: int) -> dict[str, str]:

@@ -60,8 +60,8 @@ class JudgeNemesis:
     def run(self, wait: Callable[[float], bool]) -> None:
         """`wait` sleeps, and says whether the run goes on; a fault that is under way is healed in any case.
 
-        Raises `ClusterError` where the cluster does not do as it is told. Every fault comes in turn, in a new order
-        each time.
+        Raises `JudgedClusterError` where the cluster does not do as it is told. Every fault comes in turn, in a new
+        order each time.
         """
         due: list[str] = []
         goes_on = wait(FIRST_S)
@@ -131,8 +131,8 @@ class JudgeNemesis:
             assert proxy is not None
             if fault != DELAY_END_TXN:
                 return (lambda broker: proxy.strike(broker, fault)), proxy.heal
-            # Few requests are EndTxns: those to every broker, or a run of minutes would hardly see one.
-            return (lambda _: _each(proxy, DELAY_END_TXN)), (lambda _: _each(proxy, None))
+            # Few requests are EndTxns: at one broker alone a run of minutes would hardly see one.
+            return (lambda _: _everywhere(proxy, DELAY_END_TXN)), (lambda _: _everywhere(proxy, None))
         if fault in PEER_FAULTS:
             peers = self._peers
             assert peers is not None
@@ -146,7 +146,7 @@ class JudgeNemesis:
         }[fault]
 
 
-def _each(proxy: Proxy, fault: str | None) -> None:
+def _everywhere(proxy: Proxy, fault: str | None) -> None:
     for broker in proxy.ports:
         if fault is None:
             proxy.heal(broker)

@@ -43,8 +43,8 @@ def _grouped(rows: Column, keys: Column) -> list[Column]:
 
 
 def _told_of(seen: Seen, fetches: Column, commits: Column, invoked: Column, completed: Column) -> Column:
-    """When each commit had its effect at the latest: also one of unknown outcome, where it is the only one of its
-    offset, and somebody was told that."""
+    """By when each commit had its effect. One of unknown outcome had it when somebody was told its offset, where no
+    other commit has the same."""
     history = seen.history
     distinct, which, count = np.unique(history.offset[commits], return_inverse=True, return_counts=True)
     if not len(distinct):
@@ -117,7 +117,7 @@ def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]
     right = np.where(asked == NONE, bound == NONE, inside)
     stale = np.flatnonzero(~right)
     counted = [
-        int(commits[by_end[np.argmax(invoked[by_end[: before[each] + 1]])]]) if before[each] >= 0 else NONE
-        for each in stale
+        int(commits[by_end[np.argmax(invoked[by_end[: before[index] + 1]])]]) if before[index] >= 0 else NONE
+        for index in stale
     ]
-    return [(row, int(fetches[each])) for row, each in zip(counted, stale, strict=True)]
+    return [(row, int(fetches[index])) for row, index in zip(counted, stale, strict=True)]

@@ -15,9 +15,9 @@ from barnabas.judge.history import NEVER, Column, Op, OperationHistory, Status
 from barnabas.judge.lines import told
 
 AROUND: Final = 40
-"""So many rows are shown around an example, beside its own."""
+"""How many rows are shown around an example, beside its own."""
 NEAR: Final = 3
-"""So many offsets to either side of an example's are around it."""
+"""How many offsets to either side of an example's are near it."""
 EXAMPLES: Final = 5
 _LANE: Final = 30
 _STEP: Final = 15

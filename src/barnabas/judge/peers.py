@@ -1,8 +1,8 @@
 """The proxy between brokers: each tells the others an address of it, on a listener that is for brokers only.
 
 Which broker has opened a connection is known by its requests' client id: ``1``, or ``broker-1-fetcher-0`` and the like,
-in Apache Kafka as in ours. So a broker is cut off in both directions, and a one-way cut is one: what the others ask of
-it does not arrive, or what it answers does not, while what it asks of them does.
+in Apache Kafka as in ours. So a broker can be cut off in both directions, or in one: what the others ask of it does not
+arrive, or what it answers does not, while what it asks of them does.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def sender(frame: bytes) -> int | None:
     """The broker that a request's client id names, if it names one. Every version has it in the same place."""
     if len(frame) < _CLIENT_ID.size:
         return None
-    length = _CLIENT_ID.unpack_from(frame)[3]
+    _, _, _, length = _CLIENT_ID.unpack_from(frame)
     named = _BROKER.fullmatch(frame, _CLIENT_ID.size, _CLIENT_ID.size + max(0, length))
     return int(named[1]) if named else None
 

@@ -1,13 +1,13 @@
-"""The checks on pieces of a history, for one that no one machine holds: Arrow tables in, what was found out. Pure.
+"""The checks on pieces of a history, for one that no single machine holds: Arrow tables in, findings out. Pure.
 
 A history is cut twice (`barnabas.judge.spark_check` does it), so that each check sees all rows that it could need:
 
 - by partition: everything in it, the sends elsewhere of what was read in it, and the end and the last send of every
-  transaction that it has to do with. Here all is judged but what is said of whole transactions.
-- by transaction: its sends, its ends, and the scans' reads of its records. Here lost and torn transactions are.
+  transaction that it has to do with. All checks but those of whole transactions are done here.
+- by transaction: its sends, its ends, and the scans' reads of its records. Lost and torn transactions are found here.
 
 Both have the rows that every piece needs: what the nemesis did, and ends that nobody knows the outcome of.
-Cycles are of neither kind: the pieces by partition tell the edges, which `in_stretch` gets by stretches of commits.
+Cycles cross pieces: those by partition give the edges, which `in_stretch` gets by stretches of commits.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _history(table: Any, context: Context, common: Any) -> tuple[OperationHistor
     """A piece in the order of the history, each row once; and the numbers of its rows."""
     columns = [*SCHEMA.names, ROW]
     plain = pa.schema([_plain(field) for field in SCHEMA] + [pa.field(ROW, pa.int64())])
-    both = pa.concat_tables([each.select(columns).cast(plain) for each in (table, common)])
+    both = pa.concat_tables([piece.select(columns).cast(plain) for piece in (table, common)])
     numbers, first = np.unique(both[ROW].to_numpy(), return_index=True)
     return of_table(both.take(first).drop_columns([ROW]), context), numbers
 
@@ -86,15 +86,21 @@ def _plain(field: Any) -> Any:
 
 
 def _judged(judged: Sequence[Judged], numbers: Column) -> Iterator[dict[str, Any]]:
-    for each in judged:
-        yield {"what": JUDGED, "anomaly": each.anomaly, "count": 0, "evaluated": each.evaluated, "examples": "[]"}
-        for one in each.findings:
-            examples = [[example.sentence, numbers[list(example.rows)].tolist()] for example in one.examples]
+    for judgement in judged:
+        yield {
+            "what": JUDGED,
+            "anomaly": judgement.anomaly,
+            "count": 0,
+            "evaluated": judgement.evaluated,
+            "examples": "[]",
+        }
+        for finding in judgement.findings:
+            examples = [[example.sentence, numbers[list(example.rows)].tolist()] for example in finding.examples]
             yield {
                 "what": JUDGED,
-                "anomaly": each.anomaly,
-                "limit": one.limit,
-                "count": one.count,
+                "anomaly": judgement.anomaly,
+                "limit": finding.limit,
+                "count": finding.count,
                 "evaluated": 0,
                 "examples": json.dumps(examples),
             }
@@ -134,11 +140,11 @@ def stretches(back: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
 def in_stretch(table: Any) -> Any:
     """The cycles of one stretch, each as JSON of the rows that show it, and whether reads and writes are in it."""
     codes = table[ROW].to_numpy() * 2 + table["kind"].to_numpy()
-    found = [each.tolist() for each in cycles.within(table["begin"].to_numpy(), table["end"].to_numpy(), codes)]
+    found = [rows.tolist() for rows in cycles.within(table["begin"].to_numpy(), table["end"].to_numpy(), codes)]
     return pa.table(
         {
-            "rows": pa.array([json.dumps([code // 2 for code in each]) for each in found], pa.string()),
-            "mixed": pa.array([len({code % 2 for code in each}) == 2 for each in found], pa.bool_()),
-            ROW: pa.array([min(each) // 2 for each in found], pa.int64()),
+            "rows": pa.array([json.dumps([code // 2 for code in cycle]) for cycle in found], pa.string()),
+            "mixed": pa.array([len({code % 2 for code in cycle}) == 2 for cycle in found], pa.bool_()),
+            ROW: pa.array([min(cycle) // 2 for cycle in found], pa.int64()),
         }
     )

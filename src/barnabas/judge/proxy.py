@@ -48,7 +48,7 @@ _ERROR: Final = struct.Struct(">ih")
 """Correlation id and error code: where every answer to ApiVersions begins."""
 _FRAME_MAX: Final = 64 << 20
 _KIP_890: Final = 5
-"""The version of EndTxn from which on each transaction has an epoch of its own: a late one from before has another."""
+"""The version of EndTxn from which on each transaction has an epoch of its own, so that a late EndTxn ends no other."""
 _HELD_SHARE: Final = 0.5
 _HELD_S: Final = (0.0, 0.3)
 _BEGUN_S: Final = 8.0
@@ -97,7 +97,7 @@ class Proxy:
             self._do(self._hang_up(broker))
 
     def heal(self, broker: int) -> None:
-        """Connections that have lost something are closed: a stream with a hole in it is none."""
+        """Ends the fault. Connections that have lost frames are closed: a stream with a hole in it cannot go on."""
         fault = self.faults.pop(broker, None)
         if fault in (CUT_REQUESTS, CUT_ANSWERS):
             self._do(self._hang_up(broker))
@@ -118,14 +118,14 @@ class Proxy:
             waiting.set()
 
     def is_to_wait(self, transactional_id: str, *, commits: bool) -> bool:
-        """Whether an EndTxn is held. While one of its id is, the client's next one gets through: it asks again.
+        """Whether to hold an EndTxn. While one of its id is held, the client's next one gets through: it asks again.
 
-        An abort always is: most transactions after it are committed, and what it takes from them stays away.
+        An abort is always held: most transactions after it are committed, and what it takes from them is missed.
         """
         return transactional_id not in self._awaited and (not commits or self.chance.random() < _HELD_SHARE)
 
     async def begun(self, transactional_id: str) -> None:
-        """Until a partition comes into a transaction of that id, for some seconds at most."""
+        """Waits until a partition comes into a transaction of that id, for some seconds at most."""
         begins = asyncio.Event()
         self._awaited[transactional_id] = begins
         with contextlib.suppress(TimeoutError):
@@ -170,7 +170,7 @@ class ProxiedClient:
     """One client's connection, and the one to its broker."""
 
     source: int | None = None
-    """The broker that is the client, where it is one."""
+    """The broker that the client is, where it is one."""
 
     def __init__(self, proxy: Proxy, broker: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.broker = broker
@@ -195,12 +195,12 @@ class ProxiedClient:
             if self.proxy.faults.get(self.broker) == CUT:
                 return
             reader, self._behind = await asyncio.open_connection(*self.proxy.addresses[self.broker])
-            both = [asyncio.ensure_future(each) for each in (self.requests(self._behind), self._answers(reader))]
+            both = [asyncio.ensure_future(side) for side in (self.requests(self._behind), self._answers(reader))]
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if self._held:
                 await both[0]
-            for each in both:
-                each.cancel()
+            for side in both:
+                side.cancel()
             await asyncio.gather(*both, return_exceptions=True)
         except OSError:
             pass  # the broker is not there: the client sees the same
@@ -271,27 +271,28 @@ class ProxiedClient:
             await asyncio.sleep(self.proxy.chance.uniform(0.0, 1.0) ** 3)
 
     def _readdressed(self, frame: bytes, asked: tuple[int, int] | None) -> list[Any]:
-        """The frame with its size, its addresses being ours."""
+        """The frame with its size in front, and our addresses in place of the brokers'."""
         plain = [_SIZE.pack(len(frame)), frame]
         if asked is None:
             return plain
         api_key, version = asked
         if api_key == ApiKey.API_VERSIONS:
-            if _ERROR.unpack_from(frame)[1]:
+            _, error_code = _ERROR.unpack_from(frame)
+            if error_code:
                 return plain  # the broker does not know the version either: it answers in version 0
             version = min(version, APIS[api_key].max_version)
             correlation_id, message = decode_response(response_class(api_key), version, frame)
-            for each in message.api_keys:
-                if each.api_key in _ADDRESSES:
-                    each.max_version = min(each.max_version, APIS[each.api_key].max_version)
+            for api in message.api_keys:
+                if api.api_key in _ADDRESSES:
+                    api.max_version = min(api.max_version, APIS[api.api_key].max_version)
         elif api_key in _ADDRESSES:
             correlation_id, message = decode_response(response_class(api_key), version, frame)
             # One coordinator stands in the answer itself, several (from version 4 on) in a list.
             several = getattr(message, "brokers", None) or getattr(message, "coordinators", None)
-            for each in several or [message]:
-                port = self.proxy.ports.get(getattr(each, "node_id", getattr(each, "broker_id", -1)))
+            for node in several or [message]:
+                port = self.proxy.ports.get(getattr(node, "node_id", getattr(node, "broker_id", -1)))
                 if port is not None:
-                    each.host, each.port = "127.0.0.1", port
+                    node.host, node.port = "127.0.0.1", port
         else:
             return plain
         return list(encode_response(message, version, correlation_id))

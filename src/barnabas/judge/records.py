@@ -41,7 +41,7 @@ def _read_in_place(seen: Seen) -> tuple[Column, Column]:
 
 
 def duplicates(seen: Seen) -> Judged:
-    """One value at two offsets. Of reads in the wrong partition `misplaced_records` tells."""
+    """One value at two offsets. Reads in the wrong partition are left to `misplaced_records`."""
     history = seen.history
     reads, sends = _read_in_place(seen)
     first = np.full(len(history), NONE, np.int64)
@@ -107,10 +107,10 @@ def _overwritten(seen: Seen, rows: Column) -> Column:
 
 
 def presence(seen: Seen, rows: Column) -> tuple[Column, Column]:
-    """Of sends that are settled: whether they are to be there and are, and whether they are to be there and are not.
+    """Which of these sends have to be there and are, and which have to be there and are not.
 
-    A transaction's record counts by the committed scan, as far as that came; what lies above its end waits for the last
-    stable offset, and has to be in the scan of all records.
+    A transaction's record has to be in the committed scan, as far as that came; above its end records wait for the last
+    stable offset, and have to be in the scan of all records.
     """
     history = seen.history
     place, offset, settled = history.place[rows], seen.stands_at[rows], seen.settled[rows]
@@ -136,9 +136,10 @@ def _acknowledged(seen: Seen) -> Column:
 
 
 def lost_writes(seen: Seen, *, in_transactions: bool | None = None) -> Judged:
-    """Records of their own, and committed transactions of which nothing is left; of the others `torn` tells.
+    """Records outside of transactions, and committed transactions of which nothing is left; those of which some is left
+    are `torn_transactions`.
 
-    `in_transactions` judges only those of one kind.
+    `in_transactions`: only sends in transactions (True) or only those outside (False).
     """
     history = seen.history
     unknown = seen.consumed[seen.sends] & (history.status[seen.sends] == Status.UNKNOWN)
@@ -215,8 +216,8 @@ def nonmonotonic_sends(seen: Seen) -> Judged:
 
 
 def _behind(seen: Seen, acked: Column, offset: Column) -> Column:
-    """Pairs of sends of which the second was begun when the first was acknowledged, and stands before it. One for each
-    second."""
+    """Pairs of sends: the second was begun when the first was acknowledged already, and stands before it. One pair for
+    each second send."""
     history = seen.history
     place = history.place[acked]
     found = [np.empty((0, 2), np.int64)]

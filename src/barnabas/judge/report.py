@@ -29,9 +29,9 @@ def text(verdict: JudgeVerdict) -> Iterator[str]:
     yield "\nlooked for, and how many places each could have shown: " + (", ".join(judged) or "nothing")
     if verdict.unjudged:
         yield f"not judged, for the history has nothing that could show it: {', '.join(verdict.unjudged)}"
-    count = sum(each.count for each in verdict.anomalies)
-    limits = sum(each.count for each in verdict.limits)
-    kinds = ", ".join(dict.fromkeys(each.anomaly for each in verdict.anomalies))
+    count = sum(finding.count for finding in verdict.anomalies)
+    limits = sum(finding.count for finding in verdict.limits)
+    kinds = ", ".join(dict.fromkeys(finding.anomaly for finding in verdict.anomalies))
     yield f"\n{count:,} anomalies{f' ({kinds})' if kinds else ''}, {limits:,} known limits"
 
 

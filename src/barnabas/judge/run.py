@@ -82,7 +82,7 @@ class RunOutcome:
 
 
 def run(plan: RunPlan) -> RunOutcome:
-    """Raises `RunError`, `ClusterError`, and what a client raises where no broker answers."""
+    """Raises `RunError`, `JudgedClusterError`, and what a client raises where no broker answers."""
     name = f"judge-{time.time_ns() // 1_000_000:x}"
     topics, facts, addresses = asyncio.run(_prepare(plan, name))
     notes = Notes(topics, facts)
@@ -111,9 +111,9 @@ def run(plan: RunPlan) -> RunOutcome:
     asyncio.run(scan(work))
     met = {
         prefix + fault: count
-        for prefix, each in (("", proxy), (PREFIX, plan.peers))
-        if each is not None
-        for fault, count in each.struck.items()
+        for prefix, proxied in (("", proxy), (PREFIX, plan.peers))
+        if proxied is not None
+        for fault, count in proxied.struck.items()
         if count
     }
     return RunOutcome(notes.history(), nemesis.struck, met, settled)
@@ -136,7 +136,6 @@ def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: t
 
 def _last(plan: RunPlan, nemesis: JudgeNemesis, stop: threading.Event, ends: float) -> None:
     """The run's time. The last fault is healed before it is over, so that clients see the cluster well again."""
-
     calm = ends - min(15.0, 15.0 * plan.minutes)
 
     def wait(seconds: float) -> bool:
@@ -184,9 +183,9 @@ def _clients(plan: RunPlan, work: Work, name: str) -> list[Callable[[], None]]:
     if librdkafka.THEIRS in plan.drivers:
         made = librdkafka.write, librdkafka.transact, librdkafka.consume
         tasks += _in_threads(plan, work, name, "rd", *made)
-    for each in plan.programs:
-        kinds = (partial(kind, driver=each) for kind in (driven.write, driven.transact, driven.consume))
-        tasks += _in_threads(plan, work, name, each.name, *kinds)
+    for driver in plan.programs:
+        kinds = (partial(kind, driver=driver) for kind in (driven.write, driven.transact, driven.consume))
+        tasks += _in_threads(plan, work, name, driver.name, *kinds)
     return tasks
 
 
@@ -252,20 +251,20 @@ async def _prepare(plan: RunPlan, name: str) -> tuple[dict[str, dict[str, str]],
             config |= {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
         wanted = [f"{name}-registers", f"{name}-transfers"]
         made = await cluster.admin.create_topics(
-            [NewTopic(each, partitions=plan.partitions, replication_factor=copies, configs=config) for each in wanted]
+            [NewTopic(topic, partitions=plan.partitions, replication_factor=copies, configs=config) for topic in wanted]
         )
         for topic, outcome in made.items():
             if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise RunError(f"topic {topic} could not be made: {outcome}")
         said = await cluster.admin.api_versions()
         versions = [
-            each.finalized_features["transaction.version"].highest
-            for each in said.values()
-            if not isinstance(each, KafkaError) and "transaction.version" in each.finalized_features
+            answer.finalized_features["transaction.version"].highest
+            for answer in said.values()
+            if not isinstance(answer, KafkaError) and "transaction.version" in answer.finalized_features
         ]
         facts = {"transaction.version": str(max(versions, default=1))}
         return (
             dict.fromkeys(wanted, config),
             facts,
-            {each.broker_id: (each.host, each.port) for each in brokers.values()},
+            {broker.broker_id: (broker.host, broker.port) for broker in brokers.values()},
         )

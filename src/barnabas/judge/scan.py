@@ -17,13 +17,13 @@ from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import batches, records_of
 
 PATIENCE_S: Final = 120
-"""So long the cluster has for getting well, and for ending what transactions are open."""
+"""How long the cluster may take to get well, and to end the transactions that are open."""
 _FETCH_VERSION: Final = 11
 _FETCH_BYTES: Final = 1 << 20
 
 
 async def wait_until_settled(work: Work) -> bool:
-    """Until every partition answers, and its last stable offset is its end. False where that takes too long."""
+    """Waits until every partition answers, and its last stable offset is its end. False where that takes too long."""
     deadline = now() + PATIENCE_S * 10**9
     async with connect(work.bootstrap) as cluster:
         while now() < deadline:
@@ -78,7 +78,7 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
             if header.is_control:
                 found.append((Op.MARKER, invoked, header.base_offset, NONE, last_of.get(header.producer_id, NONE)))
             else:
-                records = [each for each in records_of(part.records, start, stop) if each.offset >= offset]
+                records = [record for record in records_of(part.records, start, stop) if record.offset >= offset]
                 found += [
                     (Op.READ, invoked, record.offset, decoded(record.key), decoded(record.value)) for record in records
                 ]

@@ -37,10 +37,10 @@ class Seen:
     def __init__(self, history: OperationHistory) -> None:
         self.history = history
         clients = history.context.clients
-        self.reads_committed = np.array([each.isolation == READ_COMMITTED for each in clients], bool)
-        self.scans = np.array([each.scan for each in clients], bool)
-        self.idempotent = np.array([each.idempotent for each in clients], bool)
-        self.acks_all = np.array([each.acks in ("all", "-1") for each in clients], bool)
+        self.reads_committed = np.array([client.isolation == READ_COMMITTED for client in clients], bool)
+        self.scans = np.array([client.scan for client in clients], bool)
+        self.idempotent = np.array([client.idempotent for client in clients], bool)
+        self.acks_all = np.array([client.acks in ("all", "-1") for client in clients], bool)
         configs = [history.context.topics.get(topic, {}) for topic, _ in history.places]
         self.compacted = np.array(["compact" in config.get("cleanup.policy", "") for config in configs], bool)
         self.unclean = np.array([config.get("unclean.leader.election.enable") == "true" for config in configs], bool)
@@ -140,7 +140,7 @@ class Seen:
 
     @cached_property
     def _consumed(self) -> tuple[Column, Column]:
-        """Reads by others than scans of records of their own, in the partition they were sent to; and their sends."""
+        """Consumers' reads of records outside of transactions, in the partition they were sent to; and their sends."""
         history = self.history
         known = np.flatnonzero((self.send_of_read >= 0) & ~self.read_scan)
         reads, sends = self.reads[known], self.send_of_read[known]
@@ -151,8 +151,9 @@ class Seen:
     def consumed(self) -> Column:
         """By row of a send: whether a consumer had it. Then it was below the high watermark, whatever its producer was
         told, and no clean election takes it away."""
+        _, sends = self._consumed
         consumed = np.zeros(len(self.history), bool)
-        consumed[self._consumed[1]] = True
+        consumed[sends] = True
         return consumed
 
     @cached_property
@@ -231,8 +232,8 @@ class Seen:
         ids: dict[str, int] = {}
         owner = np.array(
             [
-                ids.setdefault(each.transactional_id or f"/{n}", len(ids))
-                for n, each in enumerate(history.context.clients)
+                ids.setdefault(client.transactional_id or f"/{n}", len(ids))
+                for n, client in enumerate(history.context.clients)
             ]
             or [0]
         )
@@ -249,13 +250,13 @@ class Seen:
         last = np.full(len(self.txns), NONE, np.int64)
         last[self.txn_of(sends)] = sends
         at = np.where(self.end_row >= 0, self.end_row, last)  # a producer that failed may have asked for no end
-        may = np.array([everybody or each in older for each in ids] or [False])
+        may = np.array([everybody or transactional_id in older for transactional_id in ids] or [False])
         owners = owner[history.process[at]]
         return np.where(at >= 0, may[owners] & (since[owners] < history.invoked[at]), False)
 
     def sequence_reused(self, rows: Column) -> Column:
-        """Of acknowledged sends of transactions: whether franz-go used the sequence of a record again that it had given
-        up, so that the broker took this one for that, and told where that is (`LIMITS`).
+        """For acknowledged sends in transactions: whether franz-go reused the sequence of a record that it had given
+        up, so that the broker took this one for that one, and told where that one is (`LIMITS`).
         """
         history, clients = self.history, self.history.context.clients
         reusing = np.array([reuses_sequences(client) for client in clients], bool)[history.process[rows]]
@@ -272,7 +273,7 @@ class Seen:
         return found
 
     def _scanned_at(self, row: int) -> int:
-        """The send of what the scan of all records found where `row` says that it is, or -1."""
+        """The send of the record that the scan of all records found where `row` is said to be, or -1."""
         at, sends = self._scanned_in_order
         wanted = composite(self.history.place[row : row + 1], self.history.offset[row : row + 1])[0]
         index = np.searchsorted(at, wanted)

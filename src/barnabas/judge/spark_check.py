@@ -10,6 +10,7 @@ import bisect
 import functools
 import json
 import operator
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -64,22 +65,22 @@ def _rows(spark: SparkSession, files: list[Path]) -> DataFrame:
     """The history with each row's number, and the partition it is about as one word (null: none)."""
     from pyspark.sql import functions as F
 
-    names = F.array(*(F.lit(each.name) for each in files))
+    names = F.array(*(F.lit(file.name) for file in files))
     row = (F.array_position(names, F.col("_metadata.file_name")) - 1) * (1 << 40) + F.col("_metadata.row_index")
     place = F.concat(F.col("topic"), F.lit("/"), F.col("partition").cast("string"))
-    return spark.read.parquet(*(str(each) for each in files)).select(
+    return spark.read.parquet(*(str(file) for file in files)).select(
         *SCHEMA.names, row.alias(ROW), place.alias("place")
     )
 
 
 def _operations(rows: DataFrame, context: Context) -> dict[str, dict[str, int]]:
-    """Raises `HistoryError` for words and clients that there are none of."""
+    """How many of each kind came to each outcome. Raises `HistoryError` for words and clients that are not known."""
     from pyspark.sql import functions as F
 
-    found = {(each["op"], each["status"]): each["count"] for each in rows.groupBy("op", "status").count().collect()}
-    known = (("op", [each.word for each in Op]), ("status", [each.word for each in Status]))
+    found = {(row["op"], row["status"]): row["count"] for row in rows.groupBy("op", "status").count().collect()}
+    known = (("op", [kind.word for kind in Op]), ("status", [status.word for status in Status]))
     for number, (what, words) in enumerate(known):
-        for strange in sorted({str(each[number]) for each in found} - set(words)):
+        for strange in sorted({str(pair[number]) for pair in found} - set(words)):
             raise HistoryError(f"the history has the {what} {strange!r}, which is none of {', '.join(words)}")
     strangers = (F.col("process") < 0) | (F.col("process") >= len(context.clients))
     if rows.where(strangers).limit(1).count():
@@ -99,17 +100,17 @@ def _consistent(rows: DataFrame) -> None:
         F.when(_is(Op.COMMIT_OFFSET, Op.FETCH_OFFSET) & F.col("name").isNull(), "names no group"),
         F.when(_is(Op.SEND) & F.col("value").isNull(), "has no value"),
     )
-    for each in rows.select(ROW, op, wrong.alias("wrong")).where("wrong is not null").orderBy(ROW).limit(1).collect():
-        raise HistoryError(f"row {each[ROW]} ({each['op']}) {each['wrong']}")
+    for row in rows.select(ROW, op, wrong.alias("wrong")).where("wrong is not null").orderBy(ROW).limit(1).collect():
+        raise HistoryError(f"row {row[ROW]} ({row['op']}) {row['wrong']}")
     twice = rows.where(_is(Op.SEND)).groupBy("value").count().where("count > 1").orderBy("value").limit(1)
-    for each in twice.collect():
-        raise HistoryError(f"value {each['value']} is sent twice: a read of it would say nothing")
+    for row in twice.collect():
+        raise HistoryError(f"value {row['value']} is sent twice: a read of it would say nothing")
 
 
 def _is(*ops: Op) -> Column:
     from pyspark.sql import functions as F
 
-    return F.col("op").isin(*(each.word for each in ops))
+    return F.col("op").isin(*(op.word for op in ops))
 
 
 def _common(rows: DataFrame) -> DataFrame:
@@ -151,12 +152,12 @@ def _by_transaction(rows: DataFrame, context: Context, common: Any) -> DataFrame
 
     own = rows.where("txn is not null").where(_is(Op.SEND, Op.COMMIT, Op.ABORT))
     sends = own.where(_is(Op.SEND))
-    scans = [number for number, each in enumerate(context.clients) if each.scan]
+    scans = [number for number, client in enumerate(context.clients) if client.scan]
     scanned = rows.where(_is(Op.READ) & F.col("process").isin(scans))
     of_txn = sends.select("value", F.col("txn").alias("sent_in"))
     mine = scanned.join(of_txn, "value").select(*rows.columns, "sent_in")
     whole = own.withColumn("sent_in", F.col("txn")).unionByName(mine)
-    compacted = [topic for topic, each in context.topics.items() if "compact" in each.get("cleanup.policy", "")]
+    compacted = [topic for topic, config in context.topics.items() if "compact" in config.get("cleanup.policy", "")]
     if compacted:
         # What compaction left of a key excuses the records before it, whoever sent it.
         kept = own.where(_is(Op.COMMIT) & (F.col("status") != Status.FAILED.word)).select("txn").distinct()
@@ -169,7 +170,7 @@ def _by_transaction(rows: DataFrame, context: Context, common: Any) -> DataFrame
         whole = whole.unionByName(
             rows.join(newest.select("newest", "sent_in"), F.col(ROW) == F.col("newest")).drop("newest")
         )
-    reusing = [number for number, each in enumerate(context.clients) if reuses_sequences(each)]
+    reusing = [number for number, client in enumerate(context.clients) if reuses_sequences(client)]
     if reusing:
         # What stands where an acknowledged record was said to be may be one that the same client had given up.
         told = sends.where(F.col("process").isin(reusing) & (F.col("status") == Status.OK.word))
@@ -195,22 +196,22 @@ def _judged(found: DataFrame) -> list[Judged]:
     """What the pieces found, added up."""
     from pyspark.sql import functions as F
 
-    evaluated: dict[str, int] = {}
-    findings: dict[tuple[str, str | None], list[Any]] = {}
+    evaluated: Counter[str] = Counter()
+    counts: dict[str, Counter[str | None]] = {}
+    examples: dict[tuple[str, str | None], list[Any]] = {}
     for line in found.where(F.col("what") == JUDGED).collect():
-        evaluated[line["anomaly"]] = evaluated.get(line["anomaly"], 0) + line["evaluated"]
+        anomaly, limit = line["anomaly"], line["limit"]
+        evaluated[anomaly] += line["evaluated"]
         if line["count"]:
-            one = findings.setdefault((line["anomaly"], line["limit"]), [0, []])
-            one[0] += line["count"]
-            one[1] += json.loads(line["examples"])
+            counts.setdefault(anomaly, Counter())[limit] += line["count"]
+            examples.setdefault((anomaly, limit), []).extend(json.loads(line["examples"]))
     return [
         Judged(
             anomaly,
-            evaluated.get(anomaly, 0),
+            evaluated[anomaly],
             tuple(
-                _finding(anomaly, limit, count, examples)
-                for (name, limit), (count, examples) in sorted(findings.items(), key=lambda each: each[0][1] or "")
-                if name == anomaly
+                _finding(anomaly, limit, counts[anomaly][limit], examples[anomaly, limit])
+                for limit in sorted(counts.get(anomaly, ()), key=lambda name: name or "")
             ),
         )
         for anomaly in ANOMALIES
@@ -228,21 +229,21 @@ def _cycles(found: DataFrame) -> Iterator[Judged]:
     from pyspark.sql import functions as F
 
     edges = found.where(F.col("what") != JUDGED)
-    counts = {each["kind"]: each["count"] for each in edges.groupBy("kind").count().collect()}
+    counts = {row["kind"]: row["count"] for row in edges.groupBy("kind").count().collect()}
     writes, reads = edges.where(F.col("kind") == pieces.WRITES), edges.where(F.col("kind") == pieces.READS)
     over_writes, over_reads, over_both = _over(writes), _over(reads), _over(edges)
     g0 = [_cycle_finding("G0", NOT_ISOLATED, over_writes)]
     g1c = [_cycle_finding("G1c", None, over_reads)]
     g1c.append(_cycle_finding("G1c", NOT_ISOLATED, None if over_both is None else over_both.where("mixed")))
-    yield Judged("G0", counts.get(pieces.WRITES, 0), tuple(each for each in g0 if each is not None))
-    yield Judged("G1c", counts.get(pieces.READS, 0), tuple(each for each in g1c if each is not None))
+    yield Judged("G0", counts.get(pieces.WRITES, 0), tuple(finding for finding in g0 if finding is not None))
+    yield Judged("G1c", counts.get(pieces.READS, 0), tuple(finding for finding in g1c if finding is not None))
 
 
 def _cycle_finding(anomaly: str, limit: str | None, found: DataFrame | None) -> Finding | None:
     count = 0 if found is None else found.count()
     if found is None or not count:
         return None
-    shown = [[SAID[anomaly], json.loads(each["rows"])] for each in found.orderBy(ROW).limit(EXAMPLES).collect()]
+    shown = [[SAID[anomaly], json.loads(row["rows"])] for row in found.orderBy(ROW).limit(EXAMPLES).collect()]
     return _finding(anomaly, limit, count, shown)
 
 
@@ -285,10 +286,10 @@ def _stretch(key: tuple[int, int], begins: list[tuple[int, int]], ends: list[tup
 def _verdict(
     rows: DataFrame, context: Context, judged: list[Judged], counts: dict[str, dict[str, int]]
 ) -> JudgeVerdict:
-    """With the rows that are shown, and the history's first, from which times are told."""
+    """The verdict with the rows that examples name, and the history's first row, from which times are counted."""
     from pyspark.sql import functions as F
 
-    shown = {row for one in judged for each in one.findings for example in each.examples for row in example.rows}
+    shown = {row for one in judged for finding in one.findings for example in finding.examples for row in example.rows}
     table = rows.where(F.col(ROW).isin(sorted({0, *shown}))).orderBy(ROW).toArrow()
     place = {row: number for number, row in enumerate(table[ROW].to_pylist())}
     history = of_table(table.select(SCHEMA.names), context)

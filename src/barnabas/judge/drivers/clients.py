@@ -1,4 +1,4 @@
-"""What a run's clients do in a driver: what those of `barnabas.judge.librdkafka` do, by lines."""
+"""The clients of a run that are a driver's: they do by lines what those of `barnabas.judge.librdkafka` do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
 from barnabas.judge.workload import ABORTED, KEYS, Work
 from barnabas.model.ids import TopicPartition
 
-_STATUSES = {each.word: each for each in Status}
+_STATUSES = {outcome.word: outcome for outcome in Status}
 
 
 class _Sends:
@@ -69,7 +69,7 @@ def write(work: Work, driver: Driver, name: str) -> None:
 
 
 def transact(work: Work, driver: Driver, name: str) -> None:
-    """Transactions across partitions. After an error that leaves nothing else, another producer of that id goes on."""
+    """Transactions across partitions. After an error that ends a producer, another one with its id goes on."""
     while not work.stopping():
         journal = work.notes.journal(
             Client(name, driver.version, transactional_id=name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
@@ -104,7 +104,7 @@ class _Transactor:
             self._sends.send(self._client, work.place(chance, work.transfers), work.notes.value())
             time.sleep(work.pause_s)  # so that what comes late finds a transaction open
             self._client.listen()
-        # Only what was acknowledged, all of it, is committed: otherwise the client would refuse, or ask for an abort.
+        # Only where all records were acknowledged: otherwise the client would refuse to commit, or want an abort.
         flushed = self.asked("flush") and self._sends.good and not len(self._sends)
         useful = self._end(committed=flushed and chance.random() > ABORTED)
         self._sends.give_up()
@@ -168,7 +168,7 @@ class _Reader:
                 self._journal.add(Op.FETCH_OFFSET, self._wondered, at, completed=when, offset=where, name=self._group)
             self._journal.add(Op.ASSIGN, when, at, completed=when, offset=where)
         elif word == "read":
-            key, value = (NONE if each == "-" or not each.isdigit() else int(each) for each in rest)
+            key, value = (NONE if text == "-" or not text.isdigit() else int(text) for text in rest)
             self._journal.add(Op.READ, self._invoked, at, completed=when, offset=where, key=key, value=value)
         else:
             status, *error = rest

@@ -15,7 +15,7 @@ OFFSET`` (-1: nothing is committed, ``?``: not known), ``read TOPIC PARTITION OF
 poll, and ``committed TOPIC PARTITION OFFSET ok|failed|unknown ERROR``.
 
 ``failed`` certainly did not happen, and will not. Times are taken here: a word's before it is said, a line's when it
-has come, so that an operation lies within its row's.
+has come, so that an operation lies within the times of its row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Final
 from barnabas.judge.journal import now
 
 SILENT_S: Final = 90
-"""A client that has not done what it was told for so long has lost itself: what it was told has an unknown outcome."""
+"""How long a client may take for what it was told; after that the outcome is unknown, and the client given up."""
 _START_S: Final = 120
 _END_S: Final = 10
 
@@ -42,7 +42,7 @@ class DriverError(Exception):
 
 
 class Driver:
-    """Starts it. Threads may share it; each client is one thread's. Raises `DriverError`."""
+    """Starts the process. Threads may share it; each client is one thread's. Raises `DriverError`."""
 
     def __init__(self, name: str, command: Sequence[str]) -> None:
         self.name = name
@@ -65,7 +65,7 @@ class Driver:
             raise DriverError(f"the driver {name} did not start: {self._said()}")
 
     def client(self, name: str, hear: Hear, *begin: object) -> Speaker:
-        """Begins one. Who speaks to it calls `hear` with when each line came, and its words, but for ``done``."""
+        """Begins a client. For each of its lines but ``done``, `hear` is called with when it came, and its words."""
         with self._lock:
             once = f"{name}.{len(self._clients)}"
             made = self._clients[once] = Speaker(self, once, hear)
@@ -113,8 +113,8 @@ class Driver:
                 self._clients[name].lines.put((when, rest.split(" ")))
         self._ready.set()
         with self._lock:
-            for each in self._clients.values():
-                each.lines.put(None)
+            for speaker in self._clients.values():
+                speaker.lines.put(None)
 
 
 class Speaker:
