@@ -47,9 +47,9 @@ def asset(name: str) -> Asset | None:
 def _assets() -> dict[str, Asset]:
     """All of them: they are small, and nothing but these is ever read for anybody."""
     return {
-        each.name: Asset(each.read_bytes(), TYPES[each.name.rpartition(".")[2]])
-        for each in files("barnabas.web").joinpath("static").iterdir()
-        if each.name.rpartition(".")[2] in TYPES
+        file.name: Asset(file.read_bytes(), TYPES[file.name.rpartition(".")[2]])
+        for file in files("barnabas.web").joinpath("static").iterdir()
+        if file.name.rpartition(".")[2] in TYPES
     }
 
 
@@ -65,6 +65,6 @@ def exported(history: SeenHistory) -> Iterator[bytes]:
     assert loading, "the page has its script"
     yield f'{before}<style>{style}</style>{middle}<script type="application/json" id="history">'.encode()
     for piece in history.pieces():
-        # No text ends the script element early, or has it go on behind its end; `<` stands in strings alone.
+        # So no text ends the script element early, or keeps it open beyond its end; `<` stands in strings alone.
         yield piece.replace(b"<", b"\\u003c")
     yield f'</script><script type="module">{script}</script>{after}'.encode()

@@ -2,9 +2,9 @@
 pages for a browser, which are files (``static``) that ask for the same JSON.
 
 It reads and never writes. ``barnabas.admin.listener`` says where it listens; without that there is none. It runs on the
-broker's own loop, so that what it shows was true at one moment. Where it listens on this machine alone it answers only
-who names this machine: a page from elsewhere, whose name was made to lead here, has another. Nor is anything answered
-that a browser asks for on behalf of another site's page. Connections are bounded in number, and in how long they may
+broker's own loop, so that what it shows was true at one moment. Where it listens on this machine alone, it answers only
+requests whose Host is this machine: a page from elsewhere, whose name was made to lead here, has another. A browser
+that asks on behalf of another site's page gets no answer. Connections are bounded in number, and in how long they may
 say nothing, or read nothing of what they asked for.
 """
 
@@ -54,9 +54,9 @@ EVENTS_INTERVAL_S: Final = 0.25
 MAX_REQUEST_BYTES: Final = 16 * 1024
 MAX_STREAMS: Final = 32
 MAX_CONNECTIONS: Final = 128
-"""Beyond these the one that has waited for longest to be asked for something gives way."""
+"""Beyond these the oldest connection without an open request gives way, or else the new one."""
 PATIENCE_S: Final = 60.0
-"""A connection ends that is asked for nothing, or whose client reads nothing, for so long."""
+"""How long a client may ask for nothing, or read nothing, before its connection ends."""
 
 
 def address_of(text: str) -> tuple[str, int]:
@@ -106,7 +106,7 @@ class AdminEndpoint:
 
     def opened(self, connection: HttpConnection) -> None:
         if len(self._connections) >= MAX_CONNECTIONS:
-            giving_way = next((each for each in self._connections if each.waits), connection)
+            giving_way = next((other for other in self._connections if other.waits), connection)
             giving_way.abort()
             self._connections.pop(giving_way, None)
             if giving_way is connection:
@@ -238,7 +238,7 @@ class HttpConnection(asyncio.Protocol):
         self._writable: asyncio.Future[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self.waits = True
-        """Whether nothing has been asked for that is not answered yet."""
+        """Whether all that was asked for is answered."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -272,7 +272,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Ends it with what was not read of its answers."""
+        """Ends it at once, and drops what was not read of its answers."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -341,7 +341,7 @@ class HttpConnection(asyncio.Protocol):
             self._story = story
 
     def _stream(self, path: str, since: str) -> None:
-        """`since` is the number of the first change that is wanted; who has had that one before says it by itself."""
+        """`since`: how many changes the client has had; a browser that comes back says it as Last-Event-ID."""
         told = int(since) if since.isdigit() and len(since) < 19 else 0
         if not (self._endpoint.live_to(self, told) if path == LIVE_PATH else self._endpoint.stream_to(self)):
             self._respond(503, {"error": f"{MAX_STREAMS} streams are open already."})
@@ -391,7 +391,7 @@ class HttpConnection(asyncio.Protocol):
         self._end()
 
     def _end(self) -> None:
-        """Of an answer."""
+        """Ends an answer."""
         self._send(h11.EndOfMessage())
         self.waits = True
         self._set_deadline()

@@ -1,9 +1,9 @@
 """A broker's metrics as the text that Prometheus reads, a piece at a time; `barnabas.web.otlp` reads the same.
 
 It is written in slices between which the loop does its other work, and leaves in pieces of many slices: each write
-wakes whoever reads. What a name has of series is bounded, and `LEFT_OUT` says how many there would have been. There may
-be many partitions, so that they are gone over once, in slices, and all values of one are read together; the lines of a
-slice of them, or of a histogram, are made once for all names, and numbers filled in.
+wakes whoever reads. The series of a name are bounded in number, and `LEFT_OUT` says how many were left out. There may
+be many partitions, so that one pass, in slices, reads all values of each; the lines of a slice of them, or of a
+histogram, are made once for all names, and numbers filled in.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ PARTITIONS_AT_ONCE: Final = 100
 LINES_AT_ONCE: Final = 1_000
 """Each of these is done in some tenths of a millisecond."""
 HISTOGRAM_LINES: Final = 10
-"""So many lines a histogram costs, which has more; and a metric, whatever it looks at."""
+"""What a histogram costs, in lines of plain numbers; it has more lines."""
 METRIC_LINES: Final = 100
+"""What a metric costs beside its lines, whatever it looks at."""
 PIECE_CHARACTERS: Final = 64 * 1024
 FIRST_BUCKET: Final = 5
 LAST_BUCKET: Final = 25
@@ -50,7 +51,7 @@ LEFT_OUT_HELP: Final = f"Series that a name has beyond {SERIES_KEY}."
 Turn = Callable[[], Awaitable[None]]
 
 _NAME: Final = "\0"
-"""Where a name is to stand; what requests and topics are called has none."""
+"""Stands for the metric's name in a form; no request's or topic's name has it."""
 HISTOGRAM_FORMS: Final = 256
 
 _escapes: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
@@ -85,7 +86,7 @@ async def exposed(
 
 
 class Slice(NamedTuple):
-    """A part of the text, and what it cost: as much as so many lines of plain numbers."""
+    """A part of the text, and what it cost, in lines of plain numbers."""
 
     text: str
     lines: int
@@ -109,11 +110,11 @@ async def _slices(
 def _family(metric: Metric, readings: list[Reading]) -> Iterator[Slice]:
     name = exposed_name(metric)
     yield Slice(_head(name, metric.kind.value, metric.help), METRIC_LINES)
-    each = HISTOGRAM_LINES if metric.kind is Kind.HISTOGRAM else 1 + 2 * len(metric.labels)
-    at_once = LINES_AT_ONCE // each
+    cost = HISTOGRAM_LINES if metric.kind is Kind.HISTOGRAM else 1 + 2 * len(metric.labels)
+    at_once = LINES_AT_ONCE // cost
     for first in range(0, len(readings), at_once):
         some = readings[first : first + at_once]
-        yield Slice("".join([_samples(name, metric.labels, reading) for reading in some]), len(some) * each)
+        yield Slice("".join([_samples(name, metric.labels, reading) for reading in some]), len(some) * cost)
 
 
 class Series:
@@ -135,7 +136,8 @@ class Series:
 
 
 class Partitions(NamedTuple):
-    """What one pass over the partitions found: `together` counts what is gone, too; `names` and `rows` are one each."""
+    """What one pass over the partitions found. `together` counts partitions that are gone, too; `names` and `rows`
+    have one element for each partition that has a log."""
 
     together: Traffic
     topics: dict[str, Traffic]
@@ -158,8 +160,8 @@ async def partitions_of(broker: Broker, turn: Turn) -> Partitions:
             found.rows.append(partition_values(broker, partition, log))
         if not at % PARTITIONS_AT_ONCE:
             await turn()
-    for each in found.topics.values():
-        found.together.add(each)
+    for traffic in found.topics.values():
+        found.together.add(traffic)
     return found
 
 
@@ -172,7 +174,7 @@ def exposed_name(metric: Metric | TopicMetric | PartitionTotal) -> str:
 
 
 def labelled(names: tuple[str, ...], values: tuple[str, ...]) -> str:
-    """What stands between the braces; a label without a value is as none."""
+    """What stands between the braces; a label without a value is left out."""
     pairs = zip(names, values, strict=True)
     return ",".join(f'{name}="{value.translate(_escapes)}"' for name, value in pairs if value)
 
@@ -202,7 +204,7 @@ def _histogram_form(inner: str) -> str:
 
 
 def _histogram_numbers(value: Histogram) -> tuple[int | float, ...]:
-    """In milliseconds."""
+    """The cumulative counts up to each of `BOUNDS` and +Inf, the count, and the sum in milliseconds."""
     buckets = value.buckets
     first, *others = buckets[FIRST_BUCKET : LAST_BUCKET + 1]
     counts = accumulate((sum(buckets[:FIRST_BUCKET]) + first, *others, sum(buckets[LAST_BUCKET + 1 :])))
@@ -211,7 +213,7 @@ def _histogram_numbers(value: Histogram) -> tuple[int | float, ...]:
 
 
 def _partitions(found: Partitions, series: Series) -> Iterator[Slice]:
-    """A column a name."""
+    """The lines of one name after another, each with all topics or partitions."""
     for counted in TOPIC_METRICS:
         yield Slice(_topic_column(counted, found, series), len(found.topics))
     rows = found.rows
@@ -242,7 +244,7 @@ def topic_counts(metric: TopicMetric, found: Partitions, series: Series) -> list
     counts = [("", metric.count(found.together))]
     if metric.by_topic:
         shown = series.shown(exposed_name(metric), len(found.topics) + 1)
-        counts += ((topic, metric.count(each)) for topic, each in islice(found.topics.items(), shown - 1))
+        counts += ((topic, metric.count(traffic)) for topic, traffic in islice(found.topics.items(), shown - 1))
     return counts
 
 

@@ -1,8 +1,8 @@
 """How far behind the groups are that this broker coordinates: in records, and by the age of the first unread one.
 
-The broker knows what each of its groups has committed. Where a partition ends its leader says: this broker itself, or
-another one, which is asked as a consumer would ask. When a record came stands in the batch that has it; any replica of
-this broker's will do, and only where it has none a batch is fetched, of so many partitions a look.
+The broker knows what each of its groups has committed. A partition's leader says where it ends: this broker itself, or
+another one, which is asked as a consumer would ask. The batch that has a record says when it came: it is read from this
+broker's replica, or, where it has none, fetched, from `FETCHED_AT_ONCE` partitions a look.
 
 Nobody looks unless somebody wants to know (`want`), and not more often than every `FRESH_MS`: whoever asks is told what
 was known last, and never waits for another broker.
@@ -45,8 +45,8 @@ _LABELS: Final = ("group", "topic", "partition")
 
 
 class PartitionLag(NamedTuple):
-    """Of one group in one partition. `end` is the high watermark, None where no leader has said; `oldest_ms` is the
-    timestamp of the batch that has the first unread record, None where there is none, or nobody has said."""
+    """The lag of one group in one partition. `end` is the high watermark, None where no leader has said; `oldest_ms` is
+    the timestamp of the batch that has the first unread record, None where there is none, or nobody has said."""
 
     group: str
     topic_partition: TopicPartition
@@ -66,7 +66,7 @@ class PartitionLag(NamedTuple):
 
 
 class GroupLag:
-    """Of one broker's groups, from `start` to `stop`. `known` is replaced as a whole."""
+    """The lag of one broker's groups, from `start` to `stop`. `known` is replaced as a whole."""
 
     def __init__(self) -> None:
         self.known: tuple[PartitionLag, ...] = ()
@@ -114,7 +114,7 @@ class GroupLag:
             self._peers.close()
 
     def want(self) -> None:
-        """Has it looked at again, where nobody does and what is known is old."""
+        """Begins a look, unless one is under way or what is known is fresh."""
         broker = self._broker
         if broker is None or (self._look is not None and not self._look.done()):
             return
@@ -123,20 +123,20 @@ class GroupLag:
             self._look = self._tasks.begin(self.look(), "group-lag")
 
     def _records(self, broker: Broker) -> Iterator[Reading]:
-        for each in self.known:
-            records = each.records
+        for lag in self.known:
+            records = lag.records
             if records is not None:
-                yield (each.group, each.topic_partition.topic, str(each.topic_partition.partition)), records
+                yield (lag.group, lag.topic_partition.topic, str(lag.topic_partition.partition)), records
 
     def _seconds(self, broker: Broker) -> Iterator[Reading]:
         now_ms = broker.runtime.clock.now_ms()
-        for each in self.known:
-            seconds = each.seconds(now_ms)
+        for lag in self.known:
+            seconds = lag.seconds(now_ms)
             if seconds is not None:
-                yield (each.group, each.topic_partition.topic, str(each.topic_partition.partition)), seconds
+                yield (lag.group, lag.topic_partition.topic, str(lag.topic_partition.partition)), seconds
 
     async def look(self) -> None:
-        """Finds it out anew."""
+        """Finds out anew what is `known`."""
         broker, turn = self._looking()
         committed = [
             PartitionLag(group.group_id, key, offset.committed.offset)
@@ -145,7 +145,7 @@ class GroupLag:
             for key, offset in group.offsets.committed.items()
         ]
         await turn()
-        ends = await self._ends(dict.fromkeys(each.topic_partition for each in committed))
+        ends = await self._ends(dict.fromkeys(lag.topic_partition for lag in committed))
         found: list[PartitionLag] = []
         elsewhere: dict[tuple[TopicPartition, int], None] = {}
         for at, lag in enumerate(committed, 1):
@@ -174,14 +174,14 @@ class GroupLag:
         broker, turn = self._looking()
         ends: dict[TopicPartition, int] = {}
         by_leader: dict[int, list[TopicPartition]] = {}
-        for at, each in enumerate(partitions, 1):
-            here = broker.replicas.partition(each)
+        for at, partition in enumerate(partitions, 1):
+            here = broker.replicas.partition(partition)
             if here is not None and here.is_leader and here.log is not None:
-                ends[each] = here.log.high_watermark
+                ends[partition] = here.log.high_watermark
             else:
-                known = broker.metadata.partition(each)
+                known = broker.metadata.partition(partition)
                 if known is not None and known.leader in broker.metadata.image.brokers:
-                    by_leader.setdefault(known.leader, []).append(each)
+                    by_leader.setdefault(known.leader, []).append(partition)
             if not at % SLICE:
                 await turn()
         for leader, asked in by_leader.items():
@@ -196,10 +196,10 @@ class GroupLag:
         except (OSError, WireError, PeerTooOld) as error:
             logger.debug("broker %d does not say where its partitions end: %s", leader, error)
             return {}
-        return {each: listed.offset for each, listed in read_list_offsets(answer).items() if not listed.error}
+        return {partition: listed.offset for partition, listed in read_list_offsets(answer).items() if not listed.error}
 
     def _stored_timestamp(self, topic_partition: TopicPartition, offset: int) -> int | None:
-        """Of the batch that has the record, where this broker has it, too."""
+        """The timestamp of the batch that has the record, None where no replica of this broker has it."""
         broker, _ = self._looking()
         partition = broker.replicas.partition(topic_partition)
         log = None if partition is None else partition.log
@@ -214,11 +214,13 @@ class GroupLag:
         return None if batch is None or batch.base_timestamp == NO_TIMESTAMP else batch.base_timestamp
 
     async def _fetch(self, wanted: dict[tuple[TopicPartition, int], None]) -> None:
-        """Timestamps of records that no replica here has: some of them, to be told the next time."""
+        """Fetches timestamps of some of the records that no replica here has; the next look tells them."""
         assert self._peers is not None
         broker, turn = self._looking()
         self._fetched = {place: self._fetched[place] for place in wanted if place in self._fetched}
-        for topic_partition, offset in islice((each for each in wanted if each not in self._fetched), FETCHED_AT_ONCE):
+        for topic_partition, offset in islice(
+            (place for place in wanted if place not in self._fetched), FETCHED_AT_ONCE
+        ):
             known = broker.metadata.partition(topic_partition)
             if known is None or known.leader not in broker.metadata.image.brokers or known.leader == broker.broker_id:
                 continue

@@ -53,13 +53,13 @@ def partition_fact(leader: int, leader_epoch: int, isr: Iterable[int], replicas:
 
 def leader_fact(high_watermark: int, log_end_offset: int, followers: Mapping[int, int]) -> dict[str, Any]:
     """Offsets as the leader has them. `followers` are their log end offsets by broker; negative: not heard of yet."""
-    behind = {str(each): max(0, log_end_offset - end) for each, end in followers.items() if end >= 0}
+    behind = {str(follower): max(0, log_end_offset - end) for follower, end in followers.items() if end >= 0}
     offsets = {"role": "leader", "high_watermark": high_watermark, "log_end_offset": log_end_offset}
     return {**offsets, "behind": behind}
 
 
 class SeenHistory:
-    """See the module. `made_by` says whose eyes these were."""
+    """See the module. `made_by` names the broker or the run that saw it."""
 
     def __init__(
         self, made_by: str, now_ms: int, *, bytes_max: int = HISTORY_BYTES_MAX, kept_ms: int = KEPT_MS
@@ -68,7 +68,7 @@ class SeenHistory:
         self.facts: dict[str, Any] = {}
         """As they are now."""
         self.written = 0
-        """How many changes there have been: who counts along knows which are new."""
+        """How many changes there have been: a reader that counts along knows which are new."""
         self.size = 0
         self.before_ms = now_ms
         self._before: dict[str, Any] = {}
@@ -80,7 +80,7 @@ class SeenHistory:
         return len(self._changes)
 
     def note(self, ms: int, name: str, value: Any) -> None:
-        """The fact has this value from now on, as JSON knows values; None: it is no more."""
+        """Gives the fact this value, as JSON knows values, from now on; None takes it away."""
         if self.facts.get(name) == value:
             return
         if value is None:

@@ -12,7 +12,7 @@ INTERVAL_S: Final = 0.1
 
 
 class LoopLag:
-    """Of the running loop, from `start` to `stop`."""
+    """The lag of the running loop, from `start` to `stop`."""
 
     def __init__(self) -> None:
         self._late = Histogram()
@@ -23,7 +23,7 @@ class LoopLag:
                 Kind.HISTOGRAM,
                 (),
                 "",
-                "How late the loop came to a timer: as long everything else has to wait that arrives.",
+                "How late the loop came to a timer: whatever arrives has to wait as long.",
                 lambda broker: [((), self._late)],
             ),
         )

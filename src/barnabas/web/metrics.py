@@ -55,7 +55,7 @@ class Metric(NamedTuple):
 def name_of(mbean: str) -> str:
     """``kafka.server:type=ReplicaManager,name=IsrShrinksPerSec`` is ``kafka_server_replicamanager_isrshrinks``."""
     domain, _, keys = mbean.partition(":")
-    words = dict(each.split("=", 1) for each in keys.split(",") if "=" in each)
+    words = dict(pair.split("=", 1) for pair in keys.split(",") if "=" in pair)
     name = words.get("name", "").removesuffix("PerSec")
     parts = [domain.replace(".", "_"), words["type"], name]
     return "_".join(part for part in parts if part).lower().replace("-", "_")

@@ -134,14 +134,14 @@ class OtlpSender:
             for family in self._told(total.name, total.help, Kind.GAUGE, (), [((), total.read(found.rows))], now_ns):
                 yield family
             await turn()
-        for column, each in enumerate(PARTITION_METRICS):
-            count = series.shown(each.name, len(found.rows))
+        for column, measured in enumerate(PARTITION_METRICS):
+            count = series.shown(measured.name, len(found.rows))
             values: Iterator[Reading] = (
                 ((topic, str(partition)), int(value))
                 for (topic, partition), row in zip(found.names[:count], found.rows, strict=False)
                 if (value := row[column]) is not None
             )
-            for family in self._told(each.name, each.help, Kind.GAUGE, ("topic", "partition"), values, now_ns):
+            for family in self._told(measured.name, measured.help, Kind.GAUGE, ("topic", "partition"), values, now_ns):
                 yield family
                 await turn()
         left_out: Iterator[Reading] = (((name,), count) for name, count in series.left_out.items())
@@ -154,9 +154,9 @@ class OtlpSender:
         """What `prometheus_client` says of the process."""
         for collected in self._table.process.collect():
             kind = Kind.COUNTER if collected.type == "counter" else Kind.GAUGE
-            samples = [each for each in collected.samples if not each.name.endswith("_created")]
+            samples = [sample for sample in collected.samples if not sample.name.endswith("_created")]
             names = tuple(samples[0].labels) if samples else ()
-            readings: Iterator[Reading] = ((tuple(each.labels.values()), each.value) for each in samples)
+            readings: Iterator[Reading] = ((tuple(sample.labels.values()), sample.value) for sample in samples)
             name = samples[0].name if samples else collected.name
             yield from self._told(name, collected.documentation, kind, names, readings, now_ns)
 

@@ -42,7 +42,7 @@ SEARCHED_BYTES_MAX: Final = 16 * 1024 * 1024
 """Of a log in one search by key; the answer says where to go on."""
 DECOMPRESSED_BYTES_MAX: Final = 16 * 1024 * 1024
 SECRETS: Final = ("/config/users", "/delegation_token/tokens", "/config/brokers", "/config/clients")
-"""Below these a znode may hold what logs somebody in."""
+"""Below these a znode may hold credentials."""
 ZNODE_BYTES_MAX: Final = 64 * 1024
 
 
@@ -60,7 +60,7 @@ def _number(query: Query, name: str, default: int, low: int, high: int) -> int:
 
 
 def _part(names: Iterable[str], query: Query) -> tuple[list[str], dict[str, Any]]:
-    """Those that are wanted, in their order, and what says which those are."""
+    """The names that are wanted, in their order, and which part of all they are."""
     wanted = query.get("q", "").lower()
     found = sorted(name for name in names if wanted in name.lower())
     first = _number(query, "from", 0, 0, 10_000_000)
@@ -153,7 +153,7 @@ async def messages(broker: Broker, query: Query) -> dict[str, Any]:
             offset = record.offset + 1
             if sought is None or record.key == sought:
                 found.append(_message(record))
-                shown += sum(len(each or b"") for each in (record.key, record.value))
+                shown += sum(len(part or b"") for part in (record.key, record.value))
         else:
             offset = max(offset, _end_of(data))
         await broker.long_requests.turns.next()
@@ -184,7 +184,7 @@ def _read(log: Log, offset: int, end: int) -> bytes:
 
 
 def _records(data: bytes) -> Iterable[Record]:
-    """Of all batches but control batches, which are no messages."""
+    """The records of all batches but control batches, which are no messages."""
     try:
         for header, first, last in batches(data):
             if not header.is_control:
@@ -225,11 +225,13 @@ async def groups(broker: Broker, query: Query, lag: GroupLag) -> dict[str, Any]:
     if wanted is not None:
         if wanted not in found:
             raise NotSeen(404, f"this broker does not coordinate a group {wanted}")
-        return _group(found[wanted], [each for each in lag.known if each.group == wanted], broker)
+        return _group(
+            found[wanted], [partition_lag for partition_lag in lag.known if partition_lag.group == wanted], broker
+        )
     names, part = _part(found, query)
     lags: dict[str, int] = {}
-    for each in lag.known:
-        lags[each.group] = lags.get(each.group, 0) + (each.records or 0)
+    for partition_lag in lag.known:
+        lags[partition_lag.group] = lags.get(partition_lag.group, 0) + (partition_lag.records or 0)
     listed = [{**_listed(found[name]), "lag": lags.get(name)} for name in names]
     return {**part, "groups": listed, "elsewhere": _other_coordinators(broker)}
 
@@ -254,22 +256,24 @@ def _group(group: Group, lags: Sequence[PartitionLag], broker: Broker) -> dict[s
             "instance_id": member.group_instance_id,
             "client_id": member.client_id,
             "host": member.client_host,
-            "assignment": [str(each) for each in read_assignment(member.assignment)[:LIMIT]] if consumers else [],
+            "assignment": [str(partition) for partition in read_assignment(member.assignment)[:LIMIT]]
+            if consumers
+            else [],
         }
         for member in list(group.members.values())[:LIMIT_MAX]
     ]
-    known = {each.topic_partition: each for each in lags}
+    known = {lag.topic_partition: lag for lag in lags}
     offsets = []
     for key, committed in sorted(group.offsets.committed.items())[:LIMIT_MAX]:
-        each = known.get(key)
+        lag = known.get(key)
         offsets.append(
             {
                 "topic": key.topic,
                 "partition": key.partition,
                 "committed": committed.committed.offset,
-                "end": None if each is None else each.end,
-                "lag": None if each is None else each.records,
-                "behind_s": None if each is None else each.seconds(now_ms),
+                "end": None if lag is None else lag.end,
+                "lag": None if lag is None else lag.records,
+                "behind_s": None if lag is None else lag.seconds(now_ms),
             }
         )
     return {**_listed(group), "member_list": members, "offsets": offsets}
@@ -278,7 +282,7 @@ def _group(group: Group, lags: Sequence[PartitionLag], broker: Broker) -> dict[s
 def _other_coordinators(broker: Broker) -> list[int]:
     """The brokers that coordinate the other groups."""
     topic = broker.metadata.image.topics.get(GROUP_METADATA_TOPIC)
-    leaders = set() if topic is None else {each.leader for each in topic.partitions.values()}
+    leaders = set() if topic is None else {partition.leader for partition in topic.partitions.values()}
     return sorted(leaders - {broker.broker_id, NO_BROKER})
 
 
@@ -304,15 +308,15 @@ async def transactions(broker: Broker, query: Query) -> dict[str, Any]:
                 "producer_epoch": metadata.producer_epoch,
                 "timeout_ms": metadata.timeout_ms,
                 "start_ms": metadata.start_ms,
-                "partitions": [str(each) for each in sorted(metadata.partitions)[:LIMIT]],
+                "partitions": [str(partition) for partition in sorted(metadata.partitions)[:LIMIT]],
             }
         )
     return {**part, "transactions": listed, "producers": await _producers(broker)}
 
 
 async def _producers(broker: Broker) -> list[dict[str, Any]]:
-    """The newest of them."""
-    found: list[tuple[int, dict[str, Any]]] = []
+    """Those that wrote last, the newest first."""
+    found: list[dict[str, Any]] = []
     for at, (key, log) in enumerate(list(broker.log_dirs.logs.items()), 1):
         for entry in list(log.producers.entries.values())[:LIMIT]:
             told = {"partition": str(key), "producer_id": entry.producer_id, "producer_epoch": entry.producer_epoch}
@@ -322,11 +326,11 @@ async def _producers(broker: Broker) -> list[dict[str, Any]]:
                 "last_timestamp": entry.last_timestamp,
                 "open_since_offset": open_since if open_since >= 0 else None,
             }
-            found.append((entry.last_timestamp, told))
+            found.append(told)
         if not at % SLICE:
             await broker.long_requests.turns.next()
-    found.sort(key=lambda each: each[0], reverse=True)
-    return [told for _, told in found[:LIMIT]]
+    found.sort(key=lambda told: told["last_timestamp"], reverse=True)
+    return found[:LIMIT]
 
 
 # ZooKeeper
@@ -342,7 +346,7 @@ async def znodes(broker: Broker, query: Query) -> dict[str, Any]:
     except ValueError as error:
         raise NotSeen(400, f"{path} is no path: {error}") from None
     names, part = _part(children, query)
-    secret = any(path == each or path.startswith(f"{each}/") for each in SECRETS)
+    secret = any(path == prefix or path.startswith(f"{prefix}/") for prefix in SECRETS)
     told = {"path": path, **part, "children": names, "stat": _stat(stat)}
     if secret and data:
         return {**told, "data": None, "hidden": f"{len(data)} bytes that may have a secret in them"}
@@ -378,7 +382,7 @@ async def configurations(broker: Broker, query: Query) -> dict[str, Any]:
         entries = broker.config_layers.describe_broker()
     changed = query.get("changed") == "1"
     told = [_entry(entry) for entry in entries]
-    by_name = {each["name"]: each for each in told if each["changed"] or not changed}
+    by_name = {shown["name"]: shown for shown in told if shown["changed"] or not changed}
     names, part = _part(by_name, {"limit": str(LIMIT_MAX), **query})
     return {**part, "topic": topic, "configurations": [by_name[name] for name in names]}
 

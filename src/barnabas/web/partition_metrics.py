@@ -17,7 +17,7 @@ from barnabas.web.metrics import Kind, name_of
 
 
 class TopicMetric(NamedTuple):
-    """One name of `Traffic`: for each topic and, without a label, for all together; or for all together alone."""
+    """One name of `Traffic`, for all topics together (without a label) and, where `by_topic`, for each of them."""
 
     name: str
     mbean: str
@@ -53,7 +53,7 @@ class PartitionValues(NamedTuple):
     segments: int
     size: int
     lag: int | None
-    """Of a follower that is being copied to."""
+    """How many records a follower lacks; None for a replica that follows nobody."""
     leads: bool
     reassigning: bool
 

@@ -2,7 +2,7 @@
 
 The cluster's image is replaced as a whole and shares what did not change, so that a look at a cluster in which nothing
 happens costs nothing. Offsets are looked at more seldom the more of them move, since an hour has to fit into the ring,
-and the more there are.
+and the more partitions there are.
 """
 
 from __future__ import annotations
@@ -142,9 +142,9 @@ class BrokerRecorder:
             return
         self._lag_looked_ms = self._lag.looked_ms
         lags: dict[str, int] = {}
-        for each in self._lag.known:
-            if each.records is not None:
-                lags[each.group] = lags.get(each.group, 0) + each.records
+        for lag in self._lag.known:
+            if lag.records is not None:
+                lags[lag.group] = lags.get(lag.group, 0) + lag.records
         told = dict(islice(lags.items(), LAGS_MAX))
         for group, records in told.items():
             self.history.note(ms, f"lag/{group}", records)
@@ -160,7 +160,12 @@ def _offsets(partition: Partition) -> tuple[int, ...]:
         return ()
     if not partition.is_leader:
         return 0, log.high_watermark, log.log_end_offset
-    return 1, log.high_watermark, log.log_end_offset, *(each.log_end_offset for each in partition.progress.values())
+    return (
+        1,
+        log.high_watermark,
+        log.log_end_offset,
+        *(progress.log_end_offset for progress in partition.progress.values()),
+    )
 
 
 def _told_offsets(partition: Partition) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A simulated run as a history, so that the view shows it as it shows a living cluster.
 
-The simulator sees every broker, so that followers' distances are those of all of them; a record on its way is in none.
+The simulator sees every broker: how far followers are behind is what their own logs say, not what leaders have heard.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def _note_offsets(history: SeenHistory, ms: int, picture: Picture, partition: st
     if known is None or leader is None:
         return
     followers = {
-        each: replica.log_end_offset
-        for each in known.replicas
-        if each != known.leader and (replica := picture.replicas.get((f"broker-{each}", partition))) is not None
+        follower: replica.log_end_offset
+        for follower in known.replicas
+        if follower != known.leader and (replica := picture.replicas.get((f"broker-{follower}", partition))) is not None
     }
     history.note(ms, f"offsets/{partition}", leader_fact(leader.high_watermark, leader.log_end_offset, followers))

@@ -28,7 +28,7 @@ def status(broker: Broker, query: Query) -> dict[str, Any]:
         **broker.status(),
         "cluster_id": broker.cluster_id,
         "broker_epoch": broker.broker_epoch,
-        "listeners": [str(each) for each in broker.listeners.advertised],
+        "listeners": [str(listener) for listener in broker.listeners.advertised],
         "log_dirs": {path: broker.log_dirs.is_online(path) for path in broker.log_dirs.paths},
         "uncleanable_partitions": {
             str(partition): log.uncleanable
@@ -60,7 +60,7 @@ def partitions(broker: Broker, query: Query) -> list[dict[str, Any]]:
     if topic is not None and topic not in reign.context.all_topics:
         raise NotSeen(404, f"the controller knows no topic {topic}")
     topics = [topic] if topic is not None else sorted(reign.context.all_topics)
-    return [each for name in topics for each in partition_status(reign, name)]
+    return [state for name in topics for state in partition_status(reign, name)]
 
 
 def _who_is(broker: Broker) -> str:
@@ -73,9 +73,9 @@ def replicas(broker: Broker, query: Query) -> list[dict[str, Any]]:
     topic = query.get("topic")
     now_ms = broker.runtime.clock.monotonic_ms()
     return [
-        _replica(broker, each, now_ms)
-        for each in sorted(broker.replicas.partitions, key=lambda partition: partition.topic_partition)
-        if topic in (None, each.topic_partition.topic)
+        _replica(broker, partition, now_ms)
+        for partition in sorted(broker.replicas.partitions, key=lambda partition: partition.topic_partition)
+        if topic in (None, partition.topic_partition.topic)
     ]
 
 
