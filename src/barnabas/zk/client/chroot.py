@@ -61,10 +61,12 @@ def _own(operation: ZkOperation[Any], result: Any, chroot: str) -> Any:
         return result
     if isinstance(operation, Create):
         if isinstance(result, tuple):
-            return relative(result[0], chroot), result[1]
+            path, stat = result
+            return relative(path, chroot), stat
         return relative(result, chroot)
     if isinstance(operation, GetChildren):
-        return result[0]
+        names, _ = result
+        return names
     if isinstance(operation, GetEphemerals):
         return [relative(path, chroot) for path in result]
     if isinstance(operation, Sync):

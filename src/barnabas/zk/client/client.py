@@ -17,8 +17,8 @@ Watches are one-shot, as ZooKeeper's. A read of a path sets one when a handler i
 ``ZooKeeperClient`` does it; the handler is told the kind of event only and reads again. Handlers are called while the
 bytes are taken in, before the answers that came after the event. Handlers outlive sessions, their watches do not: after
 a new session their owner reads again, in its ``after_initializing_session`` hook. Persistent watches (`add_watch`) are
-set again on every connection, by every session; their watchers are told when there is a new one, because what happened
-in between is not.
+set again on every connection, by every session; their watchers are told when there is a new one, because nobody tells
+them what happened in between.
 """
 
 from __future__ import annotations
@@ -337,7 +337,7 @@ class ZooKeeperClient(ZooKeeperOperations):
         if connection is None or not connection.usable:
             return
         queued = self._queued
-        # Again where some were too long to be sent: nobody else gives those behind them their turn.
+        # Again where some were too long to be sent, since nothing else would send those behind them.
         while queued and connection.usable and (room := self.max_in_flight - len(connection.in_flight)) > 0:
             sending: list[Request] = []
             while queued and len(sending) < room:
@@ -422,7 +422,7 @@ class ZooKeeperClient(ZooKeeperOperations):
                 request.future.set_result(result)
             return
         if isinstance(error, SessionMoved):
-            # Not done: the session is another connection's, and this one is about to be closed.
+            # Nothing was done: another connection has the session, and the server is about to close this one.
             connection.drop("another connection has taken the session up")
             return
         self._fail([request], lambda path: error)

@@ -283,7 +283,10 @@ class ClientConnection(asyncio.Protocol):
         self._owner.connected(self)
 
     def authenticate(self, scheme: str, auth: bytes, accepted: asyncio.Future[bool] | None) -> None:
-        """Tells the server of a further identity; `accepted` will say whether it was, false also where nobody knows."""
+        """Tells the server of a further identity.
+
+        `accepted` will say whether the server took it: False also where the connection ended before the answer.
+        """
         self._auth_sent.append((scheme, accepted))
         self._write(encode_request(AUTH_XID, Auth(scheme, auth)))
 
@@ -310,7 +313,7 @@ class ClientConnection(asyncio.Protocol):
         return xid
 
     def send(self, requests: list[Request]) -> None:
-        """All of them in one write; one that the server would not take fails instead, and would fail each time."""
+        """Sends all in one write. One that is too long for the server fails instead, as it would each time."""
         frames = []
         now_ms = self._clock.monotonic_ms()
         longest = self._owner.request_bytes_max + LENGTH_BYTES

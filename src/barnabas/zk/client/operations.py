@@ -34,7 +34,7 @@ class ZooKeeperOperations:
         sequential: bool = False,
         acl: ACLs = OPEN_ACL_UNSAFE,
     ) -> str:
-        """Returns the path, which a sequential znode's number has been added to."""
+        """Returns the path, with the number of a sequential znode added."""
         made: str = await self.submit(Create(path, data, ephemeral=ephemeral, sequential=sequential, acl=acl))
         return made
 

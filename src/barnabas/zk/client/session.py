@@ -90,7 +90,7 @@ class ClientSession:
             watches.pop(path, None)
 
     def fired(self, kind: int, path: str) -> bool:
-        """An event came: the one-shot watches that made it are gone at the server. Whether there was one."""
+        """Forgets the one-shot watches that made this event, as the server did. Returns whether there was one."""
         if kind == EventType.NODE_CHILDREN_CHANGED:
             spent = [self.child_watches]
         elif kind == EventType.NODE_DELETED:

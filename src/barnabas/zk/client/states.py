@@ -1,4 +1,4 @@
-"""What a client's connection can be in, and why it does not come about."""
+"""The states of a client's connection, and the errors of one that does not come about."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def obstacles(cluster: ClusterRecord, properties: Mapping[str, str]) -> list[Zno
 
 
 def _cluster_id(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
-    """Controllers that were formatted with another id know nobody's metadata, and a new id is another cluster's."""
+    """KRaft controllers are formatted with the cluster's id: with another one they take no metadata over."""
     data = cluster.image.data(ClusterIdZNode.path)
     try:
         Uuid.parse(ClusterIdZNode.decode(data))
@@ -223,11 +223,11 @@ def _topics(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFindi
             "Let reassignments end, or cancel them: `barnabas reassign list`, `barnabas reassign cancel --all`.",
         )
     stateless = sorted(
-        f"{topic.name}-{each.partition}"
+        str(partition)
         for topic in cluster.topics.values()
         if topic.name not in cluster.deleting
-        for each in topic.assignment.assignment
-        if each.partition not in topic.state_paths
+        for partition in topic.assignment.assignment
+        if partition.partition not in topic.state_paths
     )
     if stateless:
         yield ZnodeFinding(

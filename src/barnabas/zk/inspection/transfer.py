@@ -175,7 +175,7 @@ def first_line(zookeeper: str) -> str:
 
 
 def last_line(znodes: int, ephemerals: int) -> str:
-    """Without it a file is no whole export."""
+    """The end of an export; a file without it is cut off."""
     return json.dumps({"end": {"znodes": znodes, "ephemerals": ephemerals}})
 
 
@@ -284,18 +284,20 @@ class _Import:
             operations += (GetData(znode.path), GetACL(znode.path))
         answers = await self.client.handle_requests(operations)
         found: list[tuple[bytes | None, int, ACLs] | None] = []
-        for data, acls in zip(answers[::2], answers[1::2], strict=True):
-            error = next((part for part in (data, acls) if isinstance(part, ZooKeeperError)), None)
+        for answer, acls_answer in zip(answers[::2], answers[1::2], strict=True):
+            error = next((part for part in (answer, acls_answer) if isinstance(part, ZooKeeperError)), None)
             if isinstance(error, NoNode):
                 found.append(None)
             elif error is not None:
                 raise error
             else:
-                found.append((data[0], data[1].version, acls[0]))
+                data, stat = answer
+                acls, _ = acls_answer
+                found.append((data, stat.version, acls))
         return found
 
     async def compare(self, batch: Sequence[ExportedZNode]) -> None:
-        """Looks for what is there in another form."""
+        """Counts the znodes that are there with other data or ACLs."""
         wanted = [znode for znode in batch if not znode.ephemeral]
         for znode, there in zip(wanted, await self._there(wanted), strict=True):
             if there is not None and znode.path != "/" and not self._same(znode, there):
@@ -349,12 +351,12 @@ class _Import:
             acls = self.lock if _keeps_out(znode.acls, self.identities) else znode.acls
             yield Create(path, data, acl=acls, container=znode.container, ttl_ms=znode.ttl_ms)
         else:
-            version = there[1]
+            present_data, version, _ = there
             if self._same(znode, there) or (path == "/" and not data):
                 self.done.unchanged += 1
             else:
                 self.done.overwritten += 1
-                if (there[0] or b"") != (data or b""):
+                if (present_data or b"") != (data or b""):
                     yield SetData(path, data, version)
                     version += 1
             if version > znode.version and path != "/" and len(self.done.higher) < CONFLICTS_SHOWN:
@@ -395,7 +397,7 @@ class _Import:
             yield SetACL(path, znode.acls)
 
     async def _send(self, operations: Iterable[ZkOperation[Any]]) -> None:
-        """Pipelined, some at a time; the first that fails is raised. What they answer is not kept."""
+        """Pipelines the operations, `OUTSTANDING_MAX` at a time, and drops their answers. Raises the first error."""
         outstanding: deque[Any] = deque()
         for operation in operations:
             if len(outstanding) == OUTSTANDING_MAX:

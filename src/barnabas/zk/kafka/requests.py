@@ -1,7 +1,7 @@
 """How Kafka asks ZooKeeper: pipelined, again after a lost connection, and guarded by the controller's epoch.
 
-What a lost connection left unanswered is asked again, and so must be, and is, something that may be done twice. A write
-that fails the second time because it had succeeded the first time is recognized by what it left behind.
+What a lost connection left unanswered is asked again, so every request here may be done twice. A write that fails the
+second time because it had succeeded the first time is recognized by what it left behind.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def default_acls(path: str, *, secure: bool) -> ACLs:
 
 
 class KafkaRequests:
-    """The ground on which `KafkaZkClient`'s words stand. `secure`: new znodes get ACLs (``zookeeper.set.acl``)."""
+    """The requests that `KafkaZkClient` is made of. `secure`: new znodes get ACLs (``zookeeper.set.acl``)."""
 
     def __init__(self, runtime: Runtime, client: ZooKeeperClient, *, secure: bool = False) -> None:
         self._runtime = runtime
@@ -95,10 +95,10 @@ class KafkaRequests:
         return results
 
     async def _own_success(self, op: ZkOperation[Any], error: ZooKeeperError) -> Any:
-        """`op` was sent twice, because its first answer was lost: perhaps it failed because it had succeeded before.
+        """The outcome of `op`, which was sent again because its first answer was lost, and then failed with `error`.
 
-        It did when the znode is now as one success of this very write leaves it; then the result of that. Else `error`
-        (``conditionalUpdatePath``'s checker, for every write).
+        Where the znode is now as one success of this very write leaves it, the first one succeeded: the result of that.
+        Else `error` (``conditionalUpdatePath``'s checker, for every write).
         """
         write = op
         if isinstance(op, Multi) and error.op_index is not None:
@@ -146,7 +146,8 @@ class KafkaRequests:
     def _unwrapped(answer: Any, check: Check) -> Any:
         """The guarded operation's own result or error. Raises `ControllerMoved` when the guard failed."""
         if not isinstance(answer, ZooKeeperError):
-            return answer[1]
+            _, result = answer
+            return result
         if answer.op_index == 0:
             if isinstance(answer, BadVersion):
                 raise ControllerMoved(
@@ -225,7 +226,7 @@ class KafkaRequests:
         return sorted(answer)
 
     async def catch_up(self) -> None:
-        """What is read from now on is at least as new as all that was committed by now, whichever server answers."""
+        """Waits until reads, by whichever server, give what is at least as new as all that was committed before."""
         await self._request(Sync("/"))
 
     async def get_data_and_stat(self, path: str) -> tuple[bytes | None, Stat | None]:

@@ -1,6 +1,6 @@
 """What Kafka reads from and writes to ZooKeeper, under the names of Kafka's ``KafkaZkClient``.
 
-Every method repeats what a lost connection left unanswered (`kafka_requests`). A write by the controller is a multi of
+Every method repeats what a lost connection left unanswered (`requests`). A write by the controller is a multi of
 two operations: a check that ``/controller_epoch`` still has the version this controller left there, and the write. A
 controller that was replaced without noticing thereby writes nothing more: it gets `ControllerMoved`.
 """
@@ -196,7 +196,7 @@ class KafkaZkClient(KafkaZkTopics):
             (answer,) = await self._requests([Multi([create, SetData(path, data, 0)])])
             stat: Stat | None = None
             if not isinstance(answer, ZooKeeperError):
-                stat = answer[1]
+                _, stat = answer
             elif not isinstance(answer, NodeExists):
                 raise answer
             else:
@@ -287,7 +287,8 @@ class KafkaZkClient(KafkaZkTopics):
         if known is None:
             epoch, epoch_zk_version = await self._create_controller_epoch()
         else:
-            epoch, epoch_zk_version = known[0], known[1].version
+            epoch, stat = known
+            epoch_zk_version = stat.version
         new_epoch = epoch + 1
         timestamp = self._runtime.clock.now_ms() if timestamp_ms is None else timestamp_ms
         (answer,) = await self._requests(
@@ -306,7 +307,8 @@ class KafkaZkClient(KafkaZkTopics):
             ]
         )
         if not isinstance(answer, ZooKeeperError):
-            return new_epoch, answer[1].version
+            _, epoch_stat = answer
+            return new_epoch, epoch_stat.version
         if isinstance(answer, NodeExists | BadVersion):
             return await self._check_controller_and_epoch(controller_id, new_epoch)
         raise answer
@@ -320,8 +322,9 @@ class KafkaZkClient(KafkaZkTopics):
             known = await self.get_controller_epoch()
             assert known is not None, f"{ControllerEpochZNode.path} is never deleted"
             # Another election would have made the epoch larger, so with this epoch the version is ours too.
-            if known[0] == new_epoch:
-                return new_epoch, known[1].version
+            epoch, epoch_stat = known
+            if epoch == new_epoch:
+                return new_epoch, epoch_stat.version
         raise ControllerMoved("Another broker was elected controller.")
 
     async def _create_controller_epoch(self) -> tuple[int, int]:
@@ -331,7 +334,8 @@ class KafkaZkClient(KafkaZkTopics):
         if isinstance(answer, NodeExists):
             known = await self.get_controller_epoch()
             assert known is not None, f"{ControllerEpochZNode.path} is never deleted"
-            return known[0], known[1].version
+            epoch, stat = known
+            return epoch, stat.version
         if isinstance(answer, ZooKeeperError):
             raise answer
         return INITIAL_CONTROLLER_EPOCH, INITIAL_CONTROLLER_EPOCH_ZK_VERSION

@@ -201,9 +201,10 @@ ACL_LIST: Final[JuteKind[ACLs]] = JuteKind(read_acls, encode_acls)
 CONTAINER_OWNER: Final = -(1 << 63)
 """The ephemeral owner of a container, kept but never shown: ``EphemeralType.CONTAINER``."""
 TTL_OWNER: Final = -(1 << 56)
+"""The ephemeral owner of a znode with a time to live is this plus the time, kept but never shown
+(``EphemeralType.TTL``)."""
 TTL_MS_MAX: Final = (1 << 40) - 1
-"""The ephemeral owner of a znode with a time to live is the first of these plus the time, kept but never shown:
-``EphemeralType.TTL``, whose last forty bits are milliseconds."""
+"""The longest time to live: it has the last forty bits of the ephemeral owner."""
 
 
 def ttl_of(owner: int) -> int | None:

@@ -27,15 +27,18 @@ if TYPE_CHECKING:
 OUT_BYTES_MAX: Final = 1024 * 1024
 """Answers collected for one connection in one turn; the rest of its requests wait for the next turn."""
 REQUESTS_AT_ONCE: Final = 32
-"""Of one connection; the rest of them wait for their turn: a read of 256 KiB has room for ten thousand."""
+"""How many requests of one connection are done before others have their turn: 256 KiB have room for ten thousand."""
 LONG_BYTES: Final = 16 * 1024
-"""Of a request that waits for its turn: a transaction of some eight hundred operations at least, 10 ms."""
+"""A request that is longer waits for its turn: a transaction of some eight hundred operations takes 10 ms."""
 STRANGER_BYTES: Final = 16 * 1024
-"""Of a frame of who has no session yet, or has not authenticated where SASL is required; a token has 4 KiB at most."""
+"""The longest frame of a stranger: who has no session yet, or has not authenticated where SASL is required.
+
+A SASL token has 4 KiB at most.
+"""
 STRANGER_MS: Final = 10_000
 """How long a client may stay a stranger."""
 UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What may wait for a client that does not read, before it is dropped: in the end its watch events."""
+"""How much may wait for a client that does not read before it is dropped; in the end only watch events are added."""
 
 
 class Latency:

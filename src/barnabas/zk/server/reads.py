@@ -62,18 +62,22 @@ def _get_ephemerals(
 
 
 def _multi_read(tree: DataTree[ServerConnection], connection: ServerConnection, request: MultiRead) -> list[Any]:
-    """As in ZooKeeper, a read among several sets no watch, whatever its flag says. Of an answer that is much longer
-    than any client takes there is only the error."""
+    """Reads all, setting no watch whatever their flags say, as in ZooKeeper.
+
+    An answer that is much longer than any client takes is an error instead.
+    """
     results: list[Any] = []
     size = 0
     for operation in request.operations:
         try:
             if type(operation) is GetData:
-                results.append(tree.get_data(operation.path, connection.identities))
-                size += len(results[-1][0] or b"")
+                data, stat = tree.get_data(operation.path, connection.identities)
+                results.append((data, stat))
+                size += len(data or b"")
             else:
-                results.append(tree.get_children(operation.path, connection.identities)[0])
-                size += sum(map(len, results[-1]))
+                names, _ = tree.get_children(operation.path, connection.identities)
+                results.append(names)
+                size += sum(map(len, names))
         except ZooKeeperError as error:
             results.append(error.with_traceback(None))
         if size > MULTI_READ_BYTES_MAX:

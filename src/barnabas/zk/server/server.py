@@ -72,7 +72,10 @@ logger = logging.getLogger(__name__)
 
 EXPIRY_CHECK_MIN_MS: Final = 50
 WATCHES_MAX: Final = 100_000
-"""Of all connections together, half a kilobyte each; the one with most of them is ended. (ZooKeeper has no bound.)"""
+"""How many watches all connections may have together, half a kilobyte each: beyond it, the one with most is ended.
+
+ZooKeeper has no such bound.
+"""
 
 _HEADER: Final = Struct(">ii")
 _WRITES: Final = frozenset(
@@ -410,7 +413,7 @@ class CoordinatorServer:
         return session
 
     def _end_session(self, session: Session[ServerConnection]) -> int:
-        """The session is over: its ephemerals go, under one zxid."""
+        """Ends the session and deletes its ephemerals, under one zxid, which is returned."""
         self.sessions.close(session.id)
         zxid = self.tree.last_zxid + 1
         wall_clock_ms = self.runtime.clock.now_ms()
@@ -422,7 +425,7 @@ class CoordinatorServer:
         return zxid
 
     def _forget_watches(self, work: Iterator[None], turn: object = None) -> None:
-        """In slices: who is told of nothing any more may have a hundred thousand."""
+        """Does `work` one slice a turn: one connection may have a hundred thousand watches."""
         for _ in work:
             self.turns.next().add_done_callback(partial(self._forget_watches, work))
             return
@@ -555,7 +558,7 @@ class CoordinatorServer:
     # -- Four-letter words ---------------------------------------------------------------------------------------------
 
     def four_letter_word(self, connection: ServerConnection, word: str) -> None:
-        """Answered in its turn: some tell of all that there is."""
+        """Answers the word when its turn comes, because some answers list all that there is."""
         self.turns.next().add_done_callback(partial(self._say, connection, word))
 
     def _say(self, connection: ServerConnection, word: str, turn: object) -> None:

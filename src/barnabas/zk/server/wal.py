@@ -31,7 +31,7 @@ _LOG_MAGIC: Final = b"BNBSLOG2"
 _SNAPSHOT_MAGIC: Final = b"BNBSSNP1"
 _SAFE_BATCH: Final = b"\xbaTCH"
 _UNSAFE_BATCH: Final = b"\xbatch"
-"""Of a server that does not fsync: batches of it may come to the disk in any order."""
+"""The mark of a batch by a server that does not fsync: such batches may come to the disk in any order."""
 _BATCH_HEAD: Final = Struct(">4sIqI")  # magic, CRC-32 of all that follows, position in the file, length of the body
 _BATCH_PLACE: Final = Struct(">qI")
 _TRANSACTION: Final = Struct(">Iqqqi")  # length of the record, zxid, wall clock, session id, op code

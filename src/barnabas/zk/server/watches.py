@@ -14,7 +14,7 @@ from barnabas.zk.protocol.frames import WatchEvent
 from barnabas.zk.protocol.paths import ancestors, parent_of
 
 WATCHES_AT_ONCE: Final = 1024
-"""So many are set or taken away in one go where others are to have their turn."""
+"""How many are set or taken away in one go before others have their turn."""
 
 W = TypeVar("W", bound=Hashable)
 _Table: TypeAlias = "dict[str, dict[W, None]]"

@@ -1,4 +1,4 @@
-"""Rules about what is configured, permitted and delegated: for whom, and whether there is such a one."""
+"""Rules about configurations, ACLs and delegation tokens: whether they can be read, and what they name exists."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from barnabas.zk.kafka.znode_json import ZNodeError, desanitize, parsed_json, sa
 from barnabas.zk.kafka.znodes import DeleteTopicsTopicZNode, TopicZNode
 
 TOKEN_KEPT_MS: Final = 48 * HOUR_MS
-"""A controller with tokens removes those that expired every hour; twice a day's silence is too long."""
+"""How long an expired token may stay: a controller that uses tokens removes expired ones every hour."""
 
 _RESOURCE_TYPES: Final = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")
 _PATTERN_TYPES: Final = ("prefixed",)
@@ -56,8 +56,8 @@ def configs(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
     assigned = {
         replica
         for topic in cluster.topics.values()
-        for assigned in topic.assignment.assignment.values()
-        for replica in assigned.replicas
+        for assignment in topic.assignment.assignment.values()
+        for replica in assignment.replicas
     }
     for znode in image.below(ConfigEntityTypeZNode.path(BROKERS)):
         name = znode.path.rpartition("/")[2]

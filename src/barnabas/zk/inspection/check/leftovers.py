@@ -32,7 +32,7 @@ NOTIFICATION_KEPT_MS: Final = 15 * MINUTE_MS
 NOTIFICATIONS_MAX: Final = 10_000
 """More children than this make every read of them slow, whatever their age."""
 TO_CONTROLLER_MS: Final = MINUTE_MS
-"""A controller removes what is told to it at once."""
+"""How long a notification to the controller may stay: a controller takes it up, and removes it, at once."""
 
 
 def migration(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:

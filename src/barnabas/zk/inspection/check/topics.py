@@ -27,7 +27,7 @@ REASSIGNMENT_LONG_MS: Final = 24 * HOUR_MS
 """A reassignment without any other trouble that takes longer than this is worth a look."""
 DELETION_LONG_MS: Final = HOUR_MS
 PICKED_UP_MS: Final = MINUTE_MS
-"""A controller takes up what old tools ask for in `/admin` at once."""
+"""How long what old tools ask for in `/admin` may stay: a controller takes it up at once."""
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
