@@ -41,13 +41,13 @@ from barnabas.wire.message import (
 from barnabas.wire.source import Source
 
 KEPT_IN_TURNS: Final = 16
-"""Of these longer forms so many are kept. Each has 8 KB, strangers can ask for hundreds, and one is made in 0.5 ms."""
+"""How many of these longer forms are kept: each has 8 KB, strangers can ask for hundreds, one is made in 0.5 ms."""
 
 
 def _compiled(function: str, written: Callable[[], Source]) -> Any:
     source = written()
     file_name = f"{function} {source.schema.name} v{source.version}, compiled"
-    # So that a traceback shows the line, and nobody keeps them all: it is written again for the traceback.
+    # A traceback shows the line: for that the source is written again, and need not be kept.
     linecache.cache[file_name] = (lambda: written().text(),)
     exec(compile(source.text(), file_name, "exec"), source.namespace)
     return source.namespace[function]
@@ -73,7 +73,7 @@ def _encoder_in_turns(cls: type[Message], version: int) -> EncoderInTurns:
     return encoder
 
 
-# To the checker a class is hashed as its objects are, and messages are not.
+# The type checker takes a class to be as unhashable as its objects, the messages.
 compile_decoder_in_turns = cast(
     "Callable[[type[Message], int], DecoderInTurns]", lru_cache(KEPT_IN_TURNS)(_decoder_in_turns)
 )

@@ -30,7 +30,7 @@ DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
 PIECE_BYTES: Final = 64 * 1024
 _OUTPUT_BYTES_MIN: Final = 4096
 _INPUT_BYTES: Final = 16 * 1024
-"""A decoder is fed so much at a time: what it did not consume is copied at each call."""
+"""How much a decoder is fed at a time: what it did not consume is copied at each call."""
 _GZIP_WINDOW: Final = 31
 """``zlib``'s word for a gzip header and the largest window."""
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"

@@ -6,9 +6,7 @@ is used, and an array's by the least number of bytes that many elements take.
 
 from __future__ import annotations
 
-from barnabas.wire.message import (
-    Message,
-)
+from barnabas.wire.message import Message
 from barnabas.wire.schema import Field, StructSchema, message_schema
 from barnabas.wire.source import (
     FORMATS,
@@ -148,28 +146,30 @@ class DecoderSource(Source):
         if not field.is_struct:
             return []
         there = [
-            each
-            for each in self.struct(field).fields
-            if self.version in each.versions and self.version not in each.tagged
+            inner
+            for inner in self.struct(field).fields
+            if self.version in inner.versions and self.version not in inner.tagged
         ]
-        plain = all(each.type in FORMATS and each.type != "uuid" and not each.is_array for each in there)
+        plain = all(inner.type in FORMATS and inner.type != "uuid" and not inner.is_array for inner in there)
         return there if plain else []
 
     def run_of_structs(self, field: Field, numbers: list[Field], elements: str, needed: str) -> None:
         """Reads the array's structs up to the first one that has tagged fields."""
         element, row, tags = self.name("x"), self.name("r"), self.name("t")
-        unpack, size = self.packer("".join(FORMATS[each.type] for each in numbers) + "B" * self.flexible, "iter_unpack")
+        unpack, size = self.packer(
+            "".join(FORMATS[inner.type] for inner in numbers) + "B" * self.flexible, "iter_unpack"
+        )
         self.add(f"for {row} in {unpack}(view(b)[o:o + {needed}]):")
         self.depth += 1
         self.take_turns()
         self.add(f"{element} = new(C_{field.type})")
-        targets = [f"{element}.{each.attribute}" for each in numbers] + [tags] * self.flexible
+        targets = [f"{element}.{inner.attribute}" for inner in numbers] + [tags] * self.flexible
         self.add(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {row}")
         if self.flexible:
             self.add(f"if {tags}: break")
-        for each in self.struct(field).fields:
-            if each not in numbers:
-                self.add(f"{element}.{each.attribute} = {self.default(each)}")
+        for inner in self.struct(field).fields:
+            if inner not in numbers:
+                self.add(f"{element}.{inner.attribute} = {self.default(inner)}")
         if self.schema.is_ever_flexible:
             self.add(f"{element}.unknown_tagged_fields = None")
         self.add(f"{elements}.append({element})")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.wire.message import (
-    Message,
-)
+from barnabas.wire.message import Message
 from barnabas.wire.schema import Field, StructSchema, message_schema
 from barnabas.wire.source import FORMATS, STRING_LENGTH_MAX, TURN_BYTES, Source
 

@@ -164,7 +164,8 @@ class Message(Struct):
 
     @classmethod
     def compile_encoder_in_turns(cls, version: int) -> EncoderInTurns:
-        """What stays is better made before what does not: see `barnabas.runtime.small_objects`."""
+        """To be called before the message is made: what stays in memory is better made before what does not (see
+        `barnabas.runtime.small_objects`)."""
         from barnabas.wire.codec import compile_encoder_in_turns
 
         cls._check_version(version)

@@ -21,7 +21,7 @@ from barnabas.wire.varint import read_signed
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
 FIRST_BATCH_BYTES: Final = 64 * 1024
 _TURN: Final = 127
-"""Behind so many records others go on."""
+"""A mask: behind every 128 records others go on."""
 
 _PREFIX: Final = struct.Struct(">qi")
 _HEAD: Final = struct.Struct(">bb")
@@ -93,7 +93,7 @@ def down_converting(
 def records_in_turns(
     header: BatchHeader, batch: memoryview, limit: int = DECOMPRESSED_BYTES_MAX
 ) -> Iterator[Record | None]:
-    """The records of one batch, none of them longer than `limit`; None now and then, for who waits."""
+    """The records of one batch, none of them longer than `limit`; None now and then, so that others may go on."""
     if header.magic < 2:
         yield from records_of(batch, 0, len(batch), limit=limit)
         return

@@ -96,7 +96,7 @@ def framer(cls: type[Message], version: int) -> Framer:
 
 
 def _no_frame(message: Any, head: bytearray) -> None:
-    """For who has no kernel."""
+    """The `Framer` where there is no kernel."""
 
 
 def error_counter(cls: type[Message]) -> Callable[[Any], int] | None:
@@ -120,8 +120,8 @@ def plan_of(cls: type[Message], version: int) -> MessagePlan | None:
     if _kernel is None:
         return None
     schema = message_schema(cls.name)
-    structs = {each.name: each for each in structs_of(cls)}
-    if any(field.type not in (*_KINDS, *structs) for each in structs.values() for field in each.fields):
+    structs = {structure.name: structure for structure in structs_of(cls)}
+    if any(field.type not in (*_KINDS, *structs) for structure in structs.values() for field in structure.fields):
         return None
     numbers = {name: number for number, name in enumerate(structs)}
     classes = {name: cls if name == schema.root.name else getattr(cls, name) for name in structs}
@@ -129,13 +129,13 @@ def plan_of(cls: type[Message], version: int) -> MessagePlan | None:
     structures: list[bytes] = []
     fields: list[bytes] = []
     flexible, ever_flexible = version in schema.flexible, schema.is_ever_flexible
-    for name, each in structs.items():
+    for name, structure in structs.items():
         slots = _slots(classes[name])
         unknown = slots["unknown_tagged_fields"] if ever_flexible else 0
         structures.append(
-            _STRUCTURE.pack(2 + numbers[name], len(fields), len(each.fields), unknown, flexible, ever_flexible)
+            _STRUCTURE.pack(2 + numbers[name], len(fields), len(structure.fields), unknown, flexible, ever_flexible)
         )
-        for field in each.fields:
+        for field in structure.fields:
             initial = -1
             if not field.is_array or field.null_by_default:
                 initial = len(constants)

@@ -178,7 +178,7 @@ def records_of(
 ) -> list[Record]:
     """The records of one batch, unpacked. Raises `WireError` for what is not a batch's content.
 
-    That records have the batch's offsets is left to the caller by `any_offsets`.
+    `any_offsets` leaves it to the caller whether the records have the batch's offsets.
     """
     header = parse_header(buffer, start)
     view = memoryview(buffer)[start:end]
@@ -246,7 +246,7 @@ def records_of(
 
 
 def _bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """Cut off at the end of the batch: the position, which is not, tells the caller."""
+    """The bytes are cut off at the end of the batch; the position is not, which tells the caller."""
     length, position = read_signed_int(data, position)
     if length < 0:
         return None, position
@@ -385,7 +385,7 @@ def packed_batch(
 ) -> bytearray | memoryview:
     """A batch of magic 2 of records that lie encoded in `buffer`, behind `HEADER_BYTES` of room for the header.
 
-    Not compressed it is made in `buffer`, which is what is returned. `last_offset_delta`: one less than the records.
+    Without compression it is made in `buffer`, which is returned. `last_offset_delta` None: one less than the records.
     """
     if compression is not Codec.NONE:
         packed = compress(compression, memoryview(buffer)[HEADER_BYTES:])

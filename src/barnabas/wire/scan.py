@@ -21,7 +21,7 @@ from barnabas.wire.records import HEADER, HEADER_BYTES
 from barnabas.wire.varint import read_signed, read_signed_int
 
 STRICT: Final = 1
-"""A record's length is that of its fields. Of compressed records Kafka asks so only where it writes them anew."""
+"""A record's length must be that of its fields. Kafka asks it of compressed records only where it writes them anew."""
 NEEDS_KEYS: Final = 2
 """The topic is compacted."""
 CREATE_TIME: Final = 4
@@ -48,7 +48,7 @@ NOT_FINE: Final = 2
 """What `check` says."""
 
 ERRORS_MAX: Final = 1000
-"""So many records are told of one by one; `Scanned.error_count` counts them all."""
+"""How many records are told of one by one; `Scanned.error_count` counts them all."""
 
 _STRUCTURE: Final = 2
 _RECORD_LENGTH: Final = 1
@@ -93,7 +93,7 @@ class Scan(Protocol):
     """One batch's, begun by `begin`."""
 
     def feed(self, piece: Bytes, is_last: bool = False) -> int:
-        """Takes what comes next; the fault, an index of `FAULTS`, after which nothing more is taken."""
+        """Takes what comes next. Returns the fault, an index of `FAULTS`, after which nothing more is taken."""
 
     def found(self) -> Scanned: ...
 
@@ -108,7 +108,7 @@ _ERROR: Final = struct.Struct("=iiiii4xq")
 
 
 class NativeScan:
-    """The kernel's, in a buffer that it and this class know the layout of."""
+    """A scan by the kernel, in a buffer whose layout the kernel and this class know."""
 
     __slots__ = ("_state",)
 
@@ -125,7 +125,7 @@ class NativeScan:
         fault, disordered, error_count, timestamp_errors = _FOUND.unpack_from(state)
         (max_timestamp,) = _MAX_TIMESTAMP.unpack_from(state)
         end = _STATE.size + min(error_count, ERRORS_MAX) * _ERROR.size
-        errors = [RecordError._make(each) for each in _ERROR.iter_unpack(memoryview(state)[_STATE.size : end])]
+        errors = [RecordError._make(fields) for fields in _ERROR.iter_unpack(memoryview(state)[_STATE.size : end])]
         return Scanned(fault, max_timestamp, bool(disordered), error_count, bool(timestamp_errors), errors)
 
 
@@ -218,7 +218,7 @@ class PythonScan:
                 self.fault = _RECORD_LENGTH if self._field == _LENGTH else _STRUCTURE
 
     def _plain_records(self, data: bytes, position: int) -> int:
-        """Judges records that are there whole and have no headers; the position of the first one that is another."""
+        """Judges records that are there whole and have no headers; returns the position of the first other one."""
         settings = self._settings
         is_stamped, is_strict = settings.flags & APPEND_TIMED, settings.flags & STRICT
         while self._records < settings.record_count:
@@ -239,7 +239,7 @@ class PythonScan:
         return position
 
     def _take_field(self, bits: int) -> int:
-        """One varint is read; the field that comes next is set."""
+        """Takes a varint that has been read, and sets the field that comes next."""
         field = self._field
         if field == _TIMESTAMP:
             settings = self._settings

@@ -35,7 +35,7 @@ TURN: Final = 256
 TURN_BYTES: Final = 256 * 1024
 """And how many bytes of an answer, where its elements are long."""
 NUMBERS_IN_AN_ELEMENT: Final = 4
-"""So many numbers of an array of numbers cost the memory and the time of one other element."""
+"""How many numbers of an array of numbers cost the memory and the time of one other element."""
 SMALL_ARRAY: Final = 16
 """Arrays of numbers up to this long have a ready ``struct.Struct``."""
 
@@ -200,7 +200,7 @@ class Source:
         self.lines.append("    " * self.depth + line)
 
     def take_turns(self, *, written: bool = False) -> None:
-        """At the beginning of a loop's body."""
+        """Adds what lets others go on, at the beginning of a loop's body."""
         if self.in_turns:
             self.add("t += 1")
             if written:
@@ -217,7 +217,7 @@ class Source:
         return f"{prefix}{self.names}"
 
     def packer(self, codes: str, method: str) -> tuple[str, int]:
-        """The name of a bound method of the ``StructSchema`` of `codes`, and its size."""
+        """The name of a bound method of the ``struct.Struct`` of `codes`, and the struct's size."""
         packer = struct.Struct(">" + codes)
         name = f"{method[0]}_{codes.replace('?', 'Z')}"
         self.namespace[name] = getattr(packer, method)
