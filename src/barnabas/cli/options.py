@@ -1,4 +1,4 @@
-"""Options that many commands share: which cluster is meant, and how the answer is told."""
+"""Options that many commands share: which cluster is meant, and how the answer is shown."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class Reach:
     ] = None
 
     def servers(self, *properties: str | None) -> str:
-        """The bootstrap list: the flag's, of `properties`, --dir's, the environment's, the cluster's here, Kafka's."""
+        """The bootstrap servers: the first there are of -b, `properties`, --dir's cluster, BARNABAS_BOOTSTRAP, the
+        cluster here, and Kafka's default. Raises `CommandError`."""
         for given in (self.bootstrap, *properties):
             if given:
                 return given
@@ -72,7 +73,7 @@ class Reach:
         )
 
     def own_profile(self, user: str = "admin") -> Path | None:
-        """The client properties of `user` that come with --dir's cluster, where that is the one meant and has some."""
+        """The file of client properties for `user` of --dir's cluster; None where another is meant, or it has none."""
         if self.bootstrap or (self.directory is None and os.environ.get("BARNABAS_BOOTSTRAP")):
             return None
         try:

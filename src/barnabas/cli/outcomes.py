@@ -1,4 +1,4 @@
-"""How a command tells what became of each of its items: exit 1 when one failed, and a sentence for each that did."""
+"""How a command reports the outcomes of its items: a sentence for each that failed, and exit 1 when one did."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def as_json(error: KafkaError) -> dict[str, Any]:
 
 
 def fail(failed: Mapping[Any, KafkaError]) -> None:
-    """A sentence for each, and exit 1; nothing where nothing failed."""
+    """Prints a sentence for each and exits with 1; does nothing where nothing failed."""
     for name, error in failed.items():
         complain(explained(name, error))
     if failed:
@@ -51,8 +51,8 @@ def parse_partitions(words: Iterable[str]) -> list[str | TopicPartition]:
             wanted.append(word)
             continue
         try:
-            for each in ranges.split(","):
-                first, dash, last = each.partition("-")
+            for span in ranges.split(","):
+                first, dash, last = span.partition("-")
                 wanted += [
                     TopicPartition(topic, number) for number in range(int(first), int(last if dash else first) + 1)
                 ]
@@ -64,9 +64,12 @@ def parse_partitions(words: Iterable[str]) -> list[str | TopicPartition]:
 async def partitions_of(
     cluster: ClusterClient, wanted: Iterable[str | TopicPartition] | None, *, internal: bool = False
 ) -> list[TopicPartition]:
-    """All partitions of topics (None: of every one), and single ones, each once. Raises `CommandError` for no topic."""
+    """The partitions of the `wanted` topics (None: of all) and its single partitions, each once.
+
+    Raises `CommandError` for a topic or a partition that does not exist.
+    """
     asked = None if wanted is None else list(wanted)
-    names = None if asked is None else sorted({each if isinstance(each, str) else each.topic for each in asked})
+    names = None if asked is None else sorted({word if isinstance(word, str) else word.topic for word in asked})
     metadata = await cluster.refresh(names)
     for name in names or ():
         topic = metadata.topics.get(name)

@@ -1,4 +1,4 @@
-"""What the command says and how: tables for people, JSON for programs, one sentence for trouble.
+"""What commands print: tables for people, JSON for programs, one sentence for a failure.
 
 Colours, a pager and progress bars are for a terminal alone: what is piped is plain, and always the same.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 PATIENCE_S: Final = 1.0
-"""What takes longer shows how far it is."""
+"""Work that takes longer shows a progress bar."""
 _REDRAW_S: Final = 0.1
 
 
@@ -34,7 +34,7 @@ class Format(StrEnum):
 
 
 class Exit(Exception):
-    """Ends a command that has told everything, with this exit code."""
+    """Ends a command that has nothing more to print, with this exit code."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(exit_code)
@@ -59,11 +59,13 @@ def print_json(value: Any) -> None:
 
 
 def printable(text: str) -> str:
-    """`text` without what makes lines or gives a terminal orders, which stands there as in Python's literals: names
-    may be a stranger's."""
+    """`text` with what cannot be printed escaped as in Python's literals: a name that a client chose can neither break
+    a line nor control the terminal."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
 def complain(sentence: str) -> None:
@@ -78,7 +80,7 @@ _END: Final = "\x1b[0m"
 
 
 class Bad(str):
-    """A cell that tells of trouble: red where there are colours."""
+    """A cell that shows trouble: red where there are colours."""
 
     __slots__ = ()
 
@@ -105,7 +107,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, colours: bool 
             parts.append(f"{_BAD}{text}{_END}{gap}" if colours and isinstance(text, Bad) else text + gap)
         return "  ".join(parts).rstrip()
 
-    head = padded([each.upper() for each in heads])
+    head = padded([head.upper() for head in heads])
     return [f"{_HEAD}{head}{_END}" if colours else head, *map(padded, cells)]
 
 
@@ -121,7 +123,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 
 def _pager() -> list[str] | None:
-    """PAGER, or less, which leaves what it showed on the screen; none where neither is there."""
+    """PAGER's command, or less with flags that leave its text on the screen; None where it is not installed."""
     words = shlex.split(os.environ.get("PAGER", "less -FRX"))
     return words if words and shutil.which(words[0]) else None
 
@@ -173,7 +175,7 @@ class ProgressBar:
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[ProgressBar]:
-    """`total` None: nobody knows how much it is."""
+    """`total` None: it is unknown."""
     shown = ProgressBar(what, total)
     try:
         yield shown

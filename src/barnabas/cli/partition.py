@@ -107,19 +107,19 @@ def elect(
     if output is Format.json:
         print_json(
             [
-                {"partition": str(each), "error": None if error is None else error.code.name}
-                for each, error in outcomes.items()
+                {"partition": str(partition), "error": None if error is None else error.code.name}
+                for partition, error in outcomes.items()
             ]
         )
     elif all(error is not None and error.code is ErrorCode.ELECTION_NOT_NEEDED for error in outcomes.values()):
         print("no partition needed an election")
     failed = False
-    for each, error in outcomes.items():
+    for partition, error in outcomes.items():
         if error is None:
             if output is Format.text:
-                print(f"elected {each}")
+                print(f"elected {partition}")
         elif error.code is not ErrorCode.ELECTION_NOT_NEEDED:
             failed = True
-            complain(f"{each}: {str(error).rstrip('.')} ({error.code.name}).")
+            complain(f"{partition}: {str(error).rstrip('.')} ({error.code.name}).")
     if failed:
         raise Exit(1)

@@ -1,6 +1,6 @@
 """``barnabas perf``: how fast a cluster takes and gives records, and how soon one that was sent is read.
 
-What Kafka's perf-test tools measure, by this package's clients: one process of Python, which may be the limit itself.
+It measures what Kafka's perf-test tools do with this package's clients: one Python process, which may be the limit.
 """
 
 from __future__ import annotations
@@ -140,18 +140,18 @@ def consume(
             for partition in partitions
             if starts[partition].offset < ends[partition].offset
         }
-        there = sum(ends[each].offset - offset for each, offset in wanted.items())
+        there = sum(ends[partition].offset - offset for partition, offset in wanted.items())
         consumer = Consumer(cluster, max_bytes=number(values, 50 * 1024 * 1024, "fetch.max.bytes"))
         count = size = 0
         begun = time.perf_counter()
         await consumer.assign(wanted)
         with progress("records", min(there, records or there)) as bar:
-            while any(consumer.position(each) < ends[each].offset for each in wanted):
+            while any(consumer.position(partition) < ends[partition].offset for partition in wanted):
                 fetched = await consumer.poll(_POLL_MS)
                 if records is not None:
                     fetched = fetched[: records - count]
                 count += len(fetched)
-                size += sum(len(each.record.value or b"") + len(each.record.key or b"") for each in fetched)
+                size += sum(len(consumed.record.value or b"") + len(consumed.record.key or b"") for consumed in fetched)
                 bar.advance(len(fetched))
                 if count == records:
                     break
@@ -179,7 +179,7 @@ def latency(
 
     async def story(cluster: ClusterClient) -> tuple[list[float], float]:
         first, *_ = await partitions_of(cluster, [topic])
-        # Of its own, so that a produce does not wait behind a fetch.
+        # A client of its own, so that a produce does not wait behind a fetch.
         reader = ClusterClient(cluster.runtime, cluster.bootstrap, tls=tls, login=login)
         consumer = Consumer(reader)
         await consumer.assign({first: (await cluster.list_offsets({first: LATEST}))[first].offset})

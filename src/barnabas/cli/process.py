@@ -1,7 +1,7 @@
 """``barnabas broker`` and ``barnabas coordinator``: one server in the foreground, stopped by SIGTERM or SIGINT.
 
-Imports not rich. Whoever starts it in the background may hand it a pipe by `READY_FD`: it gets one line
-of JSON, what the server says of itself when it is ready, or ``{"error": ...}``.
+A server does not import rich, to start fast. Whoever starts it in the background may hand it a pipe by `READY_FD`, on
+which it writes one line of JSON: what it says of itself when it is ready, or ``{"error": ...}``.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ Story = Callable[["asyncio.Future[Any]", Callable[[dict[str, Any]], None]], Coro
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 OTEL_INTERVAL_MS: Final = 60_000
-"""As OpenTelemetry's specification has it where ``OTEL_METRIC_EXPORT_INTERVAL`` does not say."""
+"""OpenTelemetry's default, where ``OTEL_METRIC_EXPORT_INTERVAL`` is not set."""
 SAME_WISH_S: Final = 0.5
-"""Signals this soon after the first are the same wish: ``timeout`` signals its child, and then the child's group."""
+"""Signals this soon after the first count as the same: ``timeout`` signals its child, and then the child's group."""
 
 
 class ServerError(Exception):
@@ -50,7 +50,7 @@ class ServerError(Exception):
 
 
 def read_properties(path: str, overrides: Sequence[str]) -> dict[str, str]:
-    """A ``server.properties`` and ``key=value`` pairs over it."""
+    """A ``server.properties``, with ``key=value`` pairs that override it. Raises `ServerError` or `ConfigError`."""
     from barnabas.model.config import parse_properties
 
     try:
@@ -71,7 +71,7 @@ def read_properties(path: str, overrides: Sequence[str]) -> dict[str, str]:
 
 
 def _with_jvm_properties(values: dict[str, str]) -> dict[str, str]:
-    """What ``KAFKA_OPTS`` and a JAAS file say beside the properties."""
+    """The properties with what ``KAFKA_OPTS`` and a JAAS file add to them."""
     from barnabas.model.config import JAAS_FILE
 
     options = os.environ.get(KAFKA_OPTS, "")
@@ -154,7 +154,8 @@ def _keep_state_changes(path: str, log_format: str) -> None:
 
 
 def _beside(config: Config) -> Callable[[Broker], Awaitable[Callable[[], None]]] | None:
-    """What begins what tells of the broker, where the configuration asks for it: the admin endpoint, OpenTelemetry."""
+    """A function that starts the admin endpoint and OpenTelemetry's export beside a broker and returns what ends them;
+    None where the configuration asks for neither."""
     listener, endpoint = config.text("barnabas.admin.listener"), config.text("barnabas.opentelemetry.endpoint")
     sends = bool(endpoint) or os.environ.get("OTEL_METRICS_EXPORTER") == "otlp"
     if not listener and not sends:
@@ -178,8 +179,8 @@ def _beside(config: Config) -> Callable[[Broker], Awaitable[Callable[[], None]]]
         ends.append(table.stop)
 
         def end() -> None:
-            for each in ends:
-                each()
+            for close in ends:
+                close()
 
         return end
 
@@ -187,7 +188,7 @@ def _beside(config: Config) -> Callable[[Broker], Awaitable[Callable[[], None]]]
 
 
 def _otlp(endpoint: str) -> Callable[[Broker, Table], Callable[[], None]]:
-    """What begins to send metrics by OTLP, and returns what ends it; `endpoint` may be empty."""
+    """A function that starts to send metrics by OTLP and returns what ends that; `endpoint` may be empty."""
     try:
         from barnabas.web.otlp import OtlpSender, url_of
     except ModuleNotFoundError as error:
@@ -212,10 +213,10 @@ def _otlp(endpoint: str) -> Callable[[Broker, Table], Callable[[], None]]:
 
 
 def brokers_main(arguments: list[str]) -> int:
-    """``barnabas brokers FD:LOG:FILE..``, which `up` uses: one process for each, from one that has imported everything.
+    """``barnabas brokers FD:LOG:FILE..``, which `up` uses: imports everything once, then forks each broker's process.
 
     Three brokers that start alone import the same modules three times, and that is most of their start. The pids go to
-    the standard output; this process ends at once and leaves each broker to itself.
+    the standard output; this process ends at once, and the brokers go on.
     """
     started = [argument.split(":", 2) for argument in arguments]
     for module in ("barnabas.runtime.real", "barnabas.broker.process"):
@@ -252,7 +253,7 @@ def _forked_broker(descriptor: str, log: str, file: str, others: list[str]) -> i
 
 
 def _write_status(path: str, status: dict[str, Any]) -> None:
-    """Not synced: what it says is worth nothing after a crash."""
+    """Writes the status file without syncing it: it is worth nothing after a crash."""
     try:
         with open(f"{path}.tmp", "w", encoding="utf-8") as file:
             json.dump({"pid": os.getpid(), **status}, file)
@@ -262,12 +263,12 @@ def _write_status(path: str, status: dict[str, Any]) -> None:
 
 
 def _retitle(words: list[str]) -> None:
-    """Writes over the command line this process was begun with, where the kernel shows where it lies."""
+    """Overwrites the command line of this process, where the kernel shows its place in memory."""
     title = b"\0".join(word.encode() for word in words) + b"\0"
     try:
         with open("/proc/self/stat") as stat:
             fields = stat.read().rpartition(")")[2].split()
-        start, end = int(fields[45]), int(fields[46])
+        start, end = map(int, fields[45:47])  # arg_start and arg_end in proc_pid_stat(5)
         if len(title) > end - start:
             return
         with open("/proc/self/mem", "r+b", buffering=0) as memory:
@@ -353,7 +354,7 @@ async def _coordinator(
 
 
 def _made(directory: str) -> str:
-    """The directory's absolute path, once it is there."""
+    """Makes the directory where it is missing, and returns its absolute path."""
     place = os.path.abspath(directory)
     try:
         os.makedirs(place, mode=0o700, exist_ok=True)
@@ -363,7 +364,7 @@ def _made(directory: str) -> str:
 
 
 def _own_address(connect: str) -> tuple[str, int]:
-    """Where a coordinator in this process listens: it is the one and only server that `connect` names."""
+    """The address of a coordinator in this process, the only one that `connect` may name. Raises `ServerError`."""
     from barnabas.zk.client.connect_string import parse_connect
 
     hosts, _ = parse_connect(connect)
@@ -384,7 +385,7 @@ def _explained(error: OSError, where: str) -> Exception:
 
 
 def _allow_many_files() -> None:
-    """A connection is a file, and so is a segment: the default of 1,024 is soon used up."""
+    """Raises the limit of open files: connections and segments soon use up the default of 1,024."""
     from barnabas.runtime import descriptors
 
     before, now = descriptors.raise_limit()
@@ -408,9 +409,9 @@ def _serve(prepare: Callable[[], Story], log_format: str = TEXT) -> int:
         # What start-up made lives as long as the process: the collector need not look at it again.
         gc.collect()
         gc.freeze()
-        # What a server makes and keeps (partitions, requests of thousands of them) is no garbage: looking for cycles
-        # among it every 700 objects, and among all of it every 70,000, stopped a broker of 5,000 partitions for 0.3 s
-        # again and again. Cycles are few, and none holds much.
+        # What a server makes later (partitions, requests of thousands of them) is no garbage either; its cycles are few
+        # and small. By default, after every 700 objects and for all of them after 70,000, the collector stopped a
+        # broker of 5,000 partitions for 0.3 s again and again.
         gc.set_threshold(20_000, 10, 10)
         gc.enable()
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:
@@ -438,8 +439,8 @@ async def _until_signalled(story: Story) -> None:
         stop.set_result(None)
         loop.call_later(SAME_WISH_S, _let_the_next_signal_end_this, loop)
 
-    for each in STOP_SIGNALS:
-        loop.add_signal_handler(each, ask_to_stop, each.name)
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, ask_to_stop, number.name)
     from barnabas.runtime import memory
 
     heap = memory.heap()
@@ -452,10 +453,10 @@ async def _until_signalled(story: Story) -> None:
 
 
 def _let_the_next_signal_end_this(loop: asyncio.AbstractEventLoop) -> None:
-    """As a crash would: whatever an orderly end waits for, it is no longer waited for."""
-    for each in STOP_SIGNALS:
-        loop.remove_signal_handler(each)
-        signal.signal(each, signal.SIG_DFL)
+    """The next signal ends the process as a crash would, whatever its orderly end still waits for."""
+    for number in STOP_SIGNALS:
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _ready(notice: dict[str, Any]) -> None:

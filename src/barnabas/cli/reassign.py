@@ -45,7 +45,7 @@ def parse_moves(words: Sequence[str], file: str | None) -> Moves:
         try:
             if not equals:
                 raise ValueError(f"{word!r} names no brokers")
-            moves[TopicPartition.from_dir_name(where)] = [int(each) for each in replicas.split(",")]
+            moves[TopicPartition.from_dir_name(where)] = [int(broker) for broker in replicas.split(",")]
         except ValueError as error:
             raise UsageError(f"{error}: use TOPIC-N=0,1,2, the preferred leader first.") from None
     if not moves:
@@ -58,8 +58,8 @@ def _moves_in(file: str) -> Moves:
         with open(file, encoding="utf-8") as opened:
             plan = json.load(opened)
         return {
-            TopicPartition(each["topic"], int(each["partition"])): [int(broker) for broker in each["replicas"]]
-            for each in plan["partitions"]
+            TopicPartition(move["topic"], int(move["partition"])): [int(broker) for broker in move["replicas"]]
+            for move in plan["partitions"]
         }
     except OSError as error:
         raise UsageError(f"{file} cannot be read ({error.strerror}).") from None
@@ -75,8 +75,8 @@ def plan_of(moves: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Any]:
     return {
         "version": 1,
         "partitions": [
-            {"topic": each.topic, "partition": each.partition, "replicas": list(replicas)}
-            for each, replicas in sorted(moves.items())
+            {"topic": partition.topic, "partition": partition.partition, "replicas": list(replicas)}
+            for partition, replicas in sorted(moves.items())
         ],
     }
 
@@ -89,23 +89,25 @@ def plan(
 ) -> None:
     """Propose where partitions could be: JSON for `start --file`, spread over brokers and racks."""
     try:
-        allowed = dict.fromkeys(int(each) for each in brokers.split(","))
+        allowed = dict.fromkeys(int(broker) for broker in brokers.split(","))
     except ValueError:
         raise UsageError(f"--brokers {brokers}: it takes broker ids separated by commas.") from None
 
     async def story(cluster: ClusterClient) -> Moves:
         metadata = await cluster.refresh(topics)
-        unknown = [each for each in allowed if each not in metadata.brokers]
+        unknown = [broker for broker in allowed if broker not in metadata.brokers]
         if unknown:
             raise CommandError(f"There is no broker {numbers(unknown)}: {numbers(sorted(metadata.brokers))} are alive.")
-        racks = {each: metadata.brokers[each].rack for each in allowed}
+        racks = {broker: metadata.brokers[broker].rack for broker in allowed}
         moves: Moves = {}
         for topic in metadata.topics.values():
             if topic.error is not ErrorCode.NONE:
                 raise KafkaError(topic.error, f"topic {topic.name}: {topic.error.name}")
             factor = max(len(partition.replicas) for partition in topic.partitions.values())
             placed = assign_replicas(racks, len(topic.partitions), factor, real_runtime().entropy)
-            moves.update((TopicPartition(topic.name, each), list(placed[each])) for each in sorted(topic.partitions))
+            moves.update(
+                (TopicPartition(topic.name, number), list(placed[number])) for number in sorted(topic.partitions)
+            )
         return moves
 
     print_json(plan_of(with_cluster(at, {}, story)))
@@ -126,7 +128,7 @@ def start(
         before = await _replicas(cluster, targets)
         outcomes = await Admin(cluster).alter_reassignments(targets)
         if wait:
-            await _until_done(cluster, [each for each, error in outcomes.items() if error is None])
+            await _until_done(cluster, [partition for partition, error in outcomes.items() if error is None])
         return before, outcomes
 
     before, outcomes = with_cluster(at, {}, story)
@@ -143,19 +145,19 @@ def list_(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
         print_json(
             [
                 {
-                    "topic": each.topic,
-                    "partition": each.partition,
+                    "topic": partition.topic,
+                    "partition": partition.partition,
                     "replicas": now,
                     "adding": adding,
                     "removing": removing,
                 }
-                for each, (now, adding, removing) in sorted(under_way.items())
+                for partition, (now, adding, removing) in sorted(under_way.items())
             ]
         )
     elif under_way:
         print_table(
             ["partition", "replicas", "adding", "removing"],
-            [[str(each), *map(numbers, replicas)] for each, replicas in sorted(under_way.items())],
+            [[str(partition), *map(numbers, replicas)] for partition, replicas in sorted(under_way.items())],
         )
     else:
         print("no partition is being moved")
@@ -172,7 +174,7 @@ def cancel(
     if everything == bool(partitions):
         raise UsageError("Name the partitions as TOPIC-N, or all of them by --all.")
     try:
-        named = [TopicPartition.from_dir_name(each) for each in partitions or []]
+        named = [TopicPartition.from_dir_name(partition) for partition in partitions or []]
     except ValueError as fault:
         raise UsageError(f"{fault}: use TOPIC-N.") from None
 
@@ -190,13 +192,13 @@ def cancel(
 
 
 async def _replicas(cluster: ClusterClient, wanted: Mapping[TopicPartition, object]) -> Moves:
-    metadata = await cluster.refresh(sorted({each.topic for each in wanted}))
+    metadata = await cluster.refresh(sorted({partition.topic for partition in wanted}))
     found: Moves = {}
-    for each in wanted:
-        topic = metadata.topics.get(each.topic)
-        known = topic.partitions.get(each.partition) if topic is not None else None
+    for partition in wanted:
+        topic = metadata.topics.get(partition.topic)
+        known = topic.partitions.get(partition.partition) if topic is not None else None
         if known is not None:
-            found[each] = list(known.replicas)
+            found[partition] = list(known.replicas)
     return found
 
 
@@ -215,18 +217,18 @@ async def _until_done(cluster: ClusterClient, moves: Sequence[TopicPartition]) -
 
 def _told(outcomes: Mapping[TopicPartition, KafkaError | None]) -> list[dict[str, Any]]:
     return [
-        {"partition": str(each), "error": None if error is None else error.code.name}
-        for each, error in outcomes.items()
+        {"partition": str(partition), "error": None if error is None else error.code.name}
+        for partition, error in outcomes.items()
     ]
 
 
 def _report(outcomes: Mapping[TopicPartition, KafkaError | None], done: str, output: Format) -> None:
     failed = False
-    for each, error in outcomes.items():
+    for partition, error in outcomes.items():
         if error is not None:
             failed = True
-            complain(f"{each}: {str(error).rstrip('.')} ({error.code.name}).")
+            complain(f"{partition}: {str(error).rstrip('.')} ({error.code.name}).")
         elif output is Format.text:
-            print(done.format(each))
+            print(done.format(partition))
     if failed:
         raise Exit(1)

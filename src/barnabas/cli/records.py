@@ -36,7 +36,7 @@ Acks = Annotated[str | None, Option("--acks", choices=("all", "-1", "1", "0"), h
 def producer_by(
     cluster: ClusterClient, values: Mapping[str, str], acks: str | None, compression: str | None, linger_ms: int = 5
 ) -> Producer:
-    """A producer with ``-X``'s properties and the two options that go before them. Raises `UsageError`."""
+    """A producer with ``-X``'s properties, which `acks` and `compression` override. Raises `UsageError`."""
     level = acks or values.get("acks", "all")
     if level not in ("all", "-1", "1", "0"):
         raise UsageError(f"-X acks={level}: it takes all, 1 or 0.")
@@ -71,7 +71,7 @@ def produce(
 ) -> None:
     """Write records, one a line of the standard input."""
     values = settings_of(at)
-    header_list = [_header(each) for each in headers or ()]
+    header_list = [_header(header) for header in headers or ()]
     split = unescape(key_delimiter).encode() if key_delimiter is not None else None
     end = unescape(delimiter).encode()
     if not end or split == b"":
@@ -115,11 +115,11 @@ _TOO_FEW: Final = (
     "fewer replicas are in sync than min.insync.replicas asks for; `barnabas topic describe` shows which are missing"
 )
 _MEANINGS: Final = {ErrorCode.NOT_ENOUGH_REPLICAS: _TOO_FEW, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _TOO_FEW}
-"""What errors mean that brokers answer with their code alone."""
+"""What errors mean for which brokers send a code and no message."""
 
 
 class SettledRecords:
-    """What became of records: how many were acknowledged, and how many were not for which reason."""
+    """How many records were acknowledged, and how many were not for which reason."""
 
     def __init__(self, bar: ProgressBar) -> None:
         self.acknowledged = 0
@@ -128,7 +128,7 @@ class SettledRecords:
         self._bar = bar
 
     def look(self) -> None:
-        """Takes of the pending ones those that are settled, up to the first that is not."""
+        """Takes settled records from the front of `pending`, up to the first that is not settled."""
         while self.pending and self.pending[0].done():
             self.take(self.pending.popleft())
 
@@ -139,9 +139,9 @@ class SettledRecords:
             self._bar.advance()
         else:
             text = str(error).rstrip(".")
-            for each in (error, error.__cause__):
-                if isinstance(each, KafkaError) and each.code in _MEANINGS:
-                    text += f": {_MEANINGS[each.code]}"
+            for cause in (error, error.__cause__):
+                if isinstance(cause, KafkaError) and cause.code in _MEANINGS:
+                    text += f": {_MEANINGS[cause.code]}"
             self.failures[text] = self.failures.get(text, 0) + 1
 
     def complain(self) -> None:
@@ -171,7 +171,7 @@ def _input(file: str | None) -> BinaryIO:
 
 
 async def _records(source: BinaryIO, delimiter: bytes) -> AsyncIterator[list[bytes]]:
-    """The parts between delimiters, as many as came together; nothing after the last one is no record."""
+    """Records between delimiters, as many as came together; an empty rest after the last delimiter is none."""
     rest = b""
     async for chunk in _chunks(source.fileno()):
         *whole, rest = (rest + chunk).split(delimiter)
@@ -181,7 +181,7 @@ async def _records(source: BinaryIO, delimiter: bytes) -> AsyncIterator[list[byt
 
 
 async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
-    """What there is to read, as it comes: who writes into a pipe may take time, and what came is sent meanwhile."""
+    """Bytes as they come: a pipe's writer may take its time, and what came is sent meanwhile."""
     loop = asyncio.get_running_loop()
     while True:
         ready = loop.create_future()
@@ -277,9 +277,9 @@ async def _assign(
     """Reads partitions of the user's choice from one bound to another."""
     known = (await _described(cluster, topic)).partitions(topic)
     wanted = known if partitions is None else [TopicPartition(topic, partition) for partition in partitions]
-    for each in wanted:
-        if each not in known:
-            raise CommandError(f"{topic} has no partition {each.partition}: it has 0 to {len(known) - 1}.")
+    for partition in wanted:
+        if partition not in known:
+            raise CommandError(f"{topic} has no partition {partition.partition}: it has 0 to {len(known) - 1}.")
     begin = await _offsets_at(cluster, wanted, first)
     stop: dict[TopicPartition, int] = {}
     if last is not None:
@@ -287,14 +287,16 @@ async def _assign(
     elif exit_at_end:
         stop = await _offsets_at(cluster, wanted, Bound("end"))
     if stop:
-        begin = {each: offset for each, offset in begin.items() if offset < stop[each]}
+        begin = {partition: offset for partition, offset in begin.items() if offset < stop[partition]}
     await consumer.assign(begin)
     left = count if count is not None else -1
-    while left != 0 and (not stop or any(consumer.position(each) < stop[each] for each in begin)):
+    while left != 0 and (not stop or any(consumer.position(partition) < stop[partition] for partition in begin)):
         fetched = await consumer.poll(1_000)
         if stop:
             fetched = [
-                each for each in fetched if each.record.offset < stop[TopicPartition(each.topic, each.partition)]
+                consumed
+                for consumed in fetched
+                if consumed.record.offset < stop[TopicPartition(consumed.topic, consumed.partition)]
             ]
         left = _print(fetched, form, left)
 
@@ -312,7 +314,9 @@ async def _share(
         left = _print(taken, form, left)
         if taken:
             assert consumer.member is not None
-            nexts = {TopicPartition(each.topic, each.partition): each.record.offset + 1 for each in taken}
+            nexts = {
+                TopicPartition(consumed.topic, consumed.partition): consumed.record.offset + 1 for consumed in taken
+            }
             await consumer.member.commit(nexts)
         elif exit_at_end and _at_end(consumer):
             return
@@ -320,7 +324,9 @@ async def _share(
 
 def _at_end(consumer: Consumer) -> bool:
     owned = consumer.assignment
-    return bool(owned) and all(0 <= consumer.high_watermark(each) <= consumer.position(each) for each in owned)
+    return bool(owned) and all(
+        0 <= consumer.high_watermark(partition) <= consumer.position(partition) for partition in owned
+    )
 
 
 def _print(fetched: Iterable[ConsumerRecord], form: Callable[[ConsumerRecord], bytes], left: int) -> int:
@@ -336,7 +342,7 @@ def _print(fetched: Iterable[ConsumerRecord], form: Callable[[ConsumerRecord], b
 
 
 async def _described(cluster: ClusterClient, topic: str) -> Any:
-    """The metadata with `topic` in it; a sentence where there is no such topic."""
+    """The metadata with `topic` in it. Raises `CommandError` where there is no such topic."""
     metadata = await cluster.refresh([topic])
     known = metadata.topics.get(topic)
     code = known.error if known is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -356,12 +362,12 @@ async def _offsets_at(
         return dict.fromkeys(wanted, bound.value)
     timestamp = {"start": EARLIEST, "end": LATEST, "tail": LATEST, "time": bound.value}[bound.kind]
     listed = await cluster.list_offsets(dict.fromkeys(wanted, timestamp))
-    offsets = {each: found.offset for each, found in listed.items()}
+    offsets = {partition: found.offset for partition, found in listed.items()}
     if bound.kind == "tail":
         starts = await cluster.list_offsets(dict.fromkeys(wanted, EARLIEST))
-        return {each: max(starts[each].offset, offset - bound.value) for each, offset in offsets.items()}
-    younger_than_all = [each for each, offset in offsets.items() if offset < 0]
+        return {partition: max(starts[partition].offset, offset - bound.value) for partition, offset in offsets.items()}
+    younger_than_all = [partition for partition, offset in offsets.items() if offset < 0]
     if younger_than_all:
         ends = await cluster.list_offsets(dict.fromkeys(younger_than_all, LATEST))
-        offsets.update({each: found.offset for each, found in ends.items()})
+        offsets.update({partition: found.offset for partition, found in ends.items()})
     return offsets

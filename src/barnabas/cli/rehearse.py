@@ -107,7 +107,7 @@ def _read(
     auth: list[str] | None,
     story: Callable[[ZooKeeperClient], Awaitable[tuple[ExportedZNode, ...]]],
 ) -> tuple[tuple[ExportedZNode, ...], str]:
-    """What `story` reads of a living ZooKeeper, or all that is in a file; and from where."""
+    """The znodes that `story` reads from a ZooKeeper, or those in a file; and the source's name."""
     if file is None:
         place = where(zookeeper, directory, auth)
         return with_zookeeper(place, story), place.connect
@@ -135,7 +135,7 @@ def _write(file: str, text: str) -> None:
 
 
 def _shown(forecasts: Sequence[Forecast]) -> list[Forecast]:
-    """The first is what the tree itself makes a controller do, which is nothing in a healthy cluster."""
+    """The first forecast is what a controller does without any step; where that is nothing, only the steps'."""
     now, *steps = forecasts
     return [now, *steps] if not steps or any(True for _ in now.changes()) else steps
 
@@ -174,7 +174,7 @@ def _told(forecast: Forecast) -> Iterator[str]:
         yield textwrap.fill(note, 120, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     changes = sorted(forecast.changes(), key=lambda change: (change.after is None or change.after.leader >= 0, change))
     if changes:
-        yield from table(["  partition", "leader", "isr", "replicas"], [_row(each) for each in changes[:ROWS_MAX]])
+        yield from table(["  partition", "leader", "isr", "replicas"], [_row(change) for change in changes[:ROWS_MAX]])
         if len(changes) > ROWS_MAX:
             yield f"  .. and {len(changes) - ROWS_MAX} more: --format json has all"
 

@@ -26,7 +26,7 @@ MIGRATION: Final = "migration"
 def rehearse_quietly(
     tree: ClusterTree, steps: Sequence[RehearsalStep], properties: Mapping[str, str]
 ) -> list[Forecast]:
-    """`rehearse`; what the copy's brokers log is of no cluster."""
+    """`rehearse` without the log of the copy's brokers, which concerns no real cluster."""
     logging.disable(logging.CRITICAL)
     try:
         return rehearse(tree, steps, properties)
@@ -35,7 +35,7 @@ def rehearse_quietly(
 
 
 def tell_migration(source: str, znodes: Sequence[ExportedZNode], properties: Mapping[str, str], output: Format) -> None:
-    """Exits with 1 where something stands in the way."""
+    """Prints what stands in the way of a migration, and exits with 1 where something does."""
     image = image_of(znodes)
     findings = obstacles(read_cluster(image, 0), properties)
     try:
@@ -67,14 +67,14 @@ def _as_json(finding: ZnodeFinding) -> dict[str, str]:
 
 
 def _roll(tree: ClusterTree, properties: Mapping[str, str]) -> list[ZnodeFinding]:
-    """Each broker is restarted, the controller last, as every stage of a migration asks for."""
+    """What a restart of each broker, the controller last, does to partitions: every stage of a migration needs one."""
     order = sorted(tree.brokers, key=lambda broker: (broker == tree.state.controller, broker))
     steps = [RehearsalStep(kind, f"{kind} {broker}", (broker,)) for broker in order for kind in (DRAIN, START)]
     offline: dict[TopicPartition, str] = {}
     under: dict[TopicPartition, str] = {}
     for forecast in rehearse_quietly(tree, steps, properties):
-        offline |= {each: forecast.step for each in forecast.offline() if each not in offline}
-        under |= {each: forecast.step for each in forecast.under_min_isr() if each not in under}
+        offline |= {partition: forecast.step for partition in forecast.offline() if partition not in offline}
+        under |= {partition: forecast.step for partition in forecast.under_min_isr() if partition not in under}
     findings = []
     for rule, partitions, what in (
         ("roll-offline", offline, "offline"),

@@ -2,7 +2,7 @@
 
 All of it lies in one directory that only its owner may read. Brokers know each other by their certificate (mTLS, on a
 listener of their own), clients log in by SCRAM over TLS, and the coordinator lets in who has a certificate. `up` and
-`status` ask brokers as one of them; commands that speak to the cluster log in as its administrator.
+`status` connect as a broker; commands that speak to the cluster log in as its administrator.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def profiles(security: str) -> dict[str, str]:
 
 
 def make(directory: Path) -> None:
-    """Everything, or nothing; what is there already stays as it is. Raises `CommandError` without ``cryptography``."""
+    """Makes everything, or nothing; an existing directory stays as it is. Raises `CommandError` without
+    ``cryptography``."""
     if directory.exists():
         return
     from barnabas.model.errors import ConfigError
@@ -115,7 +116,7 @@ def _stores(security: str, prefix: str = "") -> dict[str, str]:
 
 
 def broker_properties(state: ClusterState, broker: BrokerState) -> dict[str, str]:
-    """What a broker's ``server.properties`` has beside, and in the place of, those of an open cluster."""
+    """What a broker's ``server.properties`` adds to those of an open cluster, or overrides in them."""
     values = {
         "listeners": f"CLIENTS://{HOST}:{broker.port},BROKERS://{HOST}:{broker.broker_port}",
         "listener.security.protocol.map": "CLIENTS:SASL_SSL,BROKERS:SSL",
@@ -136,7 +137,7 @@ def broker_properties(state: ClusterState, broker: BrokerState) -> dict[str, str
 
 
 def coordinator_words(security: str, port: int) -> list[str]:
-    """How ``barnabas coordinator`` is started: whoever has no certificate of the authority is not let in."""
+    """Options of ``barnabas coordinator`` that let in only clients with a certificate of the authority."""
     return [
         *("--tls-only", "--config", f"secureClientPort={port}"),
         *("--config", f"ssl.keyStore.location={Path(security) / KEY_STORE}"),
@@ -149,7 +150,7 @@ def coordinator_words(security: str, port: int) -> list[str]:
 
 @cache
 def brokers_tls(security: str) -> ssl.SSLContext:
-    """As a broker. Raises `CommandError` for stores that cannot be read."""
+    """TLS with the brokers' certificate. Raises `CommandError` for stores that cannot be read."""
     return _tls(_stores(security))
 
 
@@ -198,8 +199,8 @@ def _rights() -> list[Binding]:
 
 
 def make_users(state: ClusterState, deadline: float) -> None:
-    """The users' passwords and the client's rights, until every broker has heard of them; once in a cluster's life, so
-    that what is changed afterwards stays. Raises `CommandError`."""
+    """Sets the users' passwords and the client's rights, and waits until every broker knows them. This is done once in
+    a cluster's life, so that later changes stay. Raises `CommandError`."""
     import asyncio
 
     from barnabas.client.admin import Admin
@@ -245,10 +246,10 @@ def _wait_for_users(
         try:
             for login in _logins(state.security).values():
                 BlockingConnection(HOST, broker.port, "barnabas-up", tls=tls, login=login).close()
-            among = brokers_tls(state.security)
-            with BlockingConnection(HOST, broker.broker_port, "barnabas-up", tls=among) as connection:
+            as_broker = brokers_tls(state.security)
+            with BlockingConnection(HOST, broker.broker_port, "barnabas-up", tls=as_broker) as connection:
                 known = connection.send(DescribeAclsRequest(*AclFilter(principal=f"User:{CLIENT}"))).resources
-            if sum(len(each.acls) for each in known) >= rights:
+            if sum(len(resource.acls) for resource in known) >= rights:
                 return
         except (KafkaError, OSError) as error:
             trouble = str(error)

@@ -25,7 +25,7 @@ app = CommandGroup("The simulated cluster: faults drawn from a seed.")
 console = Console(stderr=True)
 
 _TWICE_EVERY = 100
-"""One seed in so many runs twice, to see that a seed is a run."""
+"""One seed in so many runs twice, to see that a seed always gives the same run."""
 
 
 def _run(task: tuple[int, str, bool]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def run_command(
 
     At the end it tells how often each kind of fault struck, and how often each invariant was evaluated.
     """
-    sim_plans.plan_of(str(first), profile)  # a profile that is none is told at once
+    sim_plans.plan_of(str(first), profile)  # an unknown profile is refused at once
     begun = time.monotonic()
     outcomes: list[dict[str, Any]] = []
     with (
@@ -115,7 +115,7 @@ def run_command(
 
 
 def _leave_signals() -> None:
-    """Ctrl-C is for the parent, which then tells what was found so far."""
+    """Ctrl-C is for the parent, which then reports what was found so far."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

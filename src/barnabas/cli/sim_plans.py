@@ -1,4 +1,4 @@
-"""``barnabas sim replay|shrink|scenarios``: one run, told; made small; and the plays written by hand."""
+"""``barnabas sim replay|shrink|scenarios``: shows a run, makes a failing one small, plays scenes written by hand."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ def _as_json(outcome: Outcome, command: str) -> dict[str, Any]:
         "profile": outcome.plan.profile,
         "good": outcome.good,
         "violations": [violation.as_json() for violation in outcome.violations],
-        "excused": [each.as_json() for each in outcome.excused],
+        "excused": [violation.as_json() for violation in outcome.excused],
         "event_hash": outcome.event_hash,
         "acknowledged": outcome.acknowledged,
         "virtual_s": round(outcome.virtual_s, 3),
         "command": command,
         "plan": outcome.plan.as_json(),
-        "trace": [each.as_json() for each in outcome.trace],
+        "trace": [event.as_json() for event in outcome.trace],
     }
 
 
@@ -131,8 +131,8 @@ def replay(
             print(f"\nat {until}:\n{told(picture_at(outcome.trace, until_ns), plan)}")
         elif outcome.good:
             print(f"\n{outcome.acknowledged} records acknowledged; event hash {outcome.event_hash}; everything held")
-        for each in outcome.excused:
-            print(f"excused  {each}")
+        for violation in outcome.excused:
+            print(f"excused  {violation}")
         if html is not None:
             print(f"the same as a page: {html}")
         if view is not None:
@@ -216,7 +216,7 @@ def scenarios(
         if output is Format.text and (names or unmet):
             print(f"{scenario.title}\n\n{scenario.story}\n")
             print(report(outcome.plan, outcome.trace, outcome.violations, command))
-            print("\n" + ("\n".join(f"NOT AS TOLD  {each}" for each in unmet) or "as told") + "\n")
+            print("\n" + ("\n".join(f"NOT AS TOLD  {expectation}" for expectation in unmet) or "as told") + "\n")
     failed = [scenario.name for scenario, _, unmet in played if unmet]
     if output is Format.json:
         print_json(

@@ -203,12 +203,17 @@ def coverage(directory: ArchiveDirectory, output: OutputFormat = Format.text) ->
             {
                 "cluster_id": kept.settings.cluster_id,
                 "files": len(files),
-                "records": sum(each.rows for each in files),
-                "bytes": sum(each.bytes for each in files),
-                "missing": [each.path for each in missing],
+                "records": sum(file.rows for file in files),
+                "bytes": sum(file.bytes for file in files),
+                "missing": [file.path for file in missing],
                 "sources": [
-                    {**each.source._asdict(), "ranges": each.ranges, "gaps": each.gaps, "overlaps": each.overlaps}
-                    for each in found
+                    {
+                        **partition.source._asdict(),
+                        "ranges": partition.ranges,
+                        "gaps": partition.gaps,
+                        "overlaps": partition.overlaps,
+                    }
+                    for partition in found
                 ],
             }
         )
@@ -216,11 +221,14 @@ def coverage(directory: ArchiveDirectory, output: OutputFormat = Format.text) ->
         print(f"cluster {kept.settings.cluster_id}: {sum(f.rows for f in files):,} records in {len(files)} files")
         print_table(
             ["topic", "topic-id", "partition", "offsets", "gaps", "overlaps"],
-            [[*each.source, *(_spans(s) for s in (each.ranges, each.gaps, each.overlaps))] for each in found],
+            [
+                [*partition.source, *map(_spans, (partition.ranges, partition.gaps, partition.overlaps))]
+                for partition in found
+            ],
         )
     for file in missing:
         complain(f"{file.path} is gone or damaged: its {file.rows:,} records are not in the archive any more.")
-    if missing or any(each.gaps or each.overlaps for each in found):
+    if missing or any(partition.gaps or partition.overlaps for partition in found):
         raise Exit(WRONG)
 
 
@@ -304,13 +312,16 @@ def verify(
         job.plan(places, topics)
     with spark_session("verify", master, conf) as spark:
         found = job.verify(spark, places, topics)
-    divergences = [each.divergence for each in found if each.divergence is not None]
-    batches, size = sum(each.batches for each in found), sum(each.bytes for each in found)
+    divergences = [partition.divergence for partition in found if partition.divergence is not None]
+    batches, size = sum(partition.batches for partition in found), sum(partition.bytes for partition in found)
     if output is Format.json:
         print_json(
             [
-                {**each._asdict(), "divergence": None if each.divergence is None else each.divergence._asdict()}
-                for each in found
+                {
+                    **partition._asdict(),
+                    "divergence": None if partition.divergence is None else partition.divergence._asdict(),
+                }
+                for partition in found
             ]
         )
     else:
@@ -318,9 +329,10 @@ def verify(
             f"{len(found)} partitions, {batches:,} batches, {size / 1e6:,.1f} MB of all replicas: "
             f"{len(divergences)} diverge"
         )
-        for each in found:
-            for broker, end in each.behind:
-                print(f"{each.topic}-{each.partition}: broker {broker} ends at {end} of {each.high_watermark}, behind")
+        for partition in found:
+            for broker, end in partition.behind:
+                name = f"{partition.topic}-{partition.partition}"
+                print(f"{name}: broker {broker} ends at {end} of {partition.high_watermark}, behind")
     for divergence in divergences:
         complain(f"{divergence}.")
     if divergences:
@@ -380,7 +392,7 @@ def mirror(
         translated = job.translate(servers, target, topics, groups or [])
         job.commit_translated(target, translated)
     if output is Format.json:
-        print_json({"records": records, "created": made, "groups": [each._asdict() for each in translated]})
+        print_json({"records": records, "created": made, "groups": [offset._asdict() for offset in translated]})
         return
     print(f"{records:,} records into {to}")
     if translated:
@@ -411,13 +423,13 @@ def profile(
         print_json(
             [
                 {
-                    **asdict(each),
-                    "partitions": [one._asdict() for one in each.partitions],
-                    "top_keys": [one._asdict() for one in each.top_keys],
-                    "records_per_second": each.records_per_second,
-                    "partition_skew": each.partition_skew,
+                    **asdict(topic),
+                    "partitions": [partition._asdict() for partition in topic.partitions],
+                    "top_keys": [key._asdict() for key in topic.top_keys],
+                    "records_per_second": topic.records_per_second,
+                    "partition_skew": topic.partition_skew,
                 }
-                for each in found
+                for topic in found
             ]
         )
         return
@@ -436,26 +448,26 @@ def profile(
         ],
         [
             [
-                each.topic,
-                f"{each.records:,}",
-                f"{(each.key_bytes + each.value_bytes) / 1e6:,.1f}",
-                f"{each.value_bytes_p50}/{each.value_bytes_p99}/{each.value_bytes_max}",
-                f"{each.records_per_second:,.0f}",
-                f"{each.partition_skew:.2f}",
-                f"{each.keys:,}",
-                f"{each.top_keys[0].key} {each.top_key_share:.1%}" if each.top_keys else "",
-                f"{each.without_key:,}",
-                f"{each.tombstones:,}",
+                topic.topic,
+                f"{topic.records:,}",
+                f"{(topic.key_bytes + topic.value_bytes) / 1e6:,.1f}",
+                f"{topic.value_bytes_p50}/{topic.value_bytes_p99}/{topic.value_bytes_max}",
+                f"{topic.records_per_second:,.0f}",
+                f"{topic.partition_skew:.2f}",
+                f"{topic.keys:,}",
+                f"{topic.top_keys[0].key} {topic.top_key_share:.1%}" if topic.top_keys else "",
+                f"{topic.without_key:,}",
+                f"{topic.tombstones:,}",
             ]
-            for each in found
+            for topic in found
         ],
     )
     print()
     print_table(
         ["topic", "stored", *(found[0].compressed_share or {"": 0.0})],
         [
-            [each.topic, _share(each.stored_share), *(_share(share) for share in each.compressed_share.values())]
-            for each in found
+            [topic.topic, _share(topic.stored_share), *(_share(share) for share in topic.compressed_share.values())]
+            for topic in found
         ],
     )
 

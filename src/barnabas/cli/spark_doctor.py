@@ -25,10 +25,10 @@ def doctor(
     """Say what keeps Spark from a cluster, and what to do; exit 1 when something is wrong, 2 when it could not look."""
     found = list(_looked(servers_of(at), topics or [], master, None if without_spark else (conf or [])))
     if output is Format.json:
-        print_json([each._asdict() for each in found])
+        print_json([finding._asdict() for finding in found])
     else:
-        print_table(["what", "state", "says", "do"], [_cells(each) for each in found])
-    states = {each.state for each in found}
+        print_table(["what", "state", "says", "do"], [_cells(finding) for finding in found])
+    states = {finding.state for finding in found}
     if job.WRONG in states:
         raise Exit(WRONG)
     if job.UNSEEN in states:
@@ -38,13 +38,13 @@ def doctor(
 def _looked(
     servers: dict[str, str], topics: list[str], master: str, conf: list[str] | None
 ) -> Iterator[job.DoctorFinding]:
-    """`conf` None: without the executors."""
+    """`conf` None: does not ask the executors."""
     here = list(job.of_this_machine())
     yield from here
     yield from job.of_the_cluster(servers, topics, local=master.startswith("local"))
     if conf is None:
         return
-    if any(each.state == job.WRONG for each in here):
+    if any(finding.state == job.WRONG for finding in here):
         yield job.DoctorFinding("executors", job.UNSEEN, "Spark does not start without the above")
         return
     try:

@@ -51,13 +51,17 @@ def _show(
         groups, left_out = ([*groups, *automatic], []) if everything else (groups, automatic)
     found = job.lag(servers, groups, topics)
     if output is Format.json:
-        print_json([each._asdict() for each in found])
+        print_json([partition._asdict() for partition in found])
     else:
         print_table(
             ["group", "topic", "partition", "committed", "end", "lag", "behind", "lost"],
             [
-                [*each[:6], "" if each.behind_s is None else f"{each.behind_s:,.1f} s", each.lost or ""]
-                for each in found
+                [
+                    *partition[:6],
+                    "" if partition.behind_s is None else f"{partition.behind_s:,.1f} s",
+                    partition.lost or "",
+                ]
+                for partition in found
             ],
         )
         if left_out:

@@ -1,4 +1,4 @@
-"""``barnabas spark init|run|check|migrate-checkpoint``: people's own programs, and what they bring along."""
+"""``barnabas spark init|run|check|migrate-checkpoint``: users' own projects, programs and checkpoints."""
 
 from __future__ import annotations
 
@@ -107,22 +107,22 @@ def check(
     found = []
     for program in programs:
         try:
-            found += [(program, each) for each in job.check(program.read_text(encoding="utf-8"), str(program))]
+            found += [(program, finding) for finding in job.check(program.read_text(encoding="utf-8"), str(program))]
         except OSError as error:
             raise CommandError(f"{program} cannot be read: {error.strerror}.") from None
         except (JobError, UnicodeDecodeError) as error:
             raise CommandError(f"{str(error).rstrip('.')}.") from None
     if output is Format.json:
-        print_json([{"program": str(program), **each._asdict()} for program, each in found])
+        print_json([{"program": str(program), **finding._asdict()} for program, finding in found])
     else:
         print_table(
             ["place", "what", "", "says"],
             [
-                [f"{program}:{each.line}", each.what, "change" if each.must else "", each.says]
-                for program, each in found
+                [f"{program}:{finding.line}", finding.what, "change" if finding.must else "", finding.says]
+                for program, finding in found
             ],
         )
-    if any(each.must for _, each in found):
+    if any(finding.must for _, finding in found):
         raise Exit(WRONG)
 
 

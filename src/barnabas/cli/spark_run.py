@@ -1,4 +1,4 @@
-"""How ``barnabas spark`` runs a job: the cluster first, then Spark; its stages as a bar, its trouble in a sentence."""
+"""How ``barnabas spark`` runs a job: the cluster first, then Spark; stages show as a bar, a failure as a sentence."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ Topics = Annotated[list[str], Argument(metavar="TOPIC..", help="The topics.", co
 
 
 def servers_of(at: Reach) -> dict[str, str]:
-    """How the cluster is reached: of a client's properties those that secure its connections; jobs have the others."""
+    """The bootstrap servers and the client properties that secure connections; jobs set the others."""
     settings = settings_of(at)
     servers = at.servers(settings.get("bootstrap.servers"), settings.get("metadata.broker.list"))
     return {name: value for name, value in settings.items() if name in SECURITY} | {"bootstrap.servers": servers}
@@ -100,7 +100,7 @@ def reach(at: Reach, topics: Sequence[str] | None) -> tuple[dict[str, str], Clus
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """A job's own errors are told in a sentence; before `spark_session`, what is missing shows before a JVM starts."""
+    """Raises a job's own errors as `CommandError`; around checks before `spark_session`, before a JVM starts."""
     try:
         yield
     except ValueError as error:
@@ -114,9 +114,9 @@ def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> 
     """A session whose stages show as a bar on a terminal. What fails in it is raised as one sentence."""
     from barnabas.spark.session import SparkUnavailable, session
 
-    # What the JVM says goes to a file, and there it has its stack traces.
+    # The JVM's words go to a file, where its stack traces may stay.
     settings = {"spark.driver.defaultJavaOptions": "", **pairs_of(conf or (), "--conf")}
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # what it says as JSON is said in a sentence
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # a sentence says what it logs as JSON
     log = Path(tempfile.gettempdir()) / f"barnabas-spark-{os.getpid()}.log"
     try:
         with _stderr_to(log):  # the JVM keeps this descriptor: its remarks never mix with ours
@@ -159,7 +159,7 @@ def _stderr_to(file: Path) -> Iterator[None]:
 
 @contextmanager
 def _stages_shown(spark: SparkSession, name: str) -> Iterator[None]:
-    """Finished and all tasks of the stages that run, on a terminal's standard error; nothing elsewhere."""
+    """Shows finished and all tasks of running stages on a terminal's standard error; elsewhere nothing."""
     if not sys.stderr.isatty():
         yield
         return

@@ -21,12 +21,12 @@ OFFLINE: Final = "offline"
 UNDER_MIN_ISR: Final = "under min.insync.replicas"
 UNDER_REPLICATED: Final = "under-replicated"
 AT_MIN_ISR: Final = "at min.insync.replicas"
-"""One replica less, and acks=all is refused. No trouble yet."""
+"""With one replica less, acks=all is refused. The partition is still healthy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Troubled:
-    """A partition that is not whole, and in which ways."""
+    """A partition in at least one of the states above."""
 
     name: str
     ways: tuple[str, ...]
@@ -60,7 +60,7 @@ class Examined:
 
     def named(self, way: str) -> list[str]:
         """The partitions that are troubled in this way."""
-        return [each.name for each in self.troubled if way in each.ways]
+        return [partition.name for partition in self.troubled if way in partition.ways]
 
     def sentence(self) -> str:
         if self.metadata is None:
@@ -97,7 +97,7 @@ class Examined:
 
 
 def examine(state: ClusterState) -> Examined:
-    """Asks the first broker that answers."""
+    """Examines a cluster by the first broker that answers."""
     examined = Examined(state)
     for broker in state.brokers:
         if not broker.alive:

@@ -40,7 +40,7 @@ def create(
     """Make a token. Its id is the user name and its HMAC the password of a SCRAM login with tokenauth=true."""
     lifetime_ms = -1 if lifetime is None else duration_ms(lifetime, "--lifetime")
     whose = None if owner is None else _principal(owner)
-    may_renew = [_principal(each) for each in renewers or ()]
+    may_renew = [_principal(renewer) for renewer in renewers or ()]
     made = with_cluster(
         at,
         {},
@@ -62,23 +62,23 @@ def list_(
     output: OutputFormat = Format.text,
 ) -> None:
     """List tokens, without their HMACs but in json."""
-    whose = [_principal(each) for each in owners or ()]
+    whose = [_principal(name) for name in owners or ()]
     found = with_cluster(at, {}, lambda cluster: Admin(cluster).delegation_tokens(whose or None))
     if output is Format.json:
-        print_json([_row(each) for each in found])
+        print_json([_row(token) for token in found])
     else:
         print_table(
             ["token", "owner", "requester", "renewers", "expires", "ends"],
             [
                 [
-                    each.token_id,
-                    each.owner,
-                    each.requester,
-                    _names(each.renewers) or None,
-                    _time(each.expiry_ms),
-                    _time(each.max_ms),
+                    token.token_id,
+                    token.owner,
+                    token.requester,
+                    _names(token.renewers) or None,
+                    _time(token.expiry_ms),
+                    _time(token.max_ms),
                 ]
-                for each in found
+                for token in found
             ],
         )
 
@@ -144,7 +144,7 @@ def _row(token: DelegationToken) -> dict[str, Any]:
         "hmac": base64.b64encode(token.hmac).decode(),
         "owner": str(token.owner),
         "requester": str(token.requester),
-        "renewers": [str(each) for each in token.renewers],
+        "renewers": [str(renewer) for renewer in token.renewers],
         "issued_ms": token.issue_ms,
         "expires_ms": token.expiry_ms,
         "ends_ms": token.max_ms,

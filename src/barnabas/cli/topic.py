@@ -66,7 +66,8 @@ def create(
     if assignment is not None:
         try:
             replicas = {
-                number: [int(each) for each in group.split(":")] for number, group in enumerate(assignment.split(","))
+                number: [int(broker) for broker in group.split(":")]
+                for number, group in enumerate(assignment.split(","))
             }
         except ValueError:
             raise CommandError(f"--replica-assignment {assignment}: it takes broker ids such as 0:1,1:2.", 2) from None
@@ -105,6 +106,8 @@ def list_(
         )
 
 
+_SET_FOR_TOPIC: Final = 1
+"""``DescribeConfigsResponse.ConfigSource.TOPIC_CONFIG``."""
 _PARTITION_HEADS: Final = ("topic", "partition", "leader", "epoch", "replicas", "isr")
 
 
@@ -152,11 +155,11 @@ def describe(
     async def story(cluster: ClusterClient) -> list[tuple[TopicMetadata, dict[str, str]]]:
         metadata = await cluster.refresh(names or None)
         found: list[tuple[TopicMetadata, dict[str, str]]] = []
-        for topic in sorted(metadata.topics.values(), key=lambda each: each.name):
+        for topic in sorted(metadata.topics.values(), key=lambda topic: topic.name):
             configs: dict[str, str] = {}
             if topic.error is ErrorCode.NONE:
                 entries = await Admin(cluster).describe_configs(ResourceType.TOPIC, topic.name)
-                configs = {entry.name: entry.value or "" for entry in entries if entry.source == 1}
+                configs = {entry.name: entry.value or "" for entry in entries if entry.source == _SET_FOR_TOPIC}
             found.append((topic, configs))
         return found
 
@@ -181,14 +184,14 @@ def describe(
                 "configs": configs,
                 "partitions": [
                     {
-                        "partition": each.partition,
-                        "leader": each.leader,
-                        "leader_epoch": each.leader_epoch,
-                        "replicas": list(each.replicas),
-                        "isr": list(each.isr),
-                        "offline_replicas": list(each.offline_replicas),
+                        "partition": partition.partition,
+                        "leader": partition.leader,
+                        "leader_epoch": partition.leader_epoch,
+                        "replicas": list(partition.replicas),
+                        "isr": list(partition.isr),
+                        "offline_replicas": list(partition.offline_replicas),
                     }
-                    for each in partitions
+                    for partition in partitions
                 ],
             }
         )
@@ -199,7 +202,7 @@ def describe(
                     f"id {topic.topic_id}" + "".join(f", {key}={value}" for key, value in configs.items())
                 )
             if partitions:
-                print_table(_PARTITION_HEADS, [_partition_row(topic.name, each) for each in partitions])
+                print_table(_PARTITION_HEADS, [_partition_row(topic.name, partition) for partition in partitions])
     if output is Format.json:
         print_json(items)
     if failed:

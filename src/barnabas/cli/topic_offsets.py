@@ -59,7 +59,7 @@ def offsets(
         }
 
     partitions, listed = with_cluster(at, {}, story)
-    failed = {each: error for outcomes in listed.values() for each, error in sorted_out(outcomes)[1].items()}
+    failed = {partition: error for outcomes in listed.values() for partition, error in sorted_out(outcomes)[1].items()}
     rows = [
         _row(partition, {name: outcomes[partition] for name, outcomes in listed.items()}) for partition in partitions
     ]
@@ -81,7 +81,7 @@ def _timestamp(when: str) -> int:
 
 
 def _row(partition: TopicPartition, outcomes: dict[str, ListedOffset | KafkaError]) -> dict[str, Any]:
-    """A partition's line; None where there is no such record, or nobody says."""
+    """A partition's row, with None where there is no such record, or no leader that answers."""
     row: dict[str, Any] = {"topic": partition.topic, "partition": partition.partition}
     for name, outcome in outcomes.items():
         if isinstance(outcome, KafkaError):
@@ -121,22 +121,22 @@ def trim(
         ends = await admin.list_offsets(dict.fromkeys(wanted, LATEST))
         found = ends if moment is None else await admin.list_offsets(dict.fromkeys(wanted, moment))
         offset = int(before) if is_offset else None
-        targets = {each: _target(each, offset, found[each], ends[each]) for each in wanted}
+        targets = {partition: _target(partition, offset, found[partition], ends[partition]) for partition in wanted}
         possible, failed = sorted_out(targets)
         outcomes = await admin.delete_records(possible) if execute else dict[TopicPartition, int | KafkaError](possible)
-        return {each: listed.offset for each, listed in sorted_out(starts)[0].items()}, {**outcomes, **failed}
+        return {partition: listed.offset for partition, listed in sorted_out(starts)[0].items()}, {**outcomes, **failed}
 
     first, outcomes = with_cluster(at, {}, story)
     done, failed = sorted_out(outcomes)
     rows = [
         {
-            "topic": outcome.topic,
-            "partition": outcome.partition,
-            "start": first.get(outcome),
-            "new_start": done.get(outcome),
-            **({} if outcome in done else as_json(failed[outcome])),
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "start": first.get(partition),
+            "new_start": done.get(partition),
+            **({} if partition in done else as_json(failed[partition])),
         }
-        for outcome in outcomes
+        for partition in outcomes
     ]
     if output is Format.json:
         print_json({"executed": execute, "partitions": rows})
@@ -151,7 +151,7 @@ def trim(
 def _target(
     partition: TopicPartition, offset: int | None, found: ListedOffset | KafkaError, end: ListedOffset | KafkaError
 ) -> int | KafkaError:
-    """Before which offset records go: the one that was named, the one found for a time, else the end."""
+    """The offset before which records are deleted: the one named, the one found for a time, else the end."""
     if isinstance(end, KafkaError):
         return end
     if offset is not None:
@@ -159,7 +159,7 @@ def _target(
         return offset if offset <= end.offset else past
     if isinstance(found, KafkaError):
         return found
-    return found.offset if found.offset >= 0 else end.offset  # where no record is that young all are older
+    return found.offset if found.offset >= 0 else end.offset  # no record is that young: all are older
 
 
 def _trim_time(before: str) -> int:

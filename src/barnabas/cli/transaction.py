@@ -52,7 +52,7 @@ def list_(
             raise
         raise UsageError(f"--state: {error}.") from None
     if output is Format.json:
-        print_json([each._asdict() for each in listed])
+        print_json([listing._asdict() for listing in listed])
     else:
         print_table(["transactional-id", "coordinator", "producer-id", "state"], listed)
 
@@ -67,7 +67,7 @@ def describe(
     outcomes = with_cluster(at, {}, lambda cluster: Admin(cluster).describe_transactions(ids))
     now_ms = time.time_ns() // 1_000_000
     found, failed = sorted_out(outcomes)
-    rows = [_described(each, now_ms) for each in found.values()]
+    rows = [_described(transaction, now_ms) for transaction in found.values()]
     if output is Format.json:
         print_json([*rows, *({"transactional_id": name, **as_json(error)} for name, error in failed.items())])
     elif rows:
@@ -79,18 +79,18 @@ def describe(
     fail(failed)
 
 
-def _described(each: TransactionDescription, now_ms: int) -> dict[str, Any]:
-    began = each.start_ms if each.start_ms >= 0 and each.state in _UNENDED else None
+def _described(transaction: TransactionDescription, now_ms: int) -> dict[str, Any]:
+    began = transaction.start_ms if transaction.start_ms >= 0 and transaction.state in _UNENDED else None
     return {
-        "transactional_id": each.transactional_id,
-        "coordinator": each.coordinator_id,
-        "producer_id": each.producer_id,
-        "epoch": each.producer_epoch,
-        "state": each.state,
-        "timeout_ms": each.timeout_ms,
+        "transactional_id": transaction.transactional_id,
+        "coordinator": transaction.coordinator_id,
+        "producer_id": transaction.producer_id,
+        "epoch": transaction.producer_epoch,
+        "state": transaction.state,
+        "timeout_ms": transaction.timeout_ms,
         "started": began,
         "open_ms": None if began is None else max(0, now_ms - began),
-        "partitions": [str(partition) for partition in each.partitions],
+        "partitions": [str(partition) for partition in transaction.partitions],
     }
 
 
@@ -145,9 +145,9 @@ async def _fence(admin: Admin, transactional_id: str) -> TransactionDescription:
 
 async def _abort_in(admin: Admin, partition: TopicPartition, start_offset: int) -> OpenTransaction:
     opened = await admin.open_transactions(await partitions_of(admin.cluster, [partition]))
-    found = next((each for each in opened if each.start_offset == start_offset), None)
+    found = next((transaction for transaction in opened if transaction.start_offset == start_offset), None)
     if found is None:
-        begun = ", ".join(str(each.start_offset) for each in opened)
+        begun = ", ".join(str(transaction.start_offset) for transaction in opened)
         known = f"those open there begin at {begun}" if opened else "none is open there"
         raise CommandError(f"No transaction of {partition} begins at offset {start_offset}: {known}.")
     await admin.abort_transaction(found)
@@ -189,27 +189,27 @@ def find_hanging(
     found = with_cluster(at, {}, story)
     now_ms = time.time_ns() // 1_000_000
     if output is Format.json:
-        print_json([{**each._asdict(), "partition": str(each.partition)} for each in found])
+        print_json([{**transaction._asdict(), "partition": str(transaction.partition)} for transaction in found])
     elif found:
         print_table(
             ["partition", "producer-id", "epoch", "coordinator-epoch", "start-offset", "minutes"],
             [
                 [
-                    Bad(each.partition),
-                    each.producer_id,
-                    each.producer_epoch,
-                    each.coordinator_epoch,
-                    each.start_offset,
-                    (now_ms - each.last_timestamp) // 60_000,
+                    Bad(transaction.partition),
+                    transaction.producer_id,
+                    transaction.producer_epoch,
+                    transaction.coordinator_epoch,
+                    transaction.start_offset,
+                    (now_ms - transaction.last_timestamp) // 60_000,
                 ]
-                for each in found
+                for transaction in found
             ],
         )
     else:
         print("no transaction hangs")
-    for each in found:
-        where = f"--partition {each.partition} --start-offset {each.start_offset}"
-        complain(f"{each.partition}: a transaction hangs, which `barnabas transaction abort {where}` ends.")
+    for transaction in found:
+        where = f"--partition {transaction.partition} --start-offset {transaction.start_offset}"
+        complain(f"{transaction.partition}: a transaction hangs, which `barnabas transaction abort {where}` ends.")
     if found:
         raise Exit(1)
 

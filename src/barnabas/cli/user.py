@@ -65,14 +65,14 @@ def set_(
     secret = _password(user) if password is None else password
     if not secret:
         raise CommandError("A password is needed, and this one is empty.")
-    chosen = [MECHANISMS[each] for each in mechanisms or [DEFAULT_MECHANISM]]
+    chosen = [MECHANISMS[name] for name in mechanisms or [DEFAULT_MECHANISM]]
 
     async def story(cluster: ClusterClient) -> None:
         for mechanism in chosen:
             await Admin(cluster).set_scram_password(user, secret, mechanism, iterations=iterations)
 
     with_cluster(at, {}, story)
-    _tell(output, user, [each.mechanism_name for each in chosen], "a password")
+    _tell(output, user, [mechanism.mechanism_name for mechanism in chosen], "a password")
 
 
 @app.command("delete")
@@ -89,14 +89,14 @@ def delete(
 
     async def story(cluster: ClusterClient) -> list[str]:
         admin = Admin(cluster)
-        chosen = [MECHANISMS[each] for each in mechanisms or ()]
+        chosen = [MECHANISMS[name] for name in mechanisms or ()]
         if not chosen:
             known = (await admin.scram_users([user]))[user]
             if isinstance(known, KafkaError):
                 raise known
             chosen = list(known)
         await admin.delete_scram_passwords(user, chosen)
-        return [each.mechanism_name for each in chosen]
+        return [mechanism.mechanism_name for mechanism in chosen]
 
     _tell(output, user, with_cluster(at, {}, story), "no password any more")
 

@@ -214,7 +214,7 @@ def create(
     )
 
     async def story(client: ZooKeeperClient) -> None:
-        # From before the path is printed: whoever reads it may interrupt at once.
+        # Handled before the path is printed: whoever reads it may interrupt at once.
         interrupt = Interrupt() if ephemeral else None
         if parents:
             await _make_parents(client, path)
@@ -273,12 +273,12 @@ def delete(
 
 
 async def _delete_below(client: ZooKeeperClient, path: str, version: int) -> int:
-    """Leaves first. What is made meanwhile is found in another round; who goes on making it has the last word."""
+    """Deletes leaves first, in up to three rounds for what is made meanwhile. Returns how many were deleted."""
     count = 0
     for attempt in range(3):
         paths = await _paths(client, path)
         answers = await client.handle_requests(
-            [Delete(each, version if each == path else ANY_VERSION) for each in reversed(paths)]
+            [Delete(znode_path, version if znode_path == path else ANY_VERSION) for znode_path in reversed(paths)]
         )
         count += sum(1 for answer in answers if answer is None)
         errors = [answer for answer in answers if isinstance(answer, Exception) and not isinstance(answer, NoNode)]

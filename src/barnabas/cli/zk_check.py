@@ -37,7 +37,7 @@ def check_(
         cluster, findings = check(await read_image(client), time.time_ns() // 1_000_000)
         if not findings or settle <= 0:
             return cluster, findings
-        # What a living cluster only passes through is over by then.
+        # States that a running cluster only passes through are over by then.
         await asyncio.sleep(settle)
         cluster, again = check(await read_image(client), time.time_ns() // 1_000_000)
         return cluster, lasting(findings, again)

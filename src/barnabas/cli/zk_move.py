@@ -78,7 +78,7 @@ def export(
 
 
 def _whole(path: Path, write: Callable[[IO[str]], None]) -> None:
-    """The file appears when it is whole, readable by nobody else: it may hold credentials."""
+    """Writes a file that appears when it is whole, readable by its owner alone: it may hold credentials."""
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``barnabas zk tree``: what there is, drawn, with sizes and what Kafka's znodes say in a few words."""
+"""``barnabas zk tree``: draws the znodes, with their sizes and a summary of what Kafka's hold."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tree(
         found: dict[str, ReadZNode] = {}
 
         def take(batch: Sequence[ReadZNode]) -> None:
-            # Drawing needs no data: of each znode only its few words are kept.
+            # Drawing needs no data: only a summary of each znode is kept.
             for znode in batch:
                 found[znode.path] = znode._replace(data=summary(znode.path, znode.data).encode())
 

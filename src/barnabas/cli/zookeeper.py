@@ -29,7 +29,7 @@ T = TypeVar("T")
 SESSION_TIMEOUT_MS: Final = 30_000
 CONNECTION_TIMEOUT_MS: Final = 5_000
 UNBOUNDED: Final = 2**31 - 1
-"""What the server takes it says itself, to one who shares the connection with nobody."""
+"""The client sets no limit to a request's size: the server has one, and nobody else uses this connection."""
 IN_FLIGHT_MAX: Final = 200
 
 Servers = Annotated[
@@ -54,13 +54,13 @@ class Where:
     connect: str
     auth: tuple[tuple[str, bytes], ...] = ()
     stopped: str | None = None
-    """Where the znodes lie of a cluster whose coordinator does not run: served for as long as the command takes."""
+    """The znodes' directory where the cluster's coordinator does not run: the command serves them while it runs."""
     tls: ssl.SSLContext | None = None
     """How a secured cluster's own coordinator is reached."""
 
     @property
     def identities(self) -> tuple[Identity, ...]:
-        """What `auth` makes of this client at the server, as far as that is known here."""
+        """The identities that `auth` gives this client at the server, as far as they are known here."""
         return tuple(
             ("digest", digest_of(auth)) if scheme == "digest" else ("sasl", auth.partition(b":")[0].decode())
             for scheme, auth in self.auth
@@ -80,10 +80,10 @@ class Where:
 def where(zookeeper: str | None, directory: str | None, auth: list[str] | None) -> Where:
     """Raises `CommandError` where neither an option nor a cluster says which ZooKeeper is meant."""
     identities: list[tuple[str, bytes]] = []
-    for each in auth or ():
-        scheme, colon, rest = each.partition(":")
+    for text in auth or ():
+        scheme, colon, rest = text.partition(":")
         if not scheme or not colon or (scheme in ("digest", "sasl") and ":" not in rest):
-            raise UsageError(f"--auth takes scheme:auth such as digest:user:password, not {each!r}.")
+            raise UsageError(f"--auth takes scheme:auth such as digest:user:password, not {text!r}.")
         identities.append((scheme, rest.encode()))
     if zookeeper:
         return Where(zookeeper, tuple(identities))
@@ -172,7 +172,7 @@ def cluster_id(place: Where) -> str | None:
 
 
 async def _served(runtime: Runtime, directory: str) -> CoordinatorServer:
-    """A coordinator for this process alone."""
+    """Starts a coordinator for this process alone. Raises `CommandError`."""
     server = CoordinatorServer(runtime, host="127.0.0.1", port=0, data_dir=directory)
     try:
         await server.start()

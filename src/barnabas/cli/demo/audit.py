@@ -1,6 +1,6 @@
 """Is every acknowledged record there, once and in its order? Judged by ``barnabas spark audit``'s job.
 
-A client of others' making counts the topic's records as well, which needs no Spark.
+librdkafka counts the topic's records as well, which needs no Spark.
 """
 
 from __future__ import annotations

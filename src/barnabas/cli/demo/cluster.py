@@ -47,7 +47,7 @@ class DemoCluster:
     def up(self, *config: str) -> float:
         """Starts the cluster, or the brokers that are down; returns the seconds it took."""
         begun = time.monotonic()
-        options = [word for each in config for word in ("--config", each)]
+        options = [word for setting in config for word in ("--config", setting)]
         printed = self.command("up", "-n", "3", "--dir", str(self.directory), "--format", "json", *options)
         self.state = json.loads(printed)
         return time.monotonic() - begun
@@ -61,7 +61,7 @@ class DemoCluster:
         return str(self.state["bootstrap"])
 
     def pid(self, broker: int) -> int:
-        return int(next(each["pid"] for each in self.state["brokers"] if each["id"] == broker))
+        return int(next(process["pid"] for process in self.state["brokers"] if process["id"] == broker))
 
     def kill(self, broker: int) -> None:
         os.kill(self.pid(broker), signal.SIGKILL)

@@ -141,7 +141,7 @@ def _run(directory: Path, cluster: DemoCluster, rate: float) -> DemoReport:
     _step(6, "The audit: every acknowledged record, once, unchanged and in order")
     with _bar("topic", stream.acknowledged) as (progress, task):
         in_topic = ids_in_topic(cluster.bootstrap, TOPIC, lambda count: progress.update(task, completed=count))
-    report.audits.append(compare("topic, by librdkafka", (each.id for each in stream.manifest), in_topic))
+    report.audits.append(compare("topic, by librdkafka", (line.id for line in stream.manifest), in_topic))
     if parquet is not None:
         manifest = directory / "manifest.parquet"
         stream.write_manifest(manifest)

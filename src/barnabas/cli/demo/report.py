@@ -140,7 +140,7 @@ def _timeline(per_bucket: Mapping[int, int], events: Sequence[TimelineEvent]) ->
         f'y2="{base}" stroke="#b5451b" stroke-dasharray="3 3"/>'
         f'<text x="{event.at_s * 4 * step + 4:.1f}" y="{24 + 14 * (number % 2)}" font-size="13" fill="#b5451b">'
         f"{html.escape(event.label)}</text>"
-        for number, event in enumerate(each for each in events if each.label)
+        for number, event in enumerate(event for event in events if event.label)
     )
     seconds = last / 4
     ticks = "".join(
