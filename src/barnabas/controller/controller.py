@@ -370,6 +370,10 @@ class KafkaController:
 
     async def _process_controller_change(self, _: events.ControllerChange) -> None:
         await self._maybe_resign()
+        if self._active_controller_id == NO_BROKER:
+            # Who was elected is gone again. Its end came before this broker watched it, so no other event tells of it;
+            # where all are as late as this one, nobody would reign (as with Kafka's ``ControllerChange``).
+            await self._elect()
 
     async def _process_reelect(self, _: events.Reelect) -> None:
         await self._maybe_resign()

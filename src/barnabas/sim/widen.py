@@ -76,7 +76,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
     for kind in (
         _records, _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members,
         _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers,
-        _deposed, _keepers, _blackouts, _flushes, _long,
+        _deposed, _keepers, _blackouts, _flushes, _long, _deposed_at_once,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda each: (each.at_ns, each.number))))
@@ -290,6 +290,13 @@ def _deposed(plan: Plan, chance: Chance) -> Plan:
         return plan
     times = range(chance.whole(1, 3))
     return _and(plan, [(chance.whole(2 * SECOND, plan.length_ns - SECOND), "depose", {}, 0) for _ in times])
+
+
+def _deposed_at_once(plan: Plan, chance: Chance) -> Plan:
+    """Whoever deposes a controller deposes those as well that are elected in the next moment."""
+    again = [each.at_ns for each in plan.actions if each.name == "depose" and chance.happens(0.5)]
+    times = [at_ns + chance.whole(0, SECOND // 20) for at_ns in again for _ in range(chance.whole(1, 4))]
+    return _and(plan, [(at_ns, "depose", {}, 0) for at_ns in times])
 
 
 def _keepers(plan: Plan, chance: Chance) -> Plan:

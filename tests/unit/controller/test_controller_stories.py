@@ -38,6 +38,7 @@ from barnabas.zk.kafka.znodes import (
     TopicZNode,
 )
 from barnabas.zk.protocol.errors import SessionExpired
+from barnabas.zk.protocol.ops import Delete, Multi, SetData
 
 P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
 Play = Callable[[World], Awaitable[None]]
@@ -165,6 +166,23 @@ def test_when_the_controller_dies_another_takes_over_and_repairs_what_it_led(pla
         assert await made.state(P0) == LeaderAndIsr(2, 2, (2, 3), partition_epoch=2)
         assert await made.state(P1) == LeaderAndIsr(2, 1, (2, 3), partition_epoch=1)
         assert {request.controller_epoch for request in made.brokers[3].told} == {1, 2}
+
+    play(story)
+
+
+def test_somebody_is_elected_when_a_controller_comes_and_goes_before_anybody_looks(
+    play: Callable[[Play], None],
+) -> None:
+    """A watch tells of the first change alone: here that /controller has other data, and not that it is gone."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        other = json.dumps({"version": 2, "brokerid": 9, "timestamp": "0"}).encode()
+        zk = await made.zk()
+        await zk.client.handle_requests([Multi([SetData("/controller", other), Delete("/controller")])])
+        await made.until(lambda: any(c.is_active and c.epoch == 2 for c in made.controllers.values()), "one is elected")
+        await made.settled()
+        assert {c.active_controller_id for c in made.controllers.values()} == {made.controller.broker_id}
 
     play(story)
 
