@@ -87,6 +87,9 @@ class Cells:
                     stays = not self._one_kind() or self.chance.random() < 0.5
                     if self.brokers.kind(found := self._controller()) == kind and stays:
                         return found
+                    if self._one_kind():
+                        # Apache's brokers alone elect nobody where a controller goes before they have looked at it.
+                        self._until(self._is_known, lambda: "nobody was told of the controller")
                     self.brokers.depose()
                 raise JudgedClusterError(f"no broker of {kind} became the controller in {TRIES} elections")
             case "leader":
@@ -109,6 +112,10 @@ class Cells:
                 raise JudgedClusterError(f"nobody reigns for {PATIENCE_S:.0f} s")
             time.sleep(0.05)
         return found
+
+    async def _is_known(self, cluster: Cluster) -> bool:
+        """A broker says of the controller that it is that."""
+        return (await cluster.refresh(None)).controller_id == self.brokers.controller()
 
     def _judged(self) -> list[TopicPartition]:
         """The partitions of the run's own topics."""
