@@ -93,7 +93,7 @@ class _Words:
         self.list = parser.flag("list", "Show ACLs.")
         self.operation = parser.takes(
             "operation",
-            "What is allowed or denied: " + ", ".join(each.words for each in Operation if each > _O.ANY),
+            "What is allowed or denied: " + ", ".join(operation.words for operation in Operation if operation > _O.ANY),
             default="All",
         )
         self.allow_principal = parser.takes("allow-principal", "Who may, User:name.", "allow-principal")
@@ -116,7 +116,7 @@ class _Words:
         return self.options.has(option)
 
     def values(self, option: ToolOption) -> list[Any]:
-        return [str(each).strip() for each in self.options.values(option)]
+        return [str(value).strip() for value in self.options.values(option)]
 
     def _check(self) -> None:
         has, usage = self.has, self.parser.usage_and_exit
@@ -201,7 +201,7 @@ class _Words:
         return found
 
     def acls(self) -> Acls:
-        """By resource what is to be added or removed: no entries mean all that there are."""
+        """What is to be added or removed, by resource; no entries mean all that there are."""
         acls: Acls = {}
         if not self.options.has_any((self.producer, self.consumer)):
             entries = self.entries(map(_operation, self.values(self.operation)))
@@ -209,32 +209,36 @@ class _Words:
         if self.has(self.producer):
             acls |= self._producer()
         if self.has(self.consumer):
-            for each, entries in self._consumer().items():
-                acls[each] = list(dict.fromkeys([*entries, *acls.get(each, ())]))
-        for each, entries in acls.items():
-            supported = SUPPORTED_OPERATIONS[each.resource]
+            for target, entries in self._consumer().items():
+                acls[target] = list(dict.fromkeys([*entries, *acls.get(target, ())]))
+        for target, entries in acls.items():
+            supported = SUPPORTED_OPERATIONS[target.resource]
             if any(entry.operation not in (*supported, Operation.ALL) for entry in entries):
                 names = ", ".join(operation.words for operation in (*supported, Operation.ALL))
-                self.parser.usage_and_exit(f"ResourceType {each.resource.name} only supports operations {names}")
+                self.parser.usage_and_exit(f"ResourceType {target.resource.name} only supports operations {names}")
         return acls
 
     def _producer(self) -> Acls:
         filters = self.filters()
         acls: Acls = {}
-        for each in filters:
-            if each.resource is ResourceType.TOPIC:
-                acls[each] = self.entries((_O.WRITE, _O.DESCRIBE, _O.CREATE))
-        for each in filters:
-            if each.resource is ResourceType.TRANSACTIONAL_ID:
-                acls[each] = self.entries((_O.WRITE, _O.DESCRIBE))
+        for target in filters:
+            if target.resource is ResourceType.TOPIC:
+                acls[target] = self.entries((_O.WRITE, _O.DESCRIBE, _O.CREATE))
+        for target in filters:
+            if target.resource is ResourceType.TRANSACTIONAL_ID:
+                acls[target] = self.entries((_O.WRITE, _O.DESCRIBE))
         if self.has(self.idempotent):
             acls[_CLUSTER] = self.entries((_O.IDEMPOTENT_WRITE,))
         return acls
 
     def _consumer(self) -> Acls:
         filters = self.filters()
-        topics = {each: self.entries((_O.READ, _O.DESCRIBE)) for each in filters if each.resource is ResourceType.TOPIC}
-        return topics | {each: self.entries((_O.READ,)) for each in filters if each.resource is ResourceType.GROUP}
+        topics = {
+            target: self.entries((_O.READ, _O.DESCRIBE)) for target in filters if target.resource is ResourceType.TOPIC
+        }
+        return topics | {
+            target: self.entries((_O.READ,)) for target in filters if target.resource is ResourceType.GROUP
+        }
 
 
 def _principal(text: str) -> str:
@@ -245,9 +249,9 @@ def _principal(text: str) -> str:
 
 
 def _operation(text: str) -> Operation:
-    for each in Operation:
-        if text.upper() in (each.name, each.words.upper()):
-            return each
+    for operation in Operation:
+        if text.upper() in (operation.name, operation.words.upper()):
+            return operation
     return Operation.UNKNOWN
 
 
@@ -314,11 +318,11 @@ def _check(code: int, message: str | None) -> None:
 
 async def _list(admin: ToolAdmin, filters: Sequence[_Filter], principals: Sequence[str]) -> None:
     found: Acls = {}
-    for each in filters or [_Filter(ResourceType.ANY, "", PatternType.ANY)]:
+    for target in filters or [_Filter(ResourceType.ANY, "", PatternType.ANY)]:
         request = DescribeAclsRequest(
-            resource_type_filter=each.resource,
-            resource_name_filter=each.name or None,
-            pattern_type_filter=each.pattern,
+            resource_type_filter=target.resource,
+            resource_name_filter=target.name or None,
+            pattern_type_filter=target.pattern,
             principal_filter=None,
             host_filter=None,
             operation=Operation.ANY,
@@ -339,24 +343,26 @@ async def _list(admin: ToolAdmin, filters: Sequence[_Filter], principals: Sequen
         _print(found)
     for principal in principals:
         print(f"ACLs for principal `{principal}`")
-        _print({each: [entry for entry in entries if entry.principal == principal] for each, entries in found.items()})
+        _print(
+            {target: [entry for entry in entries if entry.principal == principal] for target, entries in found.items()}
+        )
 
 
 def _print(acls: Acls) -> None:
-    for each, entries in acls.items():
+    for target, entries in acls.items():
         if entries:
-            print(f"Current ACLs for resource `{each.shown('ResourcePattern')}`: \n {_lines(entries)} \n")
+            print(f"Current ACLs for resource `{target.shown('ResourcePattern')}`: \n {_lines(entries)} \n")
 
 
 async def _add(admin: ToolAdmin, acls: Acls) -> None:
-    for each, entries in acls.items():
-        print(f"Adding ACLs for resource `{each.shown('ResourcePattern')}`: \n {_lines(entries)} \n")
+    for target, entries in acls.items():
+        print(f"Adding ACLs for resource `{target.shown('ResourcePattern')}`: \n {_lines(entries)} \n")
         request = CreateAclsRequest(
             creations=[
                 CreateAclsRequest.AclCreation(
-                    resource_type=each.resource,
-                    resource_name=each.name,
-                    resource_pattern_type=each.pattern,
+                    resource_type=target.resource,
+                    resource_name=target.name,
+                    resource_pattern_type=target.pattern,
                     principal=entry.principal,
                     host=entry.host,
                     operation=entry.operation,
@@ -371,8 +377,8 @@ async def _add(admin: ToolAdmin, acls: Acls) -> None:
 
 
 async def _remove(admin: ToolAdmin, words: _Words, acls: Acls) -> None:
-    for each, entries in acls.items():
-        shown = each.shown("ResourcePattern")
+    for target, entries in acls.items():
+        shown = target.shown("ResourcePattern")
         question = f"Are you sure you want to delete all ACLs for resource filter `{shown}`? (y/n)"
         if entries:
             question = (
@@ -386,9 +392,9 @@ async def _remove(admin: ToolAdmin, words: _Words, acls: Acls) -> None:
         request = DeleteAclsRequest(
             filters=[
                 DeleteAclsRequest.DeleteAclsFilter(
-                    resource_type_filter=each.resource,
-                    resource_name_filter=each.name,
-                    pattern_type_filter=each.pattern,
+                    resource_type_filter=target.resource,
+                    resource_name_filter=target.name,
+                    pattern_type_filter=target.pattern,
                     principal_filter=principal,
                     host_filter=host,
                     operation=operation,

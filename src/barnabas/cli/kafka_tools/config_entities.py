@@ -66,7 +66,7 @@ async def _listed(admin: ToolAdmin, types: Sequence[str], names: Sequence[str]) 
             {part.entity_type: part.entity_name for part in entry.entity},
             {
                 value.key: value.value
-                for key in in_hash_order([each.key for each in entry.values], sized_for=len(entry.values))
+                for key in in_hash_order([quota.key for quota in entry.values], sized_for=len(entry.values))
                 for value in entry.values
                 if value.key == key
             },
@@ -190,7 +190,7 @@ async def _alter_quotas(
         for kind, name in zip(types, names, strict=True)
     ]
     request = AlterClientQuotasRequest(entries=[AlterClientQuotasRequest.EntryData(entity=entity, ops=operations)])
-    answer = await admin.to_controller(request, lambda a: [each.error_code for each in a.entries])
+    answer = await admin.to_controller(request, lambda a: [entry.error_code for entry in a.entries])
     for entry in answer.entries:
         if entry.error_code:
             raise wrapped(EXECUTION, java_error_of(entry.error_code, entry.error_message))
@@ -212,19 +212,19 @@ async def _alter_scram(admin: ToolAdmin, user: str, added: Mapping[str, str], de
         )
     request = AlterUserScramCredentialsRequest(
         deletions=[
-            AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=user, mechanism=MECHANISMS[each])
-            for each in deleted
+            AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=user, mechanism=MECHANISMS[mechanism])
+            for mechanism in deleted
         ],
         upsertions=upsertions,
     )
-    answer = await admin.to_controller(request, lambda a: [each.error_code for each in a.results])
+    answer = await admin.to_controller(request, lambda a: [result.error_code for result in a.results])
     for result in answer.results:
         if result.error_code:
             raise wrapped(EXECUTION, java_error_of(result.error_code, result.error_message))
 
 
 def scram_credential(mechanism: str, text: str, *, told_as: str = "") -> tuple[int, str]:
-    """Iterations and password of ``[iterations=N,]password=P``. Raises `JavaError`, which names the mechanism as it is
+    """Iterations and password of ``[iterations=N,]password=P``. Raises `JavaError`, which calls the mechanism
     `told_as`."""
     match = re.fullmatch(r"(?:iterations=(-?[0-9]*),)?password=(.*)", text)
     if match is None:

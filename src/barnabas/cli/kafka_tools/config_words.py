@@ -128,7 +128,7 @@ class ConfigWords:
         return configs
 
     def to_delete(self) -> list[str]:
-        return [str(each).strip() for each in self.options.values(self.delete_config)]
+        return [str(key).strip() for key in self.options.values(self.delete_config)]
 
     def _check(self, options: Options) -> None:
         if sum(map(options.has, (self.alter, self.describe))) != 1:
@@ -143,15 +143,15 @@ class ConfigWords:
 
     def _check_types(self, options: Options, types: list[str]) -> None:
         if len(set(types)) != len(types):
-            twice = [each for place, each in enumerate(types) if each in types[:place]]
+            twice = [kind for place, kind in enumerate(types) if kind in types[:place]]
             raise illegal_argument(f"Duplicate entity type(s) specified: {','.join(twice)}")
         by_brokers = options.has_any((self.server, self.controller))
         allowed = _BY_BROKERS if by_brokers else _BY_ZOOKEEPER
         connect = "--bootstrap-server or --bootstrap-controller" if by_brokers else "--zookeeper"
-        for each in types:
-            if each not in allowed:
+        for kind in types:
+            if kind not in allowed:
                 raise illegal_argument(
-                    f"Invalid entity type {each}, the entity type must be one of {', '.join(allowed)} with a "
+                    f"Invalid entity type {kind}, the entity type must be one of {', '.join(allowed)} with a "
                     f"{connect} argument"
                 )
         if not types:

@@ -160,16 +160,16 @@ async def _all_names(admin: ToolAdmin, kind: str) -> list[str]:
 async def _entries(
     admin: ToolAdmin, kind: str, name: str, *, synonyms: bool = False, describe_all: bool = False
 ) -> list[_Entry]:
-    """Those that were set dynamically for just this resource, or all, by name."""
+    """The entries that were set dynamically for just this resource, or all entries, in the order of their names."""
     only = None
     if kind == TOPICS:
         if name:
             check_topic_name(name)
-        only = 1
+        only = "DYNAMIC_TOPIC_CONFIG"
     elif kind == BROKERS:
-        only = 2 if name else 3
+        only = "DYNAMIC_BROKER_CONFIG" if name else "DYNAMIC_DEFAULT_BROKER_CONFIG"
     elif kind == CLIENT_METRICS:
-        only = 7
+        only = "DYNAMIC_CLIENT_METRICS_CONFIG"
     if kind in (BROKERS, BROKER_LOGGERS) and name and not name.lstrip("+-").isdigit():
         raise illegal_argument(f"The entity name for {kind} must be a valid integer broker id, found: {name}")
     request = DescribeConfigsRequest(
@@ -185,19 +185,19 @@ async def _entries(
         raise wrapped(EXECUTION, java_error_of(result.error_code, result.error_message))
     entries = [
         _Entry(
-            each.name,
-            each.value,
-            each.config_source,
-            each.is_sensitive,
-            [(synonym.source, synonym.name, synonym.value) for synonym in each.synonyms],
+            config.name,
+            config.value,
+            config.config_source,
+            config.is_sensitive,
+            [(synonym.source, synonym.name, synonym.value) for synonym in config.synonyms],
         )
-        for each in sorted(result.configs, key=lambda each: str(each.name))
+        for config in sorted(result.configs, key=lambda config: str(config.name))
     ]
-    return [entry for entry in entries if describe_all or only is None or entry.source == only]
+    return [entry for entry in entries if describe_all or only is None or _SOURCES.get(entry.source) == only]
 
 
 async def _to_resource(admin: ToolAdmin, kind: str, name: str, request: Any) -> Any:
-    """A broker's own configuration is its own to tell and to change."""
+    """Asks any broker, but for a broker's own configuration that broker."""
     if kind not in (BROKERS, BROKER_LOGGERS) or not name:
         return await admin.to_any(request)
     if int(name) not in (await admin.cluster.refresh([])).brokers:
@@ -219,8 +219,8 @@ async def _alter(admin: ToolAdmin, words: ConfigWords, types: list[str], names: 
     elif kind == BROKERS:
         await _alter_broker(admin, name, added, deleted)
     elif kind == BROKER_LOGGERS:
-        known = {each.name for each in await _entries(admin, kind, name, synonyms=True)}
-        invalid = [each for each in (*deleted, *added) if each not in known]
+        known = {entry.name for entry in await _entries(admin, kind, name, synonyms=True)}
+        invalid = [key for key in (*deleted, *added) if key not in known]
         if invalid:
             raise JavaError(INVALID_CONFIGURATION, f"Invalid broker logger(s): {','.join(invalid)}")
         await _alter_incrementally(admin, kind, name, added, deleted)
@@ -231,8 +231,8 @@ async def _alter(admin: ToolAdmin, words: ConfigWords, types: list[str], names: 
 
 
 def _check_deleted(old: Sequence[_Entry], deleted: Sequence[str]) -> None:
-    known = {each.name for each in old}
-    invalid = [each for each in deleted if each not in known]
+    known = {entry.name for entry in old}
+    invalid = [key for key in deleted if key not in known]
     if invalid:
         raise JavaError(INVALID_CONFIGURATION, f"Invalid config(s): {','.join(invalid)}")
 
@@ -262,10 +262,10 @@ async def _alter_incrementally(
 
 
 async def _alter_broker(admin: ToolAdmin, name: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
-    """All that is set is sent again, with what changes: brokers before KIP-339 know no other way."""
+    """Sends all that is set again, with what changes: brokers before KIP-339 know no other way."""
     old = await _entries(admin, BROKERS, name)
     _check_deleted(old, deleted)
-    values = {each.name: each.value for each in old} | dict(added)
+    values = {entry.name: entry.value for entry in old} | dict(added)
     for key in deleted:
         del values[key]
     missing = [key for key, value in values.items() if value is None]

@@ -1,6 +1,6 @@
 """``kafka-configs --zookeeper``: SCRAM users, and configurations of brokers that do not run.
 
-It is for before there is a broker to ask, and goes by nobody's rights but the znodes' ACLs.
+It works where no broker runs yet, and only the znodes' ACLs limit what it may do.
 
 Source: ``kafka.admin.ConfigCommand.processCommandWithZk``.
 """
@@ -60,7 +60,7 @@ class _Part(NamedTuple):
 
 
 class _Entity(NamedTuple):
-    """Whom it is about: a user or broker, or a user with a client id."""
+    """A user, a broker, or a user with a client id."""
 
     root: _Part
     child: _Part | None
@@ -78,10 +78,10 @@ class _Entity(NamedTuple):
 
 
 def run(words: ConfigWords) -> None:
-    """Raises `JavaError` for all trouble."""
+    """Raises `JavaError` for every failure."""
     entity = _entity(words, words.entity_types, words.entity_names)
     if words.has(words.alter):
-        # Read before ZooKeeper is looked for, since what is wrong with them can be said without it.
+        # Read before ZooKeeper is asked: what is wrong with them shows without it.
         added, deleted = words.to_add(), words.to_delete()
         _in_zookeeper(words, lambda zk: _alter(zk, entity, added, deleted))
     else:
@@ -117,7 +117,7 @@ def _in_zookeeper(words: ConfigWords, story: Callable[[KafkaZkClient], Awaitable
         client = client_of(real_runtime(), config, name="ConfigCommand")
     except ConfigError as error:
         raise JavaError(CONFIG_EXCEPTION, str(error)) from None
-    # What an identity of one's own makes is one's own, as by Kafka's tool.
+    # A client with an identity makes znodes that it alone may change, as Kafka's tool does.
     secure = client.security.sasl is not None or bool(config.text("zookeeper.ssl.keystore.location"))
 
     async def connected() -> None:
@@ -147,21 +147,21 @@ async def _describe(zk: KafkaZkClient, entity: _Entity) -> None:
     if entity.root.kind == BROKERS:
         await _require_not_running(zk, entity, f"--bootstrap-server option must be specified to describe {BROKERS}")
     all_users = entity == _Entity(_Part(USERS, None), None)
-    for each in await _all(zk, entity):
-        values = await zk.get_entity_configs(each.root.kind, each.path)
+    for found in await _all(zk, entity):
+        values = await zk.get_entity_configs(found.root.kind, found.path)
         # A user with client ids has a znode, and need not have a configuration.
         if values or not all_users:
             told = ",".join(f"{name}={values[name]}" for name in in_hash_order(values))
-            print(f"Configs for {each} are {told}")
+            print(f"Configs for {found} are {told}")
 
 
 async def _all(zk: KafkaZkClient, entity: _Entity) -> list[_Entity]:
-    """The entities that it stands for."""
+    """The entities that `entity` stands for."""
     root, child = entity
     if root.name is None:
         names = await zk.get_all_entities_with_config(root.kind)
         roots = [_Entity(_Part(root.kind, name), child and _Part(child.kind, None)) for name in names]
-        return roots if child is None else [found for each in roots for found in await _all(zk, each)]
+        return roots if child is None else [found for user in roots for found in await _all(zk, user)]
     if child is None or child.name is not None:
         return [entity]
     names = await zk.get_all_entities_with_config(f"{root.kind}/{root.name}/{child.kind}")
@@ -186,7 +186,7 @@ async def _alter(zk: KafkaZkClient, entity: _Entity, added: dict[str, str], dele
         await _require_not_running(zk, entity, whole)
         added = _stored_broker_values(added, per_broker=path != DEFAULT_ENTITY)
     values = await zk.get_entity_configs(kind, path)
-    invalid = [each for each in deleted if each not in values]
+    invalid = [key for key in deleted if key not in values]
     if invalid:
         raise JavaError(INVALID_CONFIGURATION, f"Invalid config(s): {','.join(invalid)}")
     values = {name: text for name, text in {**values, **added}.items() if name not in deleted}
@@ -196,7 +196,7 @@ async def _alter(zk: KafkaZkClient, entity: _Entity, added: dict[str, str], dele
 
 
 async def _write(zk: KafkaZkClient, path: str, data: bytes) -> None:
-    """Whether there is a controller or not, of which a cluster that was never started has none."""
+    """Writes without a controller's epoch: a cluster that was never started has no controller."""
     (answer,) = await zk.client.handle_requests([SetData(path, data)])
     if isinstance(answer, NoNode):
         await zk.create_recursive(path, data)
@@ -222,7 +222,8 @@ def _stored_credential(mechanism: str, text: str) -> str:
 
 
 def _stored_broker_values(added: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
-    """As they lie in ZooKeeper: passwords encrypted by the ``password.encoder.`` keys among them, which do not."""
+    """The values as ZooKeeper keeps them: with passwords encrypted by the ``password.encoder.`` keys, and without
+    these keys."""
     from barnabas.broker.protection import is_password
     from barnabas.security.password_encoder import password_encoder
 

@@ -24,7 +24,7 @@ from barnabas.model.ids import TopicPartition
 _LOGGER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 _FOREVER_MS: Final = 1 << 62
 _LOOK_AGAIN_MS: Final = 5_000
-"""How often topics that match, and partitions, are looked for that were not there before."""
+"""How often the tool looks for new topics that match, and for new partitions."""
 _COMMIT_MS: Final = 5_000
 
 
@@ -115,7 +115,7 @@ class _Words:
         from_file = load_properties(self.value(self.consumer_config)) if self.has(self.consumer_config) else {}
         extra = key_values(self.options.values(self.consumer_property))
         groups = [self.value(self.group)] if self.has(self.group) else []
-        groups += [each["group.id"] for each in (from_file, extra) if "group.id" in each]
+        groups += [source["group.id"] for source in (from_file, extra) if "group.id" in source]
         groups = in_hash_order(groups)
         if len(groups) > 1:
             names = ", ".join(f"'{group}'" for group in groups)
@@ -260,14 +260,14 @@ class _Reader:
         return [name for name, topic in topics.items() if self._wanted.fullmatch(name) and not topic.is_internal]
 
     async def _assign_new(self, cluster: ClusterClient, consumer: Consumer) -> None:
-        """What is to be read and is not yet. What appears later is read from its beginning."""
+        """Assigns the partitions that are not assigned yet. Those that appear later are read from their beginning."""
         there = consumer.assignment
         found = [partition for name in await self._topics(cluster) for partition in cluster.metadata.partitions(name)]
-        new = [each for each in found if each not in there]
+        new = [partition for partition in found if partition not in there]
         if new:
             properties = self._words.properties
             begin = EARLIEST if there or properties["auto.offset.reset"] == "earliest" else LATEST
-            positions = {each: consumer.position(each) for each in there}
+            positions = {partition: consumer.position(partition) for partition in there}
             await consumer.assign(positions | dict.fromkeys(new, begin))
 
     async def _show(self, cluster: ClusterClient, consumer: Consumer) -> None:
@@ -313,7 +313,7 @@ class _Reader:
             print_stack_trace(error)
 
     async def _stamp(self, cluster: ClusterClient, topic: str) -> str:
-        """CreateTime or LogAppendTime, as the topic is configured: records do not keep it."""
+        """CreateTime or LogAppendTime, by the topic's configuration: records do not keep it."""
         if topic not in self._stamps:
             entries = (await ToolAdmin(cluster).topic_configs([topic]))[topic]
             self._stamps[topic] = next(
@@ -324,7 +324,7 @@ class _Reader:
     async def _commit(self, consumer: Consumer) -> None:
         automatic = self._words.properties.get("enable.auto.commit", "true").strip().lower() == "true"
         owned = set(consumer.assignment)
-        offsets = {each: offset for each, offset in self._consumed.items() if each in owned}
+        offsets = {partition: offset for partition, offset in self._consumed.items() if partition in owned}
         if consumer.member is not None and automatic and offsets:
             try:
                 await consumer.commit(offsets)

@@ -32,7 +32,7 @@ _CHUNK: Final = 1 << 16
 _PENDING_MAX: Final = 10_000
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 _LINGER_MS_MAX: Final = 100
-"""What was typed, or read, is not to wait for Kafka's second: the last lines would each time."""
+"""By Kafka's default the last lines would wait for a second each time."""
 _READER: Final = "kafka.tools.ConsoleProducer$LineMessageReader"
 
 
@@ -155,7 +155,7 @@ class Line:
 
 
 class LineReader:
-    """``LineMessageReader``: headers, key and value of a line, as its properties say they stand there."""
+    """``LineMessageReader``: splits a line into headers, key and value as its properties say."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def is_true(name: str) -> bool:
@@ -316,7 +316,7 @@ async def _acknowledged(sent: asyncio.Future[Any]) -> None:
 
 
 def _refused(topic: str, line: Line, error: Exception, *, in_step: bool, patience_ms: int) -> None:
-    """A record that was never taken: its topic, or any broker, is not to be had."""
+    """Reports a record that the producer did not take, as no broker or no leader of its topic could be reached."""
     reason = error if isinstance(error, JavaError) else java_error(error) if isinstance(error, KafkaError) else None
     assert reason is not None
     if reason.simple_name == "InvalidTopicException":

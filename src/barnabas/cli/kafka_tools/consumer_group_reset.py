@@ -33,7 +33,7 @@ Offsets = dict[TopicPartition, int]
 
 
 async def reset(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
-    names = [each.group for each in await listed_groups(admin)] if words.has(words.all_groups) else words.groups
+    names = [listing.group for listing in await listed_groups(admin)] if words.has(words.all_groups) else words.groups
     prepared: dict[str, Offsets] = {}
     for group in in_hash_order(names):
         try:
@@ -60,16 +60,16 @@ def _print(prepared: Mapping[str, Offsets]) -> None:
     if prepared:
         sys.stdout.write(f"\n{'GROUP':<30} {'TOPIC':<30} {'PARTITION':<10} {'NEW-OFFSET':<15}")
     for group, offsets in prepared.items():
-        for each, offset in offsets.items():
-            sys.stdout.write(f"{group:<30} {each.topic:<30} {each.partition:<10} {offset:<15}")
+        for partition, offset in offsets.items():
+            sys.stdout.write(f"{group:<30} {partition.topic:<30} {partition.partition:<10} {offset:<15}")
 
 
 def _as_csv(words: ConsumerGroupWords, prepared: Mapping[str, Offsets]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for group, offsets in prepared.items():
-        for each, offset in offsets.items():
-            row = (each.topic, each.partition, offset)
+        for partition, offset in offsets.items():
+            row = (partition.topic, partition.partition, offset)
             writer.writerow(row if len(words.groups) == 1 else (group, *row))
     return text.getvalue()
 
@@ -79,7 +79,7 @@ async def _commit(admin: ToolAdmin, group: str, offsets: Offsets) -> None:
         return
     try:
         outcomes = await admin.alter_group_offsets(
-            group, {each: CommittedOffset(offset) for each, offset in offsets.items()}
+            group, {partition: CommittedOffset(offset) for partition, offset in offsets.items()}
         )
     except KafkaError as error:
         raise at_runtime(error) from error
@@ -102,7 +102,7 @@ async def _partitions(admin: ToolAdmin, words: ConsumerGroupWords, group: str) -
 
 
 async def _of_topics(admin: ToolAdmin, topics: Iterable[str]) -> list[TopicPartition]:
-    whole = [each for each in topics if ":" not in each]
+    whole = [topic for topic in topics if ":" not in topic]
     found = [
         topic_and_partition for topic in topics if ":" in topic for topic_and_partition in topic_and_partitions(topic)
     ]
@@ -122,7 +122,7 @@ async def _of_topics(admin: ToolAdmin, topics: Iterable[str]) -> list[TopicParti
 async def _prepared(
     admin: ToolAdmin, words: ConsumerGroupWords, group: str, partitions: list[TopicPartition]
 ) -> Offsets:
-    """By one of the scenarios, in the order of Kafka's map."""
+    """The new offsets by one of the scenarios, in the order of Kafka's map."""
     if words.has(words.to_offset):
         offset = words.value(words.to_offset)
         offsets = await _in_range(admin, dict.fromkeys(partitions, offset))
@@ -142,13 +142,15 @@ async def _prepared(
     elif words.has(words.to_current):
         committed = await committed_offsets(admin, group)
         offsets = {partition: committed[partition].offset for partition in partitions if partition in committed}
-        offsets |= await log_offsets(admin, [each for each in partitions if each not in committed], LATEST)
+        offsets |= await log_offsets(
+            admin, [partition for partition in partitions if partition not in committed], LATEST
+        )
     else:
         scenarios = ", ".join(map(str, words.scenarios))
         words.parser.usage_and_exit(
             f"Option '{words.reset_offsets}' requires one of the following scenarios: [{scenarios}]"
         )
-    return {each: offsets[each] for each in in_hash_order(offsets)}
+    return {partition: offsets[partition] for partition in in_hash_order(offsets)}
 
 
 async def _shifted(
@@ -161,7 +163,7 @@ async def _shifted(
             raise illegal_argument(
                 f"Cannot shift offset for partition {partition} since there is no current committed offset"
             )
-    return {each: committed[each].offset + shift for each in partitions}
+    return {partition: committed[partition].offset + shift for partition in partitions}
 
 
 async def _in_range(admin: ToolAdmin, requested: Offsets) -> Offsets:
@@ -169,13 +171,13 @@ async def _in_range(admin: ToolAdmin, requested: Offsets) -> Offsets:
     starts = await log_offsets(admin, requested, EARLIEST)
     ends = await log_offsets(admin, requested, LATEST)
     offsets: Offsets = {}
-    for each in in_hash_order(requested):
-        offset, start, end = requested[each], starts[each], ends[each]
+    for partition in in_hash_order(requested):
+        offset, start, end = requested[partition], starts[partition], ends[partition]
         if offset > end:
-            _warn_of(offset, "higher than latest", each, end)
+            _warn_of(offset, "higher than latest", partition, end)
         elif offset < start:
-            _warn_of(offset, "lower than earliest", each, start)
-        offsets[each] = min(max(offset, start), end)
+            _warn_of(offset, "lower than earliest", partition, start)
+        offsets[partition] = min(max(offset, start), end)
     return offsets
 
 
@@ -189,10 +191,11 @@ def _warn_of(offset: int, how: str, partition: TopicPartition, instead: int) -> 
 
 async def _at_time(admin: ToolAdmin, partitions: Iterable[TopicPartition], timestamp: int) -> Offsets:
     found = await log_offsets(admin, partitions, timestamp)
-    missing = [each for each, offset in found.items() if offset == -1]
-    for each in missing:
+    missing = [partition for partition, offset in found.items() if offset == -1]
+    for partition in missing:
         print(
-            f"\nWarn: Partition {each.partition} from topic {each.topic} is empty. Falling back to latest known offset."
+            f"\nWarn: Partition {partition.partition} from topic {partition.topic} is empty. "
+            "Falling back to latest known offset."
         )
     return found | await log_offsets(admin, missing, LATEST)
 
@@ -228,7 +231,7 @@ def _duration_ms(text: str) -> int:
     """``Duration.parse``: days to seconds of ISO 8601."""
     match = _DURATION.fullmatch(text)
     parts = match.group(2, 4, 5, 6) if match is not None else (None,)
-    if match is None or (match[3] or "").upper() == "T" or all(each is None for each in parts):
+    if match is None or (match[3] or "").upper() == "T" or all(part is None for part in parts):
         raise JavaError("java.time.format.DateTimeParseException", "Text cannot be parsed to a Duration")
     days, hours, minutes, seconds = (int(part or 0) for part in parts)
     fraction = int(((match[7] or "") + "000")[:3])
@@ -239,7 +242,7 @@ def _duration_ms(text: str) -> int:
 
 
 async def _planned(admin: ToolAdmin, words: ConsumerGroupWords, group: str) -> Offsets:
-    """The CSV file's, of this group."""
+    """The group's offsets in the CSV file, moved into the partitions' logs."""
     plan = _plan(words)
     if group not in plan:
         print_error(f"No reset plan for group {group} found")

@@ -164,7 +164,7 @@ class ConsumerGroupWords:
             self.from_file,
         )
         for scenario in ordered:
-            self.parser.forbid(options, scenario, [each for each in self.scenarios if each is not scenario])
+            self.parser.forbid(options, scenario, [other for other in self.scenarios if other is not scenario])
 
     def _check_action(self, options: Options) -> None:
         actions = (self.list, self.describe, self.delete, self.reset_offsets, self.delete_offsets)

@@ -112,12 +112,12 @@ async def _act(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
 
 
 def in_future(error: KafkaError) -> JavaError:
-    """As it comes out of ``KafkaFuture.get``."""
+    """The error as ``KafkaFuture.get`` throws it."""
     return wrapped(EXECUTION, java_error(error))
 
 
 def at_runtime(error: KafkaError) -> JavaError:
-    """As it comes out of what is not to throw."""
+    """The error as a method without checked exceptions throws it."""
     return wrapped(RUNTIME, in_future(error))
 
 
@@ -147,17 +147,17 @@ def _parsed(text: str | None, valid: Sequence[str], what: str, valid_what: str) 
     if not text:
         return []
     by_name = {name.lower(): name for name in valid}
-    asked = [each.strip().lower() for each in text.split(",")]
-    if any(each not in by_name for each in asked):
+    asked = [word.strip().lower() for word in text.split(",")]
+    if any(name not in by_name for name in asked):
         raise illegal_argument(f"Invalid {what} list '{text}'. Valid {valid_what} are: {', '.join(valid)}")
-    return list(dict.fromkeys(by_name[each] for each in asked))
+    return list(dict.fromkeys(by_name[name] for name in asked))
 
 
 async def _list(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
     with_type, with_state = words.has(words.type), words.has(words.state)
     if not with_type and not with_state:
-        for each in await listed_groups(admin):
-            print(each.group)
+        for listing in await listed_groups(admin):
+            print(listing.group)
         return
     given = words.value(words.type)
     types = _parsed(given and given.lower(), _TYPES, "types", "types")
@@ -181,11 +181,11 @@ async def _described(admin: ToolAdmin, groups: Iterable[str]) -> list[GroupDescr
         found = [await admin.describe_group(group) for group in dict.fromkeys(groups)]
     except KafkaError as error:
         raise in_future(error) from error
-    return sorted(found, key=lambda each: each.group)
+    return sorted(found, key=lambda group: group.group)
 
 
 async def _describe(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
-    names = [each.group for each in await listed_groups(admin)] if words.has(words.all_groups) else words.groups
+    names = [listing.group for listing in await listed_groups(admin)] if words.has(words.all_groups) else words.groups
     groups = await _described(admin, names)
     if words.has(words.members):
         for group in groups:
@@ -201,7 +201,7 @@ async def _describe(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
 
 
 def _has_something(group: GroupDescription, rows: int) -> bool:
-    """Tells what is the matter with a group; whether there is anything to show of it."""
+    """Prints what is the matter with a group. Returns whether there is anything to show of it."""
     if group.state == "Dead":
         print_error(f"Consumer group '{group.group}' does not exist.")
     elif group.state == "Empty":
@@ -225,13 +225,13 @@ async def _offset_rows(admin: ToolAdmin, group: GroupDescription) -> list[_Row]:
     committed = await committed_offsets(admin, group.group)
     rows: list[_Row] = []
     assigned: set[TopicPartition] = set()
-    members = [each for each in group.members if each.assignment]
-    for member in sorted(members, key=lambda each: -len(each.assignment)):
+    members = [member for member in group.members if member.assignment]
+    for member in sorted(members, key=lambda member: -len(member.assignment)):
         assigned.update(member.assignment)
         rows += await _rows_of(
             admin, group.group, member.assignment, committed, member.member_id, member.host, member.client_id
         )
-    rest = [each for each in committed if each not in assigned]
+    rest = [partition for partition in committed if partition not in assigned]
     if rest:
         rows += await _rows_of(admin, group.group, rest, committed, "-", "-", "-")
     return rows
@@ -243,7 +243,7 @@ async def committed_offsets(admin: ToolAdmin, group: str) -> dict[TopicPartition
         found = await admin.offsets_of_group(group)
     except KafkaError as error:
         raise at_runtime(error) from error
-    return {each: found[each] for each in in_hash_order(found)}
+    return {partition: found[partition] for partition in in_hash_order(found)}
 
 
 async def log_offsets(admin: ToolAdmin, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, int]:
@@ -253,11 +253,11 @@ async def log_offsets(admin: ToolAdmin, partitions: Iterable[TopicPartition], at
         return {}
     found = await admin.list_offsets(dict.fromkeys(ordered, at))
     offsets: dict[TopicPartition, int] = {}
-    for each in ordered:
-        outcome = found[each]
+    for partition in ordered:
+        outcome = found[partition]
         if isinstance(outcome, KafkaError):
             raise at_runtime(outcome)
-        offsets[each] = outcome.offset
+        offsets[partition] = outcome.offset
     return offsets
 
 
@@ -268,14 +268,14 @@ async def _rows_of(
     committed: Mapping[TopicPartition, CommittedOffset],
     *consumer: str,
 ) -> list[_Row]:
-    ends = await log_offsets(admin, sorted(partitions, key=lambda each: each.partition), LATEST)
+    ends = await log_offsets(admin, sorted(partitions, key=lambda partition: partition.partition), LATEST)
     member, host, client = consumer
     rows: list[_Row] = []
-    for each, end in ends.items():
-        at = committed.get(each)
+    for partition, end in ends.items():
+        at = committed.get(partition)
         offset = None if at is None else at.offset
         lag = None if offset is None or offset == -1 else end - offset
-        rows.append(_Row(group, each.topic, each.partition, offset, end, lag, member, host, client))
+        rows.append(_Row(group, partition.topic, partition.partition, offset, end, lag, member, host, client))
     return rows
 
 
@@ -303,7 +303,7 @@ def _print_members(group: GroupDescription, *, verbose: bool) -> None:
     static = False
     if _has_something(group, len(rows)):
         widths = [max(width, *(len(row[place]) for row in rows)) for place, width in enumerate(widths)]
-        static = any(row[2] for row in rows)
+        static = any(member.instance_id for member in group.members)
     heads = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT"]
     for place, row in enumerate([heads, *rows]):
         columns = [f"{text:<{width}}" for text, width in zip(row, [*widths, 15], strict=False)]
@@ -339,7 +339,7 @@ def _print_state(group: GroupDescription) -> None:
 
 
 async def _delete(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
-    names = [each.group for each in await listed_groups(admin)] if words.has(words.all_groups) else words.groups
+    names = [listing.group for listing in await listed_groups(admin)] if words.has(words.all_groups) else words.groups
     failed: dict[str, JavaError] = {}
     deleted: list[str] = []
     for group in in_hash_order(names):
@@ -368,16 +368,16 @@ def topic_and_partitions(text: str) -> list[TopicPartition]:
     if len(partitions) != 1:
         raise illegal_argument(f"Invalid topic arg '{text}', expected topic name and partitions")
     found: list[TopicPartition] = []
-    for each in partitions[0].split(","):
+    for number in partitions[0].split(","):
         try:
-            found.append(TopicPartition(topic, int(each)))
+            found.append(TopicPartition(topic, int(number)))
         except ValueError:
-            raise illegal_argument(f"Invalid partition '{each}' specified in topic arg '{text}''") from None
+            raise illegal_argument(f"Invalid partition '{number}' specified in topic arg '{text}''") from None
     return found
 
 
 async def partitions_of(admin: ToolAdmin, topic: str) -> list[TopicPartition]:
-    """Raises `JavaError` as it comes out of a future for a topic that is not there."""
+    """A topic's partitions. Raises `JavaError`, as out of a future, where there is no such topic."""
     known = (await admin.cluster.refresh([topic])).topics.get(topic)
     if known is None or known.error is not ErrorCode.NONE:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known.error
@@ -410,8 +410,8 @@ async def _delete_offsets(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
             outcomes[TopicPartition(topic, -1)] = error.message
     first: KafkaError | None = None
     try:
-        for each, refusal in (await admin.delete_group_offsets(group, partitions)).items():
-            outcomes[each] = None if refusal is None else str(java_error(refusal))
+        for partition, refusal in (await admin.delete_group_offsets(group, partitions)).items():
+            outcomes[partition] = None if refusal is None else str(java_error(refusal))
             first = first or refusal
     except KafkaError as error:
         first = error
@@ -421,8 +421,8 @@ async def _delete_offsets(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
     else:
         print_error(_TOP_LEVEL.get(first.code, f"Encounter some unknown error: {first.code.name}").format(group))
     sys.stdout.write(f"\n{'TOPIC':<30} {'PARTITION':<15} {'STATUS':<15}")
-    for each in sorted(outcomes, key=lambda each: f"{each.topic}{each.partition}"):
-        text = outcomes[each]
+    for partition in sorted(outcomes, key=lambda partition: f"{partition.topic}{partition.partition}"):
+        text = outcomes[partition]
         status = "Successful" if text is None else f"Error: :{text}"
-        partition = each.partition if each.partition >= 0 else "Not Provided"
-        sys.stdout.write(f"{each.topic:<30} {partition!s:<15} {status:<15}")
+        number = partition.partition if partition.partition >= 0 else "Not Provided"
+        sys.stdout.write(f"{partition.topic:<30} {number!s:<15} {status:<15}")

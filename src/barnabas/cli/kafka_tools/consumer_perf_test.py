@@ -178,9 +178,9 @@ class _Run:
                 f"({timeout_ms} ms) exceeded. You can use the --timeout option to increase the timeout."
             )
 
-    def _count(self, each: ConsumerRecord) -> None:
+    def _count(self, fetched: ConsumerRecord) -> None:
         self._messages += 1
-        self._bytes += len(each.record.key or b"") + len(each.record.value or b"")
+        self._bytes += len(fetched.record.key or b"") + len(fetched.record.value or b"")
 
     def _print_progress(self, since_ms: int, last_bytes: int, last_messages: int, now: int) -> None:
         elapsed = now - since_ms

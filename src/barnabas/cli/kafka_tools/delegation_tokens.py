@@ -49,7 +49,7 @@ class _Words:
             words, options, "This tool helps to create, renew, expire, or describe delegation tokens."
         )
         actions = (self.create, self.renew, self.expire, self.describe)
-        if sum(options.has(each) for each in actions) != 1:
+        if sum(options.has(action) for action in actions) != 1:
             parser.usage_and_exit("Command must include exactly one action: --create, --renew, --expire or --describe")
         parser.require(options, self.server, self.config_file)
         needs: dict[ToolOption, tuple[ToolOption, ...]] = {
@@ -73,7 +73,7 @@ class _Words:
         if not self.options.has(option):
             return []
         try:
-            return [Principal.parse(str(each).strip()) for each in self.options.values(option)]
+            return [Principal.parse(str(name).strip()) for name in self.options.values(option)]
         except ValueError as error:
             raise illegal_argument(str(error)) from None
 
@@ -136,7 +136,7 @@ async def _describe(admin: ToolAdmin, given: _Words) -> None:
         print(f"Calling describe token operation for owners: [{', '.join(map(str, owners))}]")
     else:
         print("Calling describe token operation for current user.")
-    # Without owners Kafka's tool names none, which brokers take to the letter.
+    # Without owners Kafka's tool sends an empty list, for which brokers return no tokens.
     tokens = await admin.delegation_tokens(owners)
     print(f"Total number of tokens : {len(tokens)}", end="")
     _print(tokens)
@@ -145,16 +145,16 @@ async def _describe(admin: ToolAdmin, given: _Words) -> None:
 def _print(tokens: Sequence[DelegationToken]) -> None:
     heads = ("TOKENID", "HMAC", "OWNER", "REQUESTER", "RENEWERS", "ISSUEDATE", "EXPIRYDATE", "MAXDATE")
     print(_ROW % heads)
-    for each in tokens:
+    for token in tokens:
         print(
             _ROW
             % (
-                each.token_id,
-                base64.b64encode(each.hmac).decode(),
-                each.owner,
-                each.requester,
-                f"[{', '.join(map(str, each.renewers))}]",
-                *map(_date, (each.issue_ms, each.expiry_ms, each.max_ms)),
+                token.token_id,
+                base64.b64encode(token.hmac).decode(),
+                token.owner,
+                token.requester,
+                f"[{', '.join(map(str, token.renewers))}]",
+                *map(_date, (token.issue_ms, token.expiry_ms, token.max_ms)),
             )
         )
 

@@ -60,12 +60,12 @@ def _delete(words: list[str]) -> None:
         print("Executing records delete operation")
         outcomes: dict[TopicPartition, Any] = await admin.delete_records(before) if before else {}
         print("Records delete operation completed:")
-        for each in in_hash_order(before):
-            outcome = outcomes[each]
+        for partition in in_hash_order(before):
+            outcome = outcomes[partition]
             if isinstance(outcome, KafkaError):
-                print(f"partition: {each}\terror: {java_error(outcome)}")
+                print(f"partition: {partition}\terror: {java_error(outcome)}")
             else:
-                print(f"partition: {each}\tlow_watermark: {outcome}")
+                print(f"partition: {partition}\tlow_watermark: {outcome}")
 
     with_admin(properties, story, call="deleteRecords")
 
@@ -84,11 +84,11 @@ def _before(text: str) -> dict[TopicPartition, int]:
     twice: list[TopicPartition] = []
     for entry in as_array(document["partitions"]):
         item = as_object(entry)
-        each = TopicPartition(string(field(item, "topic")), integer(field(item, "partition")))
+        partition = TopicPartition(string(field(item, "topic")), integer(field(item, "partition")))
         offset = integer(field(item, "offset"), 64)
-        if each in before:
-            twice.append(each)
-        before.setdefault(each, offset)
+        if partition in before:
+            twice.append(partition)
+        before.setdefault(partition, offset)
     if twice:
         names = ",".join(map(str, in_hash_order(twice)))
         raise JavaError(ADMIN_COMMAND_FAILED, f"Offset json file contains duplicate topic partitions: {names}")

@@ -248,7 +248,7 @@ def _dump_log(words: _Words, path: str, findings: _Findings) -> None:
 
 
 def _batches(data: memoryview) -> Iterator[tuple[BatchHeader, int, int]]:
-    """Whole batches; what is left of one ends it."""
+    """Whole batches, up to one that is broken or cut off."""
     walk = batches(data)
     while True:
         try:
@@ -348,7 +348,9 @@ def _transaction_record(record: Record) -> Parsed:
         return text, "<DELETE>"
     value = transaction_value(bytes(record.value))
     partitions = [
-        f"{each['topic']}-{number}" for each in value["transactionPartitions"] or () for number in each["partitionIds"]
+        f"{topic['topic']}-{number}"
+        for topic in value["transactionPartitions"] or ()
+        for number in topic["partitionIds"]
     ]
     return text, (
         f"producerId:{value['producerId']},producerEpoch:{value['producerEpoch']},"
@@ -374,10 +376,11 @@ def _dump_index(words: _Words, path: str, findings: _Findings) -> None:
         print(f"{path} is empty.")
         return
     if words.has(words.sanity):
-        if base + entries[-1][0] < base:
+        last, _ = entries[-1]
+        if base + last < base:
             raise _corrupt(
                 f"Corrupt index found, index file ({os.path.abspath(path)}) has non-zero size but the last offset is "
-                f"{base + entries[-1][0]} which is less than the base offset {base}."
+                f"{base + last} which is less than the base offset {base}."
             )
         if len(data) % _ENTRY.size:
             raise _corrupt(
@@ -392,8 +395,9 @@ def _dump_index(words: _Words, path: str, findings: _Findings) -> None:
         first = next(_batches(log[position : position + words.value(words.max_message_size)]), None)
         if first is None:
             raise JavaError("java.util.NoSuchElementException")
-        if first[0].last_offset != base + relative:
-            findings.index.setdefault(os.path.abspath(path), []).append((base + relative, first[0].last_offset))
+        header, _, _ = first
+        if header.last_offset != base + relative:
+            findings.index.setdefault(os.path.abspath(path), []).append((base + relative, header.last_offset))
         if not words.has(words.verify):
             print(f"offset: {base + relative} position: {position}")
 
@@ -416,14 +420,14 @@ def _dump_time_index(words: _Words, path: str, findings: _Findings) -> None:
             return
         offset = base + relative
         start = max((at for first, at in positions if base + first <= offset), default=0)
-        found = next((batch for batch in _batches(log[start:]) if batch[0].last_offset >= offset), None)
+        rest = log[start:]
+        found = next((batch for batch in _batches(rest) if batch[0].last_offset >= offset), None)
+        header, begin, end = found or (None, 0, 0)
         name = os.path.abspath(path)
-        if found is None:
-            findings.lost.setdefault(name, []).append((offset, -1))
-        elif found[0].last_offset != offset:
-            findings.lost.setdefault(name, []).append((offset, found[0].last_offset))
+        if header is None or header.last_offset != offset:
+            findings.lost.setdefault(name, []).append((offset, -1 if header is None else header.last_offset))
         else:
-            highest = max((each.timestamp for each in records_of(log[start:], found[1], found[2])), default=-1)
+            highest = max((record.timestamp for record in records_of(rest, begin, end)), default=-1)
             if highest != timestamp:
                 findings.times.setdefault(name, []).append((timestamp, highest))
             if before >= timestamp:

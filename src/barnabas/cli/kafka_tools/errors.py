@@ -1,4 +1,4 @@
-"""Trouble as Kafka's tools tell it: by a Java exception's name and text, for that is what people search for."""
+"""Errors as Kafka's tools print them: by a Java exception's name and text, which is what people search for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OUTSIDE: Final = {"InvalidRecordException": "org.apache.kafka.common"}
 
 
 class ToolExit(Exception):
-    """The tool ends here with this code; it has said why."""
+    """Ends the tool with this code, when it has said why."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -46,13 +46,13 @@ def illegal_argument(message: str) -> JavaError:
 
 def java_error(error: KafkaError) -> JavaError:
     """The exception that Kafka's Java client makes of an error."""
-    # Where an answer has no text, this client's own ends with the code's name, and Kafka's has its own.
+    # Where an answer has no text, that of this client ends with the code's name; Kafka's client has another.
     own = not error.message or error.message.endswith(error.code.name)
     return java_error_of(error.code, None if own else error.message)
 
 
 def java_error_of(code: int, message: str | None = None) -> JavaError:
-    """That of an answer's error code and message; None means the text that Kafka has for the code."""
+    """The exception of an answer's error code and message; None means the text that Kafka has for the code."""
     from barnabas.model.error_texts import ERRORS
 
     name, text = ERRORS[int(code)]
@@ -60,12 +60,12 @@ def java_error_of(code: int, message: str | None = None) -> JavaError:
 
 
 def wrapped(name: str, cause: JavaError) -> JavaError:
-    """An exception that was made of another one, and has its description for a message."""
+    """An exception that another one caused, whose description is its message."""
     return JavaError(name, str(cause), cause)
 
 
 def log(level: str, message: str, logger: str) -> None:
-    """A line as Kafka's ``tools-log4j.properties`` has it on the standard error."""
+    """Prints a line to the standard error as Kafka's ``tools-log4j.properties`` has it."""
     now = time.time()
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     sys.stdout.flush()
@@ -73,7 +73,7 @@ def log(level: str, message: str, logger: str) -> None:
 
 
 def print_stack_trace(error: JavaError) -> None:
-    """The exception and what caused it. There is no stack: it would be one of Java."""
+    """Prints the exception and its causes. There is no stack: it would be one of Java."""
     sys.stdout.flush()
     print(error, file=sys.stderr)
     cause = error.cause
@@ -83,7 +83,7 @@ def print_stack_trace(error: JavaError) -> None:
 
 
 def told_as_uncaught(error: JavaError) -> int:
-    """An exception that leaves Java's ``main``. Returns the exit code."""
+    """Prints an exception as one that leaves Java's ``main``. Returns the exit code."""
     sys.stdout.flush()
     sys.stderr.write('Exception in thread "main" ')
     print_stack_trace(error)

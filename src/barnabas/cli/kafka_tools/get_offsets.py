@@ -76,22 +76,24 @@ class _Words:
         text = options.value(self.servers)
         if not text.strip():
             self.parser.usage_and_exit("Error while validating the bootstrap address\n")
-        if not all(re.fullmatch(r".*?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", each) for each in text.split(",")):
+        if not all(re.fullmatch(r".*?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", address) for address in text.split(",")):
             self.parser.usage_and_exit("Please provide valid host:port like host1:9091,host2:9092\n")
 
     def filter(self) -> Filter:
         if self.options.has(self.topic_partitions):
-            rules = [_rule(each) for each in self.options.value(self.topic_partitions).split(",")]
-            return lambda each: any(rule(each) for rule in rules)
+            rules = [_rule(part) for part in self.options.value(self.topic_partitions).split(",")]
+            return lambda partition: any(rule(partition) for rule in rules)
         pattern = filter_pattern(self.options.value(self.topic) or ".*")
         text = self.options.value(self.partitions)
         try:
-            numbers = {int(each) for each in text.split(",")} if text else set()
+            numbers = {int(number) for number in text.split(",")} if text else set()
         except ValueError:
             raise _terse(
                 f"--partitions expects a comma separated list of numeric partition ids, but received: {text}"
             ) from None
-        return lambda each: bool(pattern.fullmatch(each.topic)) and (not numbers or each.partition in numbers)
+        return lambda partition: (
+            bool(pattern.fullmatch(partition.topic)) and (not numbers or partition.partition in numbers)
+        )
 
 
 def _terse(message: str) -> JavaError:
@@ -105,7 +107,7 @@ def _rule(text: str) -> Filter:
     topic, single, low, high = match.groups()
     pattern = filter_pattern(topic or ".*")
     first, last = (int(single), int(single) + 1) if single else (int(low or 0), int(high or _FOREVER))
-    return lambda each: bool(pattern.fullmatch(each.topic)) and first <= each.partition < last
+    return lambda partition: bool(pattern.fullmatch(partition.topic)) and first <= partition.partition < last
 
 
 def _time(text: str) -> int:
@@ -136,8 +138,8 @@ def main(arguments: list[str]) -> int:
             print_stack_trace(error)
             print(file=sys.stderr)
         return 1
-    for offset in sorted(offsets, key=str):
-        print(f"{offset.topic}:{offset.partition}:{offsets[offset]}")
+    for partition in sorted(offsets, key=str):
+        print(f"{partition.topic}:{partition.partition}:{offsets[partition]}")
     return 0
 
 
@@ -149,12 +151,12 @@ async def _offsets(admin: ToolAdmin, allowed: Filter, at: int, internal: bool) -
     if not wanted:
         raise _terse("Could not match any topic-partitions with the specified filters")
     offsets: dict[TopicPartition, int] = {}
-    for each, outcome in (await admin.list_offsets(dict.fromkeys(wanted, at))).items():
+    for partition, outcome in (await admin.list_offsets(dict.fromkeys(wanted, at))).items():
         if isinstance(outcome, KafkaError):
             if outcome.code is ErrorCode.UNSUPPORTED_VERSION:
                 raise wrapped(EXECUTION, java_error(outcome))
             text = wrapped(EXECUTION, java_error(outcome)).message
-            print(f"Skip getting offsets for topic-partition {each} due to error: {text}", file=sys.stderr)
+            print(f"Skip getting offsets for topic-partition {partition} due to error: {text}", file=sys.stderr)
         elif outcome.offset != -1:
-            offsets[each] = outcome.offset
+            offsets[partition] = outcome.offset
     return offsets

@@ -27,10 +27,10 @@ def hash_of(key: object) -> int:
 
 
 def in_hash_order(keys: Iterable[T], hashed: Callable[[T], int] = hash_of, *, sized_for: int = 0) -> list[T]:
-    """The keys in the order in which a ``HashMap`` or ``HashSet`` gives them that they were put into one by one.
+    """The keys in the order of a ``HashMap`` or ``HashSet`` into which they were put one by one.
 
     A bucket keeps the order of arrival, also when the table doubles, which it does when it is three quarters full.
-    `sized_for` is how many entries it was made for, where it was made for some.
+    `sized_for` is how many entries the table was made for; 0 for Java's default.
     """
     unique = list(dict.fromkeys(keys))
     capacity = 16

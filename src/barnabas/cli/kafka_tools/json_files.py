@@ -26,7 +26,7 @@ def compact(value: Any) -> str:
 
 
 def parsed(text: str) -> Any:
-    """None for what is no JSON, or nothing."""
+    """None for text that is no JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -71,4 +71,4 @@ def string(value: Any) -> str:
 def listed(value: Any, of: Any) -> list[Any]:
     if not isinstance(value, list):
         raise _mapping(f"Expected `JSON array` value, received {compact(value)}")
-    return [of(each) for each in value]
+    return [of(entry) for entry in value]

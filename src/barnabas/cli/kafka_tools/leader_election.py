@@ -61,13 +61,13 @@ class _Words:
         self._check(self.options)
 
     def _check(self, options: Options) -> None:
-        missing = [each for each in (self.server, self.election) if not options.has(each)]
+        missing = [option for option in (self.server, self.election) if not options.has(option)]
         if missing:
-            names = ", ".join(each.names[0] for each in missing)
+            names = ", ".join(option.names[0] for option in missing)
             raise _failed(f"Missing required option(s): {names}")
         exclusive = (self.topic, self.all, self.file)
         if sum(map(options.has, exclusive)) != 1:
-            names = ", ".join(each.names[0] for each in exclusive)
+            names = ", ".join(option.names[0] for option in exclusive)
             raise _failed(f"One and only one of the following options is required: {names}")
         if options.has(self.topic) and not options.has(self.partition):
             raise _failed("Missing required option(s): partition")
@@ -79,7 +79,7 @@ class _Words:
         return ElectionType[self.options.value(self.election)]
 
     def partitions(self) -> list[TopicPartition] | None:
-        """None for all that there are."""
+        """None for all partitions."""
         if self.options.has(self.file):
             return _from_file(self.options.value(self.file))
         if self.options.has(self.topic):
@@ -128,7 +128,7 @@ def _from_file(path: str) -> list[TopicPartition]:
         if error.name == MAPPING_EXCEPTION:
             raise wrapped(RUNTIME, error) from error
         raise
-    twice = in_hash_order([each for each in found if found.count(each) > 1])
+    twice = in_hash_order([partition for partition in found if found.count(partition) > 1])
     if twice:
         names = ", ".join(map(str, twice))
         raise JavaError(ADMIN_OPERATION, f"Replica election data contains duplicate partitions: [{names}]")
@@ -147,21 +147,21 @@ async def _elect(admin: ToolAdmin, kind: ElectionType, partitions: list[TopicPar
             raise _failed("Not authorized to perform leader election") from error
         raise wrapped(RUNTIME, wrapped(EXECUTION, java_error(error))) from error
     ordered = in_hash_order(outcomes)
-    elected = [each for each in ordered if outcomes[each] is None]
+    elected = [partition for partition in ordered if outcomes[partition] is None]
     failed: dict[TopicPartition, KafkaError] = {}
     noop: list[TopicPartition] = []
-    for each in ordered:
-        error_of = outcomes[each]
+    for partition in ordered:
+        error_of = outcomes[partition]
         if error_of is not None and error_of.code is ErrorCode.ELECTION_NOT_NEEDED:
-            noop.append(each)
+            noop.append(partition)
         elif error_of is not None:
-            failed[each] = error_of
+            failed[partition] = error_of
     if elected:
         names = ", ".join(map(str, elected))
         print(f"Successfully completed leader election ({kind.name}) for partitions {names}")
     if noop:
         print(f"Valid replica already elected for partitions {', '.join(map(str, noop))}")
     if failed:
-        for each, reason in failed.items():
-            print(f"Error completing leader election ({kind.name}) for partition: {each}: {java_error(reason)}")
+        for partition, reason in failed.items():
+            print(f"Error completing leader election ({kind.name}) for partition: {partition}: {java_error(reason)}")
         raise _failed(f"{len(failed)} replica(s) could not be elected")

@@ -35,7 +35,7 @@ def link(directory: Annotated[str, Argument(metavar="DIR", help="A directory for
 
 
 def _write(file: Path, name: str) -> None:
-    """Never over what somebody else has put there, such as Kafka's own script."""
+    """Writes a tool's script, but never over somebody else's file, such as Kafka's own script."""
     if file.exists() and " -m barnabas kafka-" not in file.read_text(errors="replace"):
         raise CommandError(f"{file} is there already and is not ours: name another directory.")
     file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m barnabas {name} "$@"\n')

@@ -48,14 +48,14 @@ def _query(words: list[str]) -> None:
     properties.setdefault("client.id", "log-dirs-tool")
 
     def parts(text: str) -> list[str]:
-        return [each for each in text.split(",") if each]
+        return [part for part in text.split(",") if part]
 
     async def story(admin: ToolAdmin) -> None:
         topics = parts(options.value(topic_list))
         try:
             brokers = [int(part) for part in parts(options.value(broker_list))]
         except ValueError:
-            wrong = next(each for each in parts(options.value(broker_list)) if not each.isdigit())
+            wrong = next(part for part in parts(options.value(broker_list)) if not part.isdigit())
             raise JavaError("java.lang.NumberFormatException", f'For input string: "{wrong}"') from None
         await _show(admin, topics, brokers)
 
@@ -68,7 +68,7 @@ def _ids(ids: Iterable[int]) -> str:
 
 async def _show(admin: ToolAdmin, topics: list[str], asked: list[int]) -> None:
     there = list((await admin.cluster.refresh([])).brokers)
-    strangers = [each for each in asked if each not in there]
+    strangers = [broker for broker in asked if broker not in there]
     if strangers:
         raise JavaError(
             _TERSE,
@@ -97,23 +97,23 @@ def _directories(directories: list[LogDirDescription], topics: list[str]) -> lis
     by_path = {directory.path: directory for directory in directories}
     shown: list[dict[str, Any]] = []
     for path in in_hash_order(by_path, sized_for=len(by_path)):
-        each = by_path[path]
-        error = None if each.error is None else java_error(each.error).name
-        shown.append(_in_map_order({"logDir": path, "error": error, "partitions": _replicas(each, topics)}))
+        directory = by_path[path]
+        error = None if directory.error is None else java_error(directory.error).name
+        shown.append(_in_map_order({"logDir": path, "error": error, "partitions": _replicas(directory, topics)}))
     return shown
 
 
 def _replicas(directory: LogDirDescription, topics: list[str]) -> list[dict[str, Any]]:
     wanted: list[TopicPartition] = [
-        each for each in in_hash_order(directory.replicas) if not topics or each.topic in topics
+        partition for partition in in_hash_order(directory.replicas) if not topics or partition.topic in topics
     ]
     shown: list[dict[str, Any]] = []
-    for each in in_hash_order(wanted):
-        replica = directory.replicas[each]
+    for partition in in_hash_order(wanted):
+        replica = directory.replicas[partition]
         shown.append(
             _in_map_order(
                 {
-                    "partition": str(each),
+                    "partition": str(partition),
                     "size": replica.size,
                     "offsetLag": replica.offset_lag,
                     "isFuture": replica.is_future,

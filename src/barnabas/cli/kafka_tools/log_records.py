@@ -36,7 +36,7 @@ _STEMS: Final = {
 def message_json(value: Any, version: int) -> Any:
     """A message, or a part of one, by its schema's names and in their order."""
     if isinstance(value, list):
-        return [message_json(each, version) for each in value]
+        return [message_json(part, version) for part in value]
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
     names = getattr(type(value), "__slots__", None)
@@ -120,7 +120,7 @@ def dumped_value(stem: str, data: bytes) -> dict[str, Any]:
 
 
 def _embedded(stem: str, data: Any) -> Any:
-    """What members said to each other; as bytes where it is not the consumers' protocol."""
+    """A member's message of the consumers' protocol; base64 where it is of another protocol."""
     try:
         version = _version(bytes(data))
         return message_json(_decoded(stem, bytes(data), version), version)

@@ -1,4 +1,4 @@
-"""Which tools there are. Nothing is imported here that a command of another name would have to wait for."""
+"""Kafka's tools by their names. It imports nothing that other commands would have to wait for."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_kafka_tool(name: str) -> bool:
 
 
 def run_kafka_tool(name: str, arguments: Sequence[str]) -> int:
-    """Runs the tool; its exit code."""
+    """Runs the tool. Returns its exit code."""
     import importlib
     import os
 

@@ -78,7 +78,7 @@ class ToolOption:
         try:
             if self.kind not in CONVERT:  # a Java enumeration's names, in any case
                 names = self.kind.strip("[]").replace("|", ",").split(",")
-                return names[[each.lower() for each in names].index(text.lower())]
+                return names[[name.lower() for name in names].index(text.lower())]
             return CONVERT[self.kind](text)
         except ValueError:
             name = "/".join(self.names)
@@ -89,7 +89,7 @@ class ToolOption:
 
 def as_set(options: Iterable[ToolOption]) -> list[ToolOption]:
     """In the order of a Java hash set."""
-    return in_hash_order(options, lambda each: each.java_hash)
+    return in_hash_order(options, lambda option: option.java_hash)
 
 
 class OptionError(JavaError):
@@ -116,7 +116,7 @@ class Options:
         self.found.append(option)
         values = self._values.setdefault(option, [])
         if text is not None:
-            parts = [] if option.separator is None else [each for each in text.split(option.separator) if each]
+            parts = [] if option.separator is None else [part for part in text.split(option.separator) if part]
             values += parts or [text]
 
     def has(self, option: ToolOption) -> bool:
@@ -126,9 +126,9 @@ class Options:
         return any(option in self._values for option in options)
 
     def values(self, option: ToolOption) -> list[Any]:
-        """All values, or the default's. Raises `OptionError` for one that is no such thing."""
+        """All values, or the default's. Raises `OptionError` for one that cannot be converted."""
         values = self._values.get(option)
-        return [option.convert(each) for each in values] if values else list(option.default)
+        return [option.convert(text) for text in values] if values else list(option.default)
 
     def value(self, option: ToolOption) -> Any:
         """The value, None where there is none. Raises `OptionError` for several."""
@@ -143,7 +143,7 @@ class Options:
 
 
 def key_values(texts: Iterable[str]) -> dict[str, str]:
-    """``CommandLineUtils.parseKeyValueArgs``: what has no value has an empty one."""
+    """``CommandLineUtils.parseKeyValueArgs``: a name without a value has an empty one."""
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
@@ -183,7 +183,7 @@ class OptionParser:
         available_if: tuple[ToolOption, ...] = (),
     ) -> ToolOption:
         """An option with an argument; with `optional` it may stand without one."""
-        names = (name,) if isinstance(name, str) else tuple(sorted(name, key=lambda each: (len(each) > 1, each)))
+        names = (name,) if isinstance(name, str) else tuple(sorted(name, key=lambda alias: (len(alias) > 1, alias)))
         defaults = () if default is None else default if isinstance(default, tuple) else (default,)
         argument = ArgumentNeed.OPTIONAL if optional else ArgumentNeed.REQUIRED
         return self._accept(
@@ -216,7 +216,7 @@ class OptionParser:
     def _named(self, name: str) -> ToolOption | None:
         option = self._by_name.get(name)
         if option is None and self._abbreviations and name:
-            candidates = [each for each in self._by_name if each.startswith(name)]
+            candidates = [known for known in self._by_name if known.startswith(name)]
             if len(candidates) == 1:
                 return self._by_name[candidates[0]]
         return option
@@ -263,15 +263,15 @@ class OptionParser:
             options.add(option, waiting.pop() if follows else None)
 
     def _check(self, options: Options) -> None:
-        if any(options.has(each) for each in self._options if each.for_help):
+        if any(options.has(option) for option in self._options if option.for_help):
             return
         missing = [option for option in self._options if option.required and not options.has(option)]
         if missing:
             raise OptionError("MissingRequiredOptionsException", f"Missing required option(s) {_in_brackets(missing)}")
         forbidden = [
-            each
-            for each in self._options
-            if each.available_if and options.has(each) and not options.has_any(each.available_if)
+            option
+            for option in self._options
+            if option.available_if and options.has(option) and not options.has_any(option.available_if)
         ]
         if forbidden:
             raise OptionError(
@@ -283,7 +283,7 @@ class OptionParser:
 
     def check_addresses(self, text: str) -> None:
         """``ToolsUtils.validatePortOrDie``."""
-        if not all(re.fullmatch(r".*?\[?[0-9a-zA-Z\-%._:]*\]?:[0-9]+", each) for each in text.split(",")):
+        if not all(re.fullmatch(r".*?\[?[0-9a-zA-Z\-%._:]*\]?:[0-9]+", address) for address in text.split(",")):
             self.usage_and_exit("Please provide valid host:port like host1:9091,host2:9092\n ")
 
     def usage_and_exit(self, message: object) -> NoReturn:
@@ -293,7 +293,7 @@ class OptionParser:
         raise ToolExit(1)
 
     def help_or_version(self, words: Sequence[str], options: Options, message: str) -> None:
-        """For no words or ``--help`` the help, and for ``--version`` the version: then raises `ToolExit`."""
+        """Prints the help for no words or ``--help``, the version for ``--version``, and then raises `ToolExit`."""
         if not words or options.has(self.help):
             self.usage_and_exit(message)
         if options.has(self.version):
@@ -301,27 +301,27 @@ class OptionParser:
             raise ToolExit(0)
 
     def require(self, options: Options, *required: ToolOption) -> None:
-        for each in required:
-            if not options.has(each):
-                self.usage_and_exit(f'Missing required argument "{each}"')
+        for option in required:
+            if not options.has(option):
+                self.usage_and_exit(f'Missing required argument "{option}"')
 
     def forbid(self, options: Options, used: ToolOption, invalid: Iterable[ToolOption]) -> None:
         """None of `invalid` may stand beside `used`."""
         if options.has(used):
-            for each in invalid:
-                if options.has(each):
-                    self.usage_and_exit(f'Option "{used}" can\'t be used with option "{each}"')
+            for option in invalid:
+                if options.has(option):
+                    self.usage_and_exit(f'Option "{used}" can\'t be used with option "{option}"')
 
     # help
 
     def formatted_help(self) -> str:
-        shown = sorted(self._options, key=lambda each: each.names[0])
-        required = any(each.required for each in shown)
+        shown = sorted(self._options, key=lambda option: option.names[0])
+        required = any(option.required for option in shown)
         header = "Option (* = required)" if required else "Option"
         rows = [(header, "Description"), ("-" * len(header), "-----------")]
-        rows += [(_option_column(each), _description_column(each)) for each in shown]
-        left = min((_WIDTH - _GAP) // 2, max(len(row[0]) for row in rows))
-        right = min(_WIDTH - left - _GAP, max(len(each[1]) for each in rows))
+        rows += [(_option_column(option), _description_column(option)) for option in shown]
+        left = min((_WIDTH - _GAP) // 2, max(len(first) for first, _ in rows))
+        right = min(_WIDTH - left - _GAP, max(len(second) for _, second in rows))
         lines: list[str] = []
         for first, second in rows:
             options, descriptions = _folded(first, left), _folded(second, right)
@@ -345,7 +345,7 @@ def _option_column(option: ToolOption) -> str:
 def _description_column(option: ToolOption) -> str:
     if not option.default:
         return option.description
-    shown = ", ".join(str(each) for each in option.default)
+    shown = ", ".join(str(value) for value in option.default)
     return f"{option.description} (default: {shown if len(option.default) == 1 else f'[{shown}]'})".strip()
 
 

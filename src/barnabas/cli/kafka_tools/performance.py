@@ -16,7 +16,7 @@ ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
 class Throttle:
-    """``ThroughputThrottler``: at most so many messages a second; none or fewer than none: no limit."""
+    """``ThroughputThrottler``: at most `rate` messages a second; 0 and less: no limit."""
 
     def __init__(self, rate: float, clock: Clock) -> None:
         self._rate = rate
@@ -42,7 +42,7 @@ def acks_of(properties: Mapping[str, str]) -> int:
 
 
 def producer_settings(properties: Mapping[str, str]) -> dict[str, Any]:
-    """What a producer takes, from Kafka's names for it."""
+    """A `Producer`'s arguments, from Kafka's properties."""
     acks = acks_of(properties)
     return {
         "acks": acks,

@@ -107,9 +107,9 @@ class _Words:
             self.cancel: (*everywhere, self.preserve, self.timeout),
             self.list: everywhere,
         }
-        actions = [each for each in required if self.has(each)]
+        actions = [action for action in required if self.has(action)]
         if len(actions) != 1:
-            names = ", ".join(f"--{each.names[0]}" for each in required)
+            names = ", ".join(f"--{action.names[0]}" for action in required)
             self.parser.usage_and_exit(f"Command must include exactly one action: {names}")
         action = actions[0]
         if not self.has(self.server):
@@ -187,9 +187,9 @@ async def _list(admin: ToolAdmin) -> None:
         print("No partition reassignments found.")
         return
     print("Current partition reassignments:")
-    for each in sorted(current):
-        replicas, adding, removing = current[each]
-        line = f"{each}: replicas: {_ids(replicas)}."
+    for partition in sorted(current):
+        replicas, adding, removing = current[partition]
+        line = f"{partition}: replicas: {_ids(replicas)}."
         line += f" adding: {_ids(adding)}." if adding else ""
         line += f" removing: {_ids(removing)}." if removing else ""
         print(line)
@@ -226,7 +226,7 @@ async def _generate(admin: ToolAdmin, brokers: Sequence[int], topics: Sequence[s
 async def _verify(admin: ToolAdmin, words: _Words, plan: ReassignmentPlan) -> None:
     current = await admin.list_reassignments()
     targets = dict(plan.partitions)
-    metadata = await admin.cluster.refresh(list(dict.fromkeys(each.topic for each in targets)))
+    metadata = await admin.cluster.refresh(list(dict.fromkeys(target.topic for target in targets)))
     print("Status of partition reassignment:")
     for target in sorted(targets):
         if target in current:
@@ -330,8 +330,8 @@ async def _execute(admin: ToolAdmin, words: _Words, plan: ReassignmentPlan) -> N
     for broker in in_hash_order([broker for replicas in targets.values() for broker in replicas]):
         if broker not in nodes:
             raise JavaError(ADMIN_COMMAND_FAILED, f"Unknown broker id {broker}")
-    every = await _assignments(admin, (each.topic for each in targets))
-    missing = in_hash_order([each for each in targets if each not in every])
+    every = await _assignments(admin, (target.topic for target in targets))
+    missing = in_hash_order([target for target in targets if target not in every])
     if missing:
         text = f"Unable to find partition: {', '.join(map(str, missing))}"
         raise wrapped(EXECUTION, java_error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
@@ -380,16 +380,16 @@ async def _throttle(admin: ToolAdmin, all_moves: Mapping[TopicPartition, Any], r
 
 async def _begin(admin: ToolAdmin, targets: Assignment) -> None:
     outcomes = await admin.alter_reassignments(targets)
-    failed = {each: error for each, error in outcomes.items() if error is not None}
+    failed = {partition: error for partition, error in outcomes.items() if error is not None}
     if failed:
-        lines = "\n".join(f"{each}: {java_error(failed[each]).message}" for each in sorted(failed))
+        lines = "\n".join(f"{partition}: {java_error(failed[partition]).message}" for partition in sorted(failed))
         raise _terse(f"Error reassigning partition(s):\n{lines}")
     names = ",".join(map(str, sorted(targets)))
     print(f"Successfully started partition reassignment{_plural(targets)} for {names}")
 
 
 async def _move_directories(admin: ToolAdmin, directories: Mapping[ShownReplica, str], timeout_ms: int) -> None:
-    """Asks until every replica is where it can be moved from: one that is to come to the broker is not there yet."""
+    """Asks until every move has begun: a replica that is only coming to the broker is not there yet."""
     clock = admin.cluster.runtime.clock
     deadline = clock.monotonic_ms() + timeout_ms
     pending = dict(directories)
@@ -411,12 +411,14 @@ async def _move_directories(admin: ToolAdmin, directories: Mapping[ShownReplica,
 
 async def _begun(admin: ToolAdmin, pending: Mapping[ShownReplica, str]) -> list[ShownReplica]:
     begun: list[ShownReplica] = []
-    for broker in sorted({each.broker for each in pending}):
+    for broker in sorted({replica.broker for replica in pending}):
         asked = {
-            TopicPartition(each.topic, each.partition): path for each, path in pending.items() if each.broker == broker
+            TopicPartition(replica.topic, replica.partition): path
+            for replica, path in pending.items()
+            if replica.broker == broker
         }
-        for each, error in (await admin.alter_replica_log_dirs(broker, asked)).items():
-            replica = ShownReplica(broker, *each)
+        for partition, error in (await admin.alter_replica_log_dirs(broker, asked)).items():
+            replica = ShownReplica(broker, *partition)
             if error is None:
                 begun.append(replica)
             elif error.code is not ErrorCode.REPLICA_NOT_AVAILABLE:
@@ -433,21 +435,22 @@ async def _cancel(admin: ToolAdmin, words: _Words, plan: ReassignmentPlan) -> No
     under_way = await admin.list_reassignments()
     # Kafka's tool leaves out a move that only adds replicas, by a slip of its condition: there it says that none is
     # active, and goes on to clear the throttles.
-    active = [
-        target for target in targets if target in under_way and (not under_way[target][1] or under_way[target][2])
-    ]
+    known = {partition for partition, (_, adding, removing) in under_way.items() if removing or not adding}
+    active = [target for target in targets if target in known]
     if active:
         outcomes = await admin.alter_reassignments(dict.fromkeys(active))
-        failed = {each: error for each, error in outcomes.items() if error is not None}
+        failed = {partition: error for partition, error in outcomes.items() if error is not None}
         if failed:
-            lines = "\n".join(f"{each}: {java_error(failed[each]).message}" for each in sorted(failed))
+            lines = "\n".join(f"{partition}: {java_error(failed[partition]).message}" for partition in sorted(failed))
             raise _terse(f"Error cancelling partition reassignment{_plural(failed)} for:\n{lines}")
         names = ",".join(map(str, sorted(active)))
         print(f"Successfully cancelled partition reassignment{_plural(active)} for: {names}")
     else:
         print("None of the specified partition reassignments are active.")
     states = await _directories(admin, plan.directories)
-    moving = {each: current for each, (current, future) in states.items() if current is not None and future is not None}
+    moving = {
+        replica: current for replica, (current, future) in states.items() if current is not None and future is not None
+    }
     if moving:
         await _move_directories(admin, moving, words.value(words.timeout))
     else:

@@ -58,7 +58,7 @@ def _failed(message: str) -> JavaError:
 
 
 def _twice(items: Sequence[Any]) -> list[Any]:
-    return in_hash_order([each for each in items if items.count(each) > 1])
+    return in_hash_order([entry for entry in items if items.count(entry) > 1])
 
 
 def _in_brackets(items: Iterable[Any]) -> str:
@@ -98,13 +98,15 @@ def executable_plan(plan: ReassignmentPlan) -> Assignment:
         raise _failed("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in plan.partitions):
         raise _failed("Partition replica list cannot be empty")
-    partitions = _twice([each for each, _ in plan.partitions])
+    partitions = _twice([partition for partition, _ in plan.partitions])
     if partitions:
         names = ",".join(map(str, partitions))
         raise _failed(f"Partition reassignment contains duplicate topic partitions: {names}")
-    wrong = [(each, _twice(replicas)) for each, replicas in plan.partitions if _twice(replicas)]
+    wrong = [(partition, _twice(replicas)) for partition, replicas in plan.partitions if _twice(replicas)]
     if wrong:
-        text = ". ".join(f"{each} contains multiple entries for {','.join(map(str, twice))}" for each, twice in wrong)
+        text = ". ".join(
+            f"{partition} contains multiple entries for {','.join(map(str, twice))}" for partition, twice in wrong
+        )
         raise _failed(f"Partition replica lists may not contain duplicate entries: {text}")
     return dict(plan.partitions)
 
@@ -112,9 +114,9 @@ def executable_plan(plan: ReassignmentPlan) -> Assignment:
 def parsed_topics(text: str, broker_list: str) -> tuple[list[int], list[str]]:
     """The brokers and the topics of ``--generate``. Raises `JavaError`."""
     try:
-        brokers = [int(each) for each in broker_list.split(",")]
+        brokers = [int(broker) for broker in broker_list.split(",")]
     except ValueError:
-        wrong = next(each for each in broker_list.split(",") if not each.lstrip("+-").isdigit())
+        wrong = next(part for part in broker_list.split(",") if not part.lstrip("+-").isdigit())
         raise JavaError("java.lang.NumberFormatException", f'For input string: "{wrong}"') from None
     if _twice(brokers):
         raise _failed(f"Broker list contains duplicate entries: {_in_brackets(_twice(brokers))}")
@@ -124,7 +126,7 @@ def parsed_topics(text: str, broker_list: str) -> tuple[list[int], list[str]]:
     version = integer(as_object(document).get("version", 1))
     if version != 1:
         raise JavaError(ADMIN_OPERATION, f"Not supported version field value {version}")
-    topics = [string(field_of(as_object(each), "topic")) for each in as_array(document.get("topics", []))]
+    topics = [string(field_of(as_object(entry), "topic")) for entry in as_array(document.get("topics", []))]
     if _twice(topics):
         raise _failed(f"List of topics to reassign contains duplicate entries: {_in_brackets(_twice(topics))}")
     return brokers, topics
@@ -133,12 +135,12 @@ def parsed_topics(text: str, broker_list: str) -> tuple[list[int], list[str]]:
 def reassignment_json(assignment: Assignment) -> str:
     partitions = [
         {
-            "topic": each.topic,
-            "partition": each.partition,
-            "replicas": assignment[each],
-            "log_dirs": [ANY] * len(assignment[each]),
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "replicas": assignment[partition],
+            "log_dirs": [ANY] * len(assignment[partition]),
         }
-        for each in sorted(assignment)
+        for partition in sorted(assignment)
     ]
     return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"), ensure_ascii=False)
 
@@ -153,29 +155,29 @@ def moves(
 ) -> dict[TopicPartition, Move]:
     """From where to where every partition moves: those that do already, and those that will."""
     found = {
-        each: Move([broker for broker in replicas if broker not in adding], list(adding))
-        for each, (replicas, adding, _) in under_way.items()
+        partition: Move([broker for broker in replicas if broker not in adding], list(adding))
+        for partition, (replicas, adding, _) in under_way.items()
     }
-    for each, replicas in targets.items():
-        sources = found[each].sources if each in found else current[each]
-        found[each] = Move(sources, [broker for broker in replicas if broker not in sources])
+    for partition, replicas in targets.items():
+        sources = found[partition].sources if partition in found else current[partition]
+        found[partition] = Move(sources, [broker for broker in replicas if broker not in sources])
     return found
 
 
 def leader_throttles(all_moves: Mapping[TopicPartition, Move]) -> dict[str, str]:
     """By topic the replicas that are copied from: ``partition:broker`` and more of them."""
-    return _throttles((each, move.sources) for each, move in all_moves.items())
+    return _throttles((partition, move.sources) for partition, move in all_moves.items())
 
 
 def follower_throttles(all_moves: Mapping[TopicPartition, Move]) -> dict[str, str]:
     """By topic the replicas that are copied to."""
-    return _throttles((each, move.destinations) for each, move in all_moves.items())
+    return _throttles((partition, move.destinations) for partition, move in all_moves.items())
 
 
 def _throttles(brokers: Iterable[tuple[TopicPartition, Sequence[int]]]) -> dict[str, str]:
     topics: dict[str, set[str]] = {}
-    for each, ids in brokers:
-        topics.setdefault(each.topic, set()).update(f"{each.partition}:{broker}" for broker in ids)
+    for partition, ids in brokers:
+        topics.setdefault(partition.topic, set()).update(f"{partition.partition}:{broker}" for broker in ids)
     return {topic: ",".join(sorted(parts)) for topic, parts in topics.items()}
 
 
@@ -193,8 +195,8 @@ def proposed(current: Assignment, racks: Mapping[int, str | None], entropy: Entr
         )
     found: Assignment = {}
     topics: dict[str, list[TopicPartition]] = {}
-    for each in sorted(current):
-        topics.setdefault(each.topic, []).append(each)
+    for partition in sorted(current):
+        topics.setdefault(partition.topic, []).append(partition)
     for topic, partitions in topics.items():
         assigned = assign_replicas(racks, len(partitions), len(current[partitions[0]]), entropy)
         found |= {TopicPartition(topic, number): list(replicas) for number, replicas in assigned.items()}

@@ -65,7 +65,7 @@ class ToolAdmin(Admin):
             if error.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
                 return {}
             raise
-        return {each: Reassignment(*move) for each, move in listed.items() if each.topic in topics}
+        return {partition: Reassignment(*move) for partition, move in listed.items() if partition.topic in topics}
 
     async def offsets_of_group(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """What the group has committed, in the order in which its coordinator tells."""
@@ -77,13 +77,13 @@ class ToolAdmin(Admin):
             return read_offset_fetch(await coordinator.send(request, version), group)
 
         found = await self.cluster.retrying(attempt)
-        return {each: committed for each, committed in found.items() if committed.offset >= 0}
+        return {partition: committed for partition, committed in found.items() if committed.offset >= 0}
 
     async def topic_configs(self, topics: Sequence[str]) -> dict[str, list[ConfigEntry]]:
         """Every topic's entries, in the order in which Kafka's ``Config`` keeps them."""
         found: dict[str, list[ConfigEntry]] = {}
         for topic in topics:
-            entries = {each.name: each for each in await self.describe_configs(ResourceType.TOPIC, topic)}
+            entries = {entry.name: entry for entry in await self.describe_configs(ResourceType.TOPIC, topic)}
             found[topic] = [entries[name] for name in in_hash_order(entries)]
         return found
 
@@ -103,7 +103,7 @@ class ToolAdmin(Admin):
             timeout_ms=OPERATION_TIMEOUT_MS,
             validate_only=False,
         )
-        answer = await self.to_controller(request, lambda a: [each.error_code for each in a.results])
+        answer = await self.to_controller(request, lambda a: [result.error_code for result in a.results])
         for result in answer.results:
             if result.error_code:
                 raise java_error_of(result.error_code, result.error_message)

@@ -84,10 +84,10 @@ def client_of(properties: Mapping[str, str], *, default_id: str = "adminclient-1
             + ", ".join(_PROTOCOLS)
         )
     bootstrap = properties.get("bootstrap.servers", "")
-    for each in filter(None, (part.strip() for part in bootstrap.split(","))):
-        host, colon, port = each.rpartition(":")
+    for address in filter(None, (part.strip() for part in bootstrap.split(","))):
+        host, colon, port = address.rpartition(":")
         if not colon or not host or not port.isdigit():
-            raise _refused(f"Invalid url in bootstrap.servers: {each}")
+            raise _refused(f"Invalid url in bootstrap.servers: {address}")
     try:
         addresses = parse_bootstrap(bootstrap)
     except ValueError:
@@ -134,7 +134,7 @@ def with_admin(
     call: str,
     timeout_ms: int | None = None,
 ) -> T:
-    """Runs `story`, whose first request Kafka's admin client would name `call`. Raises `JavaError` for all trouble."""
+    """Runs `story`, whose first request Kafka's admin client would name `call`. Raises `JavaError` for any failure."""
     cluster = client_of(properties)
     patience = timeout_ms or milliseconds(properties, "default.api.timeout.ms", API_TIMEOUT_MS)
 

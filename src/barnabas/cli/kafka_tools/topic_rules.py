@@ -77,8 +77,8 @@ def _refusal(definition: Definition, text: str) -> tuple[str, str] | None:
         return None
     valid = definition.valid or ""
     if valid.startswith("[") and ":" not in valid and not definition.name.endswith("version"):
-        allowed = [each.strip() for each in valid[1:-1].split(",")]
-        for item in [each.strip() for each in text.split(",")] if definition.type == "list" else [text]:
-            if item not in allowed:
-                return item, f"String must be one of: {', '.join(allowed)}"
+        allowed = [choice.strip() for choice in valid[1:-1].split(",")]
+        for part in [part.strip() for part in text.split(",")] if definition.type == "list" else [text]:
+            if part not in allowed:
+                return part, f"String must be one of: {', '.join(allowed)}"
     return None

@@ -195,7 +195,7 @@ def _act(words: _Words, properties: Mapping[str, str]) -> None:
 
 
 def _configs(words: _Words) -> dict[str, str]:
-    pairs = [re.split(r"\s*=\s*", each) for each in words.options.values(words.config)]
+    pairs = [re.split(r"\s*=\s*", text) for text in words.options.values(words.config)]
     if any(len(pair) != 2 for pair in pairs):
         raise illegal_argument(
             'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
@@ -211,9 +211,9 @@ def _assignment(words: _Words) -> dict[int, list[int]]:
     assignment: dict[int, list[int]] = {}
     for partition, part in enumerate(text.split(",") if text else ()):
         try:
-            brokers = [int(each.strip()) for each in part.split(":")]
+            brokers = [int(broker.strip()) for broker in part.split(":")]
         except ValueError:
-            wrong = next(each.strip() for each in part.split(":") if not each.strip().lstrip("+-").isdigit())
+            wrong = next(broker.strip() for broker in part.split(":") if not broker.strip().lstrip("+-").isdigit())
             raise JavaError("java.lang.NumberFormatException", f'For input string: "{wrong}"') from None
         twice = in_hash_order([broker for broker in brokers if brokers.count(broker) > 1])
         if twice:
@@ -317,7 +317,7 @@ class _Described:
 
 
 def _replication_factor(partition: PartitionMetadata, move: Reassignment | None) -> int:
-    """That of the assignment without the move that is under way."""
+    """The replication factor without the move that is under way."""
     if move is not None and any(replica in (*move.removing, *move.adding) for replica in partition.replicas):
         return len(move.replicas) - len(move.adding)
     return len(partition.replicas)
@@ -336,7 +336,7 @@ async def _describe(admin: ToolAdmin, words: _Words) -> None:
     reassignments = await admin.listed_reassignments(names)
     for name in in_hash_order(names, sized_for=len(names)):
         entries = configs[name]
-        min_isr = next((int(each.value or 1) for each in entries if each.name == "min.insync.replicas"), 1)
+        min_isr = next((int(entry.value or 1) for entry in entries if entry.name == "min.insync.replicas"), 1)
         own = {entry.name: str(entry.value) for entry in entries if not entry.is_default}
         _print_topic(words, _Described(metadata.topics[name], own, min_isr, reassignments), metadata.brokers)
 

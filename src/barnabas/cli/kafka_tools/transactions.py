@@ -103,8 +103,8 @@ async def _list(admin: ToolAdmin, given: argparse.Namespace) -> None:
     except KafkaError as error:
         _fail("Failed to list transactions", error)
     rows = [
-        (each.transactional_id, each.coordinator_id, each.producer_id, each.state)
-        for each in sorted(listed, key=lambda each: each.coordinator_id)
+        (listing.transactional_id, listing.coordinator_id, listing.producer_id, listing.state)
+        for listing in sorted(listed, key=lambda listing: listing.coordinator_id)
     ]
     _print(("TransactionalId", "Coordinator", "ProducerId", "TransactionState"), rows)
 
@@ -174,14 +174,14 @@ async def _describe_producers(admin: ToolAdmin, given: argparse.Namespace) -> No
     )
     rows = [
         (
-            each.producer_id,
-            each.producer_epoch,
-            each.coordinator_epoch,
-            each.last_sequence,
-            each.last_timestamp,
-            each.transaction_start_offset if each.transaction_start_offset >= 0 else "None",
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.coordinator_epoch,
+            producer.last_sequence,
+            producer.last_timestamp,
+            producer.transaction_start_offset if producer.transaction_start_offset >= 0 else "None",
         )
-        for each in found
+        for producer in found
     ]
     _print(heads, rows)
 
@@ -202,12 +202,12 @@ async def _abort(admin: ToolAdmin, given: argparse.Namespace) -> None:
         found = await _producers(admin, partition, None)
         if isinstance(found, KafkaError):
             _fail(f"Failed to validate producer state for partition {partition}", found)
-        each = next((each for each in found if each.transaction_start_offset == given.start_offset), None)
-        if each is None:
+        opened = next((producer for producer in found if producer.transaction_start_offset == given.start_offset), None)
+        if opened is None:
             _end(
                 f"Could not find any open transactions starting at offset {given.start_offset} on partition {partition}"
             )
-        state = (each.producer_id, each.producer_epoch, max(0, each.coordinator_epoch))
+        state = (opened.producer_id, opened.producer_epoch, max(0, opened.coordinator_epoch))
     producer, epoch, coordinator = state
     try:
         await admin.abort_transaction(OpenTransaction(partition, producer, epoch, coordinator, -1, -1))
@@ -245,16 +245,16 @@ async def _find_hanging(admin: ToolAdmin, given: argparse.Namespace) -> None:
     )
     rows = [
         (
-            each.partition.topic,
-            each.partition.partition,
-            each.producer_id,
-            each.producer_epoch,
-            each.coordinator_epoch,
-            each.start_offset,
-            each.last_timestamp,
-            (now_ms - each.last_timestamp) // _MINUTE_MS,
+            transaction.partition.topic,
+            transaction.partition.partition,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            transaction.coordinator_epoch,
+            transaction.start_offset,
+            transaction.last_timestamp,
+            (now_ms - transaction.last_timestamp) // _MINUTE_MS,
         )
-        for each in found
+        for transaction in found
     ]
     _print(heads, rows)
 

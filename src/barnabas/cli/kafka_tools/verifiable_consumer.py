@@ -168,7 +168,8 @@ class _Run:
 
     async def _commit(self, consumer: Consumer, offsets: Mapping[TopicPartition, int]) -> None:
         shown = [
-            {"topic": each.topic, "partition": each.partition, "offset": offset} for each, offset in offsets.items()
+            {"topic": partition.topic, "partition": partition.partition, "offset": offset}
+            for partition, offset in offsets.items()
         ]
         try:
             await consumer.commit(offsets)

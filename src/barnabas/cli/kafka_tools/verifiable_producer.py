@@ -80,7 +80,7 @@ def _loaded(path: str) -> dict[str, str]:
 
 
 def until_signalled() -> asyncio.Event:
-    """Set by what asks a process to end: it finishes what it has begun."""
+    """Set by SIGINT and SIGTERM: the tool then finishes what it has begun."""
     ended = asyncio.Event()
     for number_ in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number_, ended.set)
