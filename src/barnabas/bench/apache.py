@@ -103,7 +103,7 @@ def _cache(version: str = VERSION) -> Path:
 
 def classpath(version: str = VERSION) -> str:
     """The class path of Kafka's jars, fetched on first use (about 130 MB). Raises `ApacheUnavailable`."""
-    # From 4.0 on Kafka logs by log4j 2, beside which reload4j cannot stand; what is said then goes to standard error.
+    # From 4.0 on Kafka logs by log4j 2, which does not go with reload4j: its log then goes to standard error.
     logs = "slf4j-reload4j" if int(version.partition(".")[0]) < 4 else "slf4j-simple"
     return f"{fetch_jars(_cache(version), _POM.format(version=version, logs=logs))}/*"
 
@@ -117,7 +117,7 @@ def fetch_jars(cache: Path, pom: str) -> Path:
     if mvn is None:
         raise ApacheUnavailable(f"Jars of Apache's are fetched by Maven: mvn is not on PATH, and {jars} is empty.")
     cache.mkdir(parents=True, exist_ok=True)
-    # Maven's own repository is not made for two at a time.
+    # Maven's local repository takes one process at a time.
     with open(cache_directory() / "maven.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if jars.is_dir():
@@ -331,7 +331,7 @@ class ApacheCluster:
         return self._spawn(properties.parent, *options, "kafka.Kafka", str(properties))
 
     def wait_ready(self, broker: int, begun: float | None = None) -> None:
-        """Until the broker names itself and a controller in its Metadata."""
+        """Waits until the broker names itself and a controller in its Metadata."""
         start = time.monotonic() if begun is None else begun
         port = self.ports[broker]
 
@@ -345,8 +345,7 @@ class ApacheCluster:
         self._until(ready, self.processes[broker], self.directory / f"broker-{broker}")
         self.ready_s[broker] = time.monotonic() - start
 
-    def _until(self, fact: object, process: subprocess.Popen[bytes], directory: Path) -> None:
-        assert callable(fact)
+    def _until(self, fact: Callable[[], bool], process: subprocess.Popen[bytes], directory: Path) -> None:
         deadline = time.monotonic() + self._timeout
         while not fact():
             if process.poll() is not None:

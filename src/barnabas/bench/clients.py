@@ -1,12 +1,12 @@
 """``barnabas bench clients``: the clients that people use, with their defaults, on three brokers each.
 
-`produce_load`, `small_requests` and `shapes` send frames that are made before the clock starts; what a client does with
-its connections, its batches and its fetch sessions they do not know. Here Java's client, franz-go and librdkafka send
+`produce_load`, `small_requests` and `shapes` send frames that are made before the clock starts, which do not show what
+a client does with its connections, its batches and its fetch sessions. Here Java's client, franz-go and librdkafka send
 records of 1 KB to 64 partitions whose leaders are on all brokers, idempotent with acks=all: as fast as they go, in
 transactions, and paced; and read them again from the start. The cluster that is not measured stands still.
 
-CPU is that of all three brokers, a record. It is counted while the client's process lives, its start included: brokers
-that nobody asks take next to nothing beside it. A rate is as the client tells it, and says as much of the client.
+CPU is that of all three brokers, a record. It is counted while the client's process lives, its start included: idle
+brokers take next to nothing beside it. A rate is what the client reports, and depends on the client as much.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _LIMIT_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class ClientLoad:
-    """So many `records` a run. `rate`: so many a second, 0: as fast as they go. `transaction_ms`: how long each
-    transaction is open, 0: none. `read`: they are read from the topic's start, and not written."""
+    """`records` in a run. `rate`: records a second, 0: as fast as they go. `transaction_ms`: how long each transaction
+    is open, 0: none. `read`: they are read from the topic's start, and not written."""
 
     name: str
     records: int
@@ -92,7 +92,7 @@ class Librdkafka:
                 ends_at = now + load.transaction_ms / 1000
             if load.rate:
                 time.sleep(max(0.0, begun + sent / load.rate - time.monotonic()))
-            # In lots: one call a record costs the client a microsecond, and its limit would be what is measured.
+            # In lots: one call a record costs the client a microsecond, and would measure the client's limit.
             lot = 1 if load.rate else min(_LOT, load.records - sent)
             queued = producer.produce_batch(topic, [{"value": value}] * lot)
             producer.poll(0 if queued == lot else 0.01)
@@ -164,7 +164,7 @@ class FranzGo:
         self._program = built(Path(__file__).parent / "franz_go", "bench")
 
     def _run(self, *arguments: str | int) -> float:
-        """The seconds that it tells."""
+        """The seconds that the program reports. Raises `BenchError`."""
         words = [str(self._program), *map(str, arguments)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT_S)
         if done.returncode != 0:
@@ -180,8 +180,8 @@ class FranzGo:
 
 
 def clients(names: Sequence[str]) -> list[BenchClient]:
-    """Those of these names, all where there are none; franz-go's is left out, and this is said, where there is no Go.
-    Raises `BenchError` for a name that nobody has."""
+    """The clients of these names; without names all, but for franz-go where there is no Go. Raises `BenchError` for an
+    unknown name."""
     makers: dict[str, Callable[[], BenchClient]] = {"librdkafka": Librdkafka, "Java": Java, "franz-go": FranzGo}
     for name in names:
         if name not in makers:

@@ -4,9 +4,9 @@ Three brokers each, one cluster after the other (two of them at once would measu
 `partitions` each with three replicas. Everything is seen from outside, the same way for both:
 
 - creating all topics, until every broker's Metadata has a leader for each partition;
-- a controller's failover: ``/controller`` is deleted, and a topic is asked for at once; a new controller makes it after
-  all its own beginning, in the order of its queue and its channels, so that the moment at which every broker knows
-  that topic is behind the last UpdateMetadata of the failover;
+- a controller's failover: ``/controller`` is deleted, and a topic is created at once; the new controller makes it after
+  the failover, and its queue and channels keep that order, so that every broker knows the topic only after the last
+  UpdateMetadata of the failover;
 - a broker's death: from the end of its registration until no other broker's Metadata has it as a leader;
 - controlled shutdown of each broker in turn, from SIGTERM to the process's end; in between the ISRs become whole.
 """
@@ -75,7 +75,7 @@ class BarnabasSubject:
             raise RuntimeError(f"barnabas up failed: {up.stderr}")
         self._state: dict[str, Any] = json.loads(up.stdout)
         self.zookeeper: str = self._state["zookeeper"]
-        self.ports: dict[int, int] = {each["id"]: each["port"] for each in self._state["brokers"]}
+        self.ports: dict[int, int] = {broker["id"]: broker["port"] for broker in self._state["brokers"]}
 
     def pid(self, broker: int) -> int:
         return int(self._state["brokers"][broker]["pid"])
@@ -192,7 +192,8 @@ class _Play:
                 f"bench-{number:05}",
                 num_partitions=self.partitions,
                 replica_assignment=[
-                    [(number + each + turn) % BROKERS for turn in range(BROKERS)] for each in range(self.partitions)
+                    [(number + partition + turn) % BROKERS for turn in range(BROKERS)]
+                    for partition in range(self.partitions)
                 ],
             )
             for number in range(self.topics)
@@ -200,8 +201,8 @@ class _Play:
         begun = time.monotonic()
         for first in range(0, self.topics, _LOT):
             lot = wanted[first : first + _LOT]
-            for each in admin.create_topics(lot, operation_timeout=_PATIENCE_S, request_timeout=_PATIENCE_S).values():
-                each.result()
+            for future in admin.create_topics(lot, operation_timeout=_PATIENCE_S, request_timeout=_PATIENCE_S).values():
+                future.result()
         self._everywhere(self._has_all, "all partitions")
         return time.monotonic() - begun
 
@@ -213,7 +214,7 @@ class _Play:
         return time.monotonic() - begun
 
     def _asked_the_controller(self, zookeeper: Any) -> bool:
-        """Has a topic made by whoever is controller; False while that is nobody, or does not know it yet."""
+        """Has the controller make a topic; False while there is none, or one that does not know yet that it is."""
         stat = zookeeper.exists("/controller")
         if stat is None:
             return False
@@ -233,7 +234,9 @@ class _Play:
         begun = time.monotonic()
 
         def leads_nothing(seen: ClusterMetadata) -> bool:
-            return all(each.leader != victim for topic in seen.topics.values() for each in topic.partitions.values())
+            return all(
+                partition.leader != victim for topic in seen.topics.values() for partition in topic.partitions.values()
+            )
 
         self._everywhere(leads_nothing, "other leaders", but=victim)
         took = time.monotonic() - begun
@@ -253,16 +256,18 @@ class _Play:
 
     def _has_all(self, seen: ClusterMetadata) -> bool:
         known = sum(
-            each.leader >= 0
+            partition.leader >= 0
             for name, topic in seen.topics.items()
             if name.startswith("bench-")
-            for each in topic.partitions.values()
+            for partition in topic.partitions.values()
         )
         return known >= self.topics * self.partitions
 
     def _is_whole(self, seen: ClusterMetadata) -> bool:
         return self._has_all(seen) and all(
-            len(each.isr) == len(each.replicas) for topic in seen.topics.values() for each in topic.partitions.values()
+            len(partition.isr) == len(partition.replicas)
+            for topic in seen.topics.values()
+            for partition in topic.partitions.values()
         )
 
     def _everywhere(self, fact: Callable[[ClusterMetadata], bool], what: str, but: int | None = None) -> None:
@@ -272,7 +277,7 @@ class _Play:
 
 
 def seen_by(port: int) -> ClusterMetadata:
-    """The cluster as the broker at `port` tells it; nothing where it does not answer."""
+    """The cluster by the Metadata of the broker at `port`; empty where it does not answer."""
     try:
         with BlockingConnection("127.0.0.1", port, "barnabas-bench", request_timeout_ms=60_000) as connection:
             return read_metadata(connection.send(metadata_request(None)))

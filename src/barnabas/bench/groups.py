@@ -142,7 +142,7 @@ def first_record_s(subject: Running, name: str) -> float:
 
 
 def coordinator_is_there(subject: Running) -> None:
-    """So that what is measured is no offsets topic that is being made."""
+    """Waits for the coordinator, so that the making of the offsets topic is not measured."""
     from barnabas.client.blocking import BlockingConnection
 
     with BlockingConnection("127.0.0.1", subject.port, "barnabas-bench") as connection:

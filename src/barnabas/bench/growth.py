@@ -49,8 +49,8 @@ _DESCRIPTORS: Final = 12_000
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`name` is the option's and the plot's, `label` says with its unit what grows. `per_request`: throughput is in
-    requests and CPU that of one; else both are of bytes."""
+    """`label` says what grows, with its unit. `per_request`: throughput is in requests and CPU that of one; else both
+    are of bytes."""
 
     name: str
     label: str
@@ -103,7 +103,7 @@ AXES: Final = {
             lambda at: Load(4, 5, record_bytes=1_000, batch_bytes=100_000, replicas=at, acks=-1),
             replicated=True,
         ),
-        # The last, since its topics take long to go.
+        # The last, since its topics take long to delete.
         Axis(
             "partitions",
             "partitions, one record of 100 B to each in turn",
@@ -161,7 +161,8 @@ class _Cluster:
     topic: str = ""
 
     def new_topic(self, load: Load) -> None:
-        """For `load`, instead of the one before. The last stays: its cluster ends sooner than 10,000 partitions go."""
+        """Makes a topic for `load` and deletes the one before. The last one stays: to end the cluster takes less time
+        than to delete 10,000 partitions."""
         if self.topic:
             self.drop_topic(self.topic)
         self.topic = f"growth-{time.monotonic_ns():020}"
@@ -202,8 +203,8 @@ def _both(directory: Path, replicated: bool) -> Iterator[tuple[_Cluster, _Cluste
 
 
 def measure(directory: Path, axes: Sequence[str], rounds: int, seconds: float, warm_up_s: float) -> Iterator[Growth]:
-    """Each of `axes` when it is measured: figures of `rounds` values, each of `seconds` of load, at every point."""
-    # A bench that is told to end takes its clusters with it.
+    """Yields each of `axes` when it is measured: `rounds` values, of `seconds` of load each, at every point."""
+    # SIGTERM ends the clusters, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     if "partitions" in axes:
         _allow_descriptors()
@@ -219,7 +220,7 @@ def measure(directory: Path, axes: Sequence[str], rounds: int, seconds: float, w
 
 
 def _allow_descriptors() -> None:
-    """For the brokers, which inherit the limit. Raises `BenchError` where it is too low and can't be raised."""
+    """Raises the limit of open files, which brokers inherit. Raises `BenchError` where it is too low and stays so."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard == resource.RLIM_INFINITY or hard >= _DESCRIPTORS:
         return
@@ -233,7 +234,7 @@ def _allow_descriptors() -> None:
 
 
 def _warm_up(cluster: _Cluster, axes: Sequence[Axis], warm_up_s: float) -> None:
-    """The loads of all axes, each at its middle, in turn."""
+    """Sends the loads of all axes, each at its middle point, in turn."""
     console.print(f"warming up {cluster.name} for {warm_up_s:.0f} s", style="dim")
     deadline = time.monotonic() + warm_up_s
     while time.monotonic() < deadline:
@@ -278,17 +279,18 @@ def _measured(cluster: _Cluster, load: Load, per_request: bool, seconds: float) 
 
 
 def write(grown: Sequence[Growth], directory: Path) -> None:
-    """`RESULTS`, `TABLES` and a plot an axis below `directory`; axes that were not measured keep what is there."""
+    """Writes `RESULTS`, `TABLES` and a plot of each axis below `directory`; axes that were not measured keep theirs."""
     results = directory / RESULTS
-    known = {each.axis.name: each for each in read(results)} if results.exists() else {}
-    known |= {each.axis.name: each for each in grown}
+    known = {growth.axis.name: growth for growth in read(results)} if results.exists() else {}
+    known |= {growth.axis.name: growth for growth in grown}
     for growth in grown:
         plot = directory / f"{growth.axis.name}.svg"
         draw(plot, growth.axis.label, list(growth.points), growth.panels(), OTHER)
     everything = [known[name] for name in AXES if name in known]
-    results.write_text(json.dumps([_as_json(each) for each in everything], indent=1) + "\n")
+    results.write_text(json.dumps([_as_json(growth) for growth in everything], indent=1) + "\n")
     tables = [
-        f"## {each.axis.title}\n\n![{each.axis.label}]({each.axis.name}.svg)\n\n{each.table()}" for each in everything
+        f"## {growth.axis.title}\n\n![{growth.axis.label}]({growth.axis.name}.svg)\n\n{growth.table()}"
+        for growth in everything
     ]
     told = "Medians of the rounds; the ratio is the median of the pairs' ratios."
     (directory / TABLES).write_text("\n".join([f"# What `barnabas bench growth` measured\n\n{told}\n", *tables]))
@@ -300,10 +302,10 @@ def read(results: Path) -> list[Growth]:
         found = json.loads(results.read_text())
         return [
             Growth(
-                AXES[each["axis"]],
-                {point["at"]: (_figure(point["throughput"]), _figure(point["cpu"])) for point in each["points"]},
+                AXES[entry["axis"]],
+                {point["at"]: (_figure(point["throughput"]), _figure(point["cpu"])) for point in entry["points"]},
             )
-            for each in found
+            for entry in found
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BenchError(f"{results} is not what bench growth --plots writes: {error!r}.") from error

@@ -1,11 +1,11 @@
-"""``barnabas bench metrics``: what it costs brokers that they are looked at.
+"""``barnabas bench metrics``: what it costs brokers that their metrics are read.
 
 Two clusters of three brokers: one with its admin endpoints, whose metrics are read once a second as Prometheus would
 read them; one without any. Both stand at the same time and are loaded in turn, A B A B; the brokers of the other one
 stand still meanwhile, and figures are taken pair by pair, as in `replication`.
 
-Prometheus would be on another machine. Here its place has a process that asks, takes what comes and throws it away, and
-on two cores this is a cost, too, if a small one.
+Prometheus would be on another machine. Here a process reads in its place and throws away what it gets, which takes a
+little of the brokers' cores.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Scraped(BarnabasSubject):
 
     @property
     def admins(self) -> list[str]:
-        """Where its brokers' admin endpoints are, of those that have one."""
-        return [each["admin"] for each in self._state["brokers"] if each["admin"]]
+        """The admin endpoints of those brokers that have one."""
+        return [broker["admin"] for broker in self._state["brokers"] if broker["admin"]]
 
 
 @contextlib.contextmanager
@@ -75,8 +75,8 @@ def running(directory: Path) -> Iterator[tuple[Scraped, Scraped]]:
 
 @contextlib.contextmanager
 def reading(addresses: Sequence[str]) -> Iterator[subprocess.Popen[str] | None]:
-    """Somebody, if there are any, reads the metrics there once a second. Raises `BenchError` behind it where that came
-    to an end."""
+    """A process reads the metrics at `addresses`, if there are any, once a second. Raises `BenchError` at the block's
+    end where the process failed."""
     if not addresses:
         yield None
         return
@@ -117,7 +117,7 @@ def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> li
             while time.monotonic() < deadline:
                 _round(subject, other, f"warm-{time.monotonic_ns()}", min(requests, 2_000))
         for number in range(rounds):
-            # Who is first changes: what the one leaves to the disk the next one has to wait for.
+            # The order changes: whoever is second waits for what the first has left to the disk.
             for subject, other in pairs if number % 2 else pairs[::-1]:
                 for name, value in _round(subject, other, f"bench-{number}", requests).items():
                     (figures[name].ours if subject is seen else figures[name].theirs).append(value)

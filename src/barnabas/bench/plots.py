@@ -57,7 +57,7 @@ def draw(target: Path, x_label: str, at: Sequence[int], panels: Sequence[Panel],
             axis.xaxis.set_minor_locator(NullLocator())
             axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
             values = [*panel.ours, *panel.theirs]
-            # A line that hardly rises shall look so, and its ticks shall be there to be read.
+            # A line that hardly rises has to look so, and to have ticks.
             low, high = min(values), max(values)
             axis.set_ylim(low / 1.6, high * 1.6)
             axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 500 else (1.0,)))
@@ -71,7 +71,7 @@ def draw(target: Path, x_label: str, at: Sequence[int], panels: Sequence[Panel],
 
 
 def medians(figures: Sequence[Figure]) -> tuple[list[float], list[float]]:
-    """Ours and theirs, of the rounds."""
+    """The medians of the rounds, ours and theirs."""
     return [median(figure.ours) for figure in figures], [median(figure.theirs) for figure in figures]
 
 

@@ -20,11 +20,11 @@ from barnabas.bench.small_requests import ANSWER_TIMEOUT_S, ConnectionAnswers, R
 from barnabas.wire.records import Record, build_batch
 
 BYTES_MAX: Final = 1_000_000_000
-"""Of one run: beyond it the disk is measured."""
+"""What one run may send: with more the disk would be measured."""
 _RECORD_OVERHEAD_BYTES: Final = 10
 _RAMP_S: Final = 0.4
-"""Of load before anything counts: connections, and a record for each partition, whose first one is not what its others
-cost."""
+"""How long the load goes before anything counts: it connects, and sends each partition its first record, which does not
+cost what later ones do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class _Stream(ConnectionAnswers):
         self.blocked = False
 
     def write(self, frames: Iterator[bytes]) -> int:
-        """Sends what is due as far as the socket takes it; how many requests were begun."""
+        """Sends what is due as far as the socket takes it. Returns how many requests were begun."""
         begun = 0
         self.blocked = False
         while self.rest or self.due:
@@ -107,7 +107,7 @@ class ProduceLoad:
         self._stack.close()
 
     def run(self, seconds: float, requests_min: int = 0) -> SentLoad:
-        """Sends until the time is over and so many requests are sent, or `BYTES_MAX`; waits for every answer.
+        """Sends until `seconds` are over and `requests_min` are sent, or `BYTES_MAX`; waits for every answer.
 
         Raises `Refused`.
         """
@@ -147,7 +147,7 @@ class ProduceLoad:
 
 
 def measured(port: int, topic: str, load: Load, seconds: float, cpu_s: Callable[[], float]) -> tuple[SentLoad, float]:
-    """What `load` sends in so many seconds behind the ramp, and how much `cpu_s` rose by it. Raises `Refused`."""
+    """What `load` sends in `seconds` after the ramp, and how much `cpu_s` rose meanwhile. Raises `Refused`."""
     with ProduceLoad(port, topic, load) as sending:
         sending.run(_RAMP_S, load.partitions)
         before = cpu_s()

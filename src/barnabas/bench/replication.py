@@ -11,7 +11,7 @@ client; each figure is taken pair by pair. CPU is that of all three brokers toge
 - ``catch-up``: a broker becomes a replica of a full partition (a reassignment), and follows until it is in sync.
 - ``recovery``: a log of that size is checked whole after ``kill -9``; the recovery point is taken away, since how much
   of a log lies behind it is chance.
-- ``idle``: so many partitions a broker, and nobody who uses them.
+- ``idle``: many partitions on each broker that nobody uses.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ALONE: Final = Shape("alone", 1, 1, True)
 _FIVE: Final = Shape("five in flight", 1, 5, True)
 _READY_MADE_S: Final = 3.0
 _SHORT_PAIRS: Final = 5
-"""Small requests are measured so often in a round: what a virtual machine's cores can do changes within seconds."""
+"""How often a round measures small requests: the speed of a virtual machine's cores changes within seconds."""
 PATIENT: Final = {**CONFIG, "zookeeper.session.timeout.ms": "40000"}
 """Brokers that stand still keep their sessions."""
 _IDLE_SETTLE_S: Final = 20.0
@@ -70,7 +70,7 @@ def both(directory: Path, config: Mapping[str, str] = CONFIG) -> Iterator[tuple[
 
 @contextlib.contextmanager
 def standing_still(subject: Subject) -> Iterator[None]:
-    """Its brokers have no share of the cores. For less than their sessions last."""
+    """The brokers of `subject` get no CPU. The block has to be shorter than their sessions."""
     pids = [subject.pid(broker) for broker in subject.ports]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
@@ -104,7 +104,9 @@ def make_topic(subject: Subject, name: str, assignment: list[list[int]]) -> None
 
     def led() -> bool:
         known = seen_by(subject.ports[0]).topics.get(name)
-        return known is not None and sum(each.leader >= 0 for each in known.partitions.values()) == len(assignment)
+        return known is not None and sum(partition.leader >= 0 for partition in known.partitions.values()) == len(
+            assignment
+        )
 
     until(led, f"leaders of {name}")
 
@@ -193,12 +195,12 @@ def measure_replication(directory: Path, rounds: int, megabytes: int, requests: 
 
 
 def _make_room(megabytes: int) -> None:
-    """Before `megabytes` are produced, or what is made before the clock starts: the disk has nothing else to do, and
-    the memory is there, more of it than either load writes.
+    """Lets the disk finish, and has the host provide more memory than the next load writes, be it `megabytes` or
+    `BYTES_MAX`.
 
     What was written before keeps the disk busy for seconds, and whoever writes next waits for it. The host of a virtual
-    machine takes memory that is free away within seconds, and each page that comes back costs three times the CPU of
-    the write itself. Neither shall be in what is measured.
+    machine takes free memory away within seconds, and each page that comes back costs three times the CPU of the write
+    itself. Neither belongs to what is measured.
     """
     os.sync()
     chunk = bytes(1_000_000)
@@ -230,7 +232,7 @@ def _one_by_one(subject: Subject, other: Subject, topic: str, requests: int) -> 
 def _loaded(subject: Subject, other: Subject, topic: str, megabytes: int) -> dict[str, float]:
     return {
         **_loaded_with(subject, other, f"{topic}-1000", 1000, megabytes),
-        # Of small records half of the bytes: the client is what they cost most.
+        # Half of the bytes as small records, which cost the client most.
         **_loaded_with(subject, other, f"{topic}-100", 100, megabytes // 2),
     }
 
@@ -281,7 +283,7 @@ def _catch_up(subject: Subject, topic: str, gigabytes: float) -> tuple[float, fl
     make_topic(subject, topic, [[0]])
     _produce(subject, topic, int(gigabytes * _GB / 1000), 1000, acks="1")
     os.sync()  # what was written before would be in the way of the copy, more or less of it by chance
-    taking_part = [_brokers(subject)[each] for each in (0, newcomer)]
+    taking_part = [_brokers(subject)[broker] for broker in (0, newcomer)]
     before = sum(broker.cpu_s() for broker in taking_part)
     begun = time.monotonic()
     _reassign(subject, topic, [0, newcomer])
@@ -339,14 +341,14 @@ def _leads(subject: Subject, topic: str) -> bool:
 def measure_idle(directory: Path, rounds: int, partitions: int, seconds: float) -> list[Figure]:
     cpu = Figure(f"{partitions} idle partitions a broker: CPU of one broker", "% of a core", "<= 1")
     memory = Figure(f"{partitions} idle partitions a broker: memory of one broker", "MB", "<= 0.333")
-    each = max(1, partitions // _TOPICS)
+    per_topic = max(1, partitions // _TOPICS)
     with both(directory) as subjects:
         for subject in subjects:
-            for number in range(math.ceil(partitions / each)):
+            for number in range(math.ceil(partitions / per_topic)):
                 make_topic(
                     subject,
                     f"idle-{number}",
-                    [[(at + turn) % BROKERS for turn in range(BROKERS)] for at in range(each)],
+                    [[(at + turn) % BROKERS for turn in range(BROKERS)] for at in range(per_topic)],
                 )
             console.print(f"  {subject.name} has its partitions", style="dim")
         time.sleep(_IDLE_SETTLE_S)

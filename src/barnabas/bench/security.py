@@ -43,13 +43,13 @@ _PLAIN_LOGIN: Final = f'org.apache.kafka.common.security.plain.PlainLoginModule 
 
 @dataclass
 class Secured(Running):
-    """`ports` by listener; `running.port` is that of PLAINTEXT."""
+    """`ports` by listener; `port` is that of PLAINTEXT."""
 
     ports: Mapping[str, int]
     stores: Path
 
     def settings(self, listener: str) -> dict[str, str]:
-        """librdkafka's, for a listener."""
+        """librdkafka's settings for a listener."""
         values = {
             "bootstrap.servers": f"127.0.0.1:{self.ports[listener]}",
             "security.protocol": LISTENERS[listener],
@@ -74,7 +74,7 @@ def make_stores(directory: Path) -> None:
 
 
 def properties(ports: Mapping[str, int], stores: Path) -> dict[str, str]:
-    """Both brokers' own."""
+    """What both brokers' ``server.properties`` have for their listeners."""
     return {
         "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,"
@@ -182,7 +182,7 @@ def arrive(subject: Secured, listener: str, arrivals: int) -> float:
 async def _arrive(port: int, context: ssl.SSLContext, login: Login | None, arrivals: int) -> None:
     runtime = real_runtime()
     shares = [arrivals // AT_ONCE + (number < arrivals % AT_ONCE) for number in range(AT_ONCE)]
-    await asyncio.gather(*(_one_after_the_other(runtime, port, context, login, each) for each in shares))
+    await asyncio.gather(*(_one_after_the_other(runtime, port, context, login, share) for share in shares))
 
 
 async def _one_after_the_other(
@@ -199,7 +199,7 @@ async def _one_after_the_other(
 
 
 def measure(directory: Path, rounds: int, arrivals: int, records: int) -> list[Figure]:
-    """With no `records` arrivals alone. Raises `ConfigError` without ``cryptography``."""
+    """Measures arrivals alone where `records` is 0. Raises `ConfigError` without ``cryptography``."""
     with running(directory) as subjects:
         figures = _figures(with_records=records > 0)
 

@@ -39,8 +39,8 @@ _LEADERS_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LoadShape:
-    """A request for each broker that leads some of `partitions`, with a batch of `records` for each of them. `pace`: so
-    many a second; 0: the next one when the one before is answered."""
+    """A request for each broker that leads some of `partitions`, with a batch of `records` for each of them. `pace`:
+    how often a second; 0: the next one when the one before is answered."""
 
     name: str
     partitions: int = 1
@@ -107,7 +107,9 @@ class RoundTrips:
 
     def __init__(self, ports: dict[int, int], requests: dict[int, bytes]) -> None:
         self._stack = contextlib.ExitStack()
-        self._each = [(self._stack.enter_context(connect(ports[each])), frame) for each, frame in requests.items()]
+        self._leaders = [
+            (self._stack.enter_context(connect(ports[broker])), frame) for broker, frame in requests.items()
+        ]
 
     def __enter__(self) -> RoundTrips:
         return self
@@ -117,14 +119,14 @@ class RoundTrips:
 
     def once(self) -> None:
         """Raises `Refused`."""
-        for connection, frame in self._each:
+        for connection, frame in self._leaders:
             connection.sendall(frame)
-        answers = [_answer(connection) for connection, _ in self._each]
+        answers = [_answer(connection) for connection, _ in self._leaders]
         for answer in answers:
             check(answer)
 
     def until_taken(self) -> None:
-        """A new topic's leaders hear of it one after the other. Raises `Refused` where one has not after a while."""
+        """Sends until all leaders take it: those of a new topic hear of it one after the other. Raises `Refused`."""
         deadline = time.monotonic() + _LEADERS_S
         while True:
             try:
@@ -227,4 +229,4 @@ def measure(
                     for name, figure in figures[shape.name].items():
                         (figure.ours if subject is ours else figure.theirs).append(values[name])
             console.print(f"  round {number + 1}/{rounds}", style="dim")
-    return [figure for each in figures.values() for figure in each.values()]
+    return [figure for by_name in figures.values() for figure in by_name.values()]

@@ -51,7 +51,7 @@ class Running:
     def cpu_s(self) -> float:
         """CPU seconds of the broker since its start."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return sum(map(int, fields[11:13])) / _TICKS  # utime and stime in proc_pid_stat(5)
 
     def memory_mb(self) -> float:
         """Resident memory now."""
@@ -110,7 +110,7 @@ def make_topic(subject: Running, name: str, partitions: int = 1) -> None:
     deadline = time.monotonic() + _TOPIC_S
     while True:
         known = admin.list_topics(name, timeout=30).topics[name].partitions
-        if len(known) == partitions and all(each.leader >= 0 for each in known.values()):
+        if len(known) == partitions and all(partition.leader >= 0 for partition in known.values()):
             return
         if time.monotonic() > deadline:
             raise TimeoutError(f"topic {name} has no leader")
@@ -147,7 +147,7 @@ def produce(
     begun = time.monotonic()
     missing = records
     while missing:
-        # In lots: one call a record costs the client a microsecond, and its limit would be what is measured.
+        # In lots: one call a record costs the client a microsecond, and would measure the client's limit.
         lot = [{"value": value}] * min(_LOT, missing)
         queued = producer.produce_batch(topic, lot, partition=0)
         missing -= queued
@@ -204,7 +204,7 @@ class Figure:
     ours: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
     names: tuple[str, str] = ("barnabas", "apache")
-    """Whose they are, in JSON."""
+    """What JSON calls `ours` and `theirs`."""
 
     @property
     def ratio(self) -> float:
@@ -303,7 +303,7 @@ def measure_latency(subjects: tuple[Running, Running], rounds: int) -> list[Figu
     """Single-record requests in each shape that clients give them; the headline's figures come first."""
     requests = 40_000
     figures: dict[str, Figure] = {}
-    for shape in sorted(SHAPES, key=lambda each: each is not HEADLINE):
+    for shape in sorted(SHAPES, key=lambda shape: shape is not HEADLINE):
         figures[f"{shape.name}/cpu"] = Figure(f"small requests, {shape.name}: broker CPU each", "µs", "<= 0.5")
         figures[f"{shape.name}/rate"] = Figure(f"small requests, {shape.name}: per second", "1/s", ">= 1")
     figures["p50"] = Figure("latency of a single record, p50", "ms", "<= 1")

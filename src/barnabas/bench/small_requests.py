@@ -53,8 +53,8 @@ SHAPES: Final = (
     Shape("8 connections, 5 in flight each, idempotent", 8, 5, True),
 )
 HEADLINE: Final = SHAPES[1]
-"""What a user of small requests sees: many who each wait for their answer, so that neither broker gains by taking
-several of one connection together. The other shapes stand beside it."""
+"""Many clients that each wait for their answer, so that neither broker gains by taking several requests of a connection
+together."""
 
 
 def produce_frame(topic: str, batch: bytes, acks: int, partition: int = 0) -> bytes:
@@ -108,7 +108,7 @@ class ConnectionAnswers:
         return self.take(self.socket.recv(1 << 16))
 
     def take(self, received: bytes) -> int:
-        """As `receive`, of what was received."""
+        """As `receive`, for bytes that have been received."""
         data = self.held + received
         if not self.answer_bytes and len(data) >= 4:
             # All are of one size: nothing in them but numbers of fixed width changes.
@@ -143,7 +143,7 @@ def connect(port: int) -> socket.socket:
 
 
 def _producer(connection: socket.socket) -> tuple[int, int]:
-    """A producer id of one's own, and its epoch."""
+    """A new producer id, and its epoch."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
     while True:
         connection.sendall(b"".join(frames.encode_request(request, _INIT_PRODUCER_ID_VERSION, 1, "bench")))
@@ -151,7 +151,7 @@ def _producer(connection: socket.socket) -> tuple[int, int]:
         response = frames.decode_response(InitProducerIdResponse, _INIT_PRODUCER_ID_VERSION, answer[4:])[1]
         if not response.error_code:
             return response.producer_id, response.producer_epoch
-        time.sleep(0.1)  # its block of ids is not there yet
+        time.sleep(0.1)  # the broker has no block of ids yet
 
 
 class SmallRequests:
@@ -196,8 +196,8 @@ class SmallRequests:
             return time.monotonic() - begun
 
     def latencies_ms(self) -> list[float]:
-        """As `run` on the first connection, one after the other: how long each took, from its write until its answer
-        was read. What else this client does is in no figure, and of system calls it makes those two alone."""
+        """Sends the first connection's requests one after the other: how long each took, from its write until its
+        answer was read. The client makes no other system calls, and what else it does is in no figure."""
         client = self._clients[0]
         clock = time.perf_counter
         send, receive = client.socket.send, client.socket.recv

@@ -63,7 +63,8 @@ class Case:
         return f"{'written' if self.writes else self.kind or 'bench'}-{self.record_bytes}"
 
     def rows(self, records: int) -> int:
-        """How many where 100 B records are `records`: of 1 KB a sixth, of more the same bytes; a third to write."""
+        """How many, where `records` are of 100 B: of larger ones at most the bytes of a sixth of them at 1 KB; a third
+        of that to write."""
         rows = max(1, min(records, records * 1000 // 6 // self.record_bytes))
         return max(1, rows // 3) if self.writes else rows
 
@@ -125,10 +126,10 @@ def _stream(spark: Any, bootstrap: str, topic: str, source: str, rows: int) -> M
     while query.isActive and len(query.recentProgress) < _BATCHES_BEFORE:
         time.sleep(0.02)
     used, begun = tree_cpu_s(), time.monotonic()
-    before = sum(each["numInputRows"] for each in query.recentProgress)
+    before = sum(progress["numInputRows"] for progress in query.recentProgress)
     query.awaitTermination()
     took, used = time.monotonic() - begun, tree_cpu_s() - used
-    read = sum(each["numInputRows"] for each in query.recentProgress)
+    read = sum(progress["numInputRows"] for progress in query.recentProgress)
     shutil.rmtree(checkpoint, ignore_errors=True)
     if read != rows or before == read:
         raise RuntimeError(f"{source} read {read} rows of {rows} in a stream, {before} of them before it was measured")
@@ -154,8 +155,8 @@ def _land(spark: Any, bootstrap: str, topic: str, source: str, rows: int) -> Mea
     table = spark_land.landed(spark, bootstrap, topic, source)
     used, took = tree_cpu_s() - used, time.monotonic() - begun
     spark_land.check(table, rows, PARTITIONS)
-    for each in (table, table.with_name(f"{table.name}-checkpoint")):
-        shutil.rmtree(each, ignore_errors=True)
+    for path in (table, table.with_name(f"{table.name}-checkpoint")):
+        shutil.rmtree(path, ignore_errors=True)
     return Measured(rows, used, took)
 
 
@@ -183,7 +184,9 @@ def _end(bootstrap: str, topic: str) -> int:
 
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench-ends"})
     try:
-        return sum(reader.get_watermark_offsets(TopicPartition(topic, each), 30)[1] for each in range(PARTITIONS))
+        return sum(
+            reader.get_watermark_offsets(TopicPartition(topic, partition), 30)[1] for partition in range(PARTITIONS)
+        )
     finally:
         reader.close()
 
@@ -216,7 +219,7 @@ class Pair(NamedTuple):
 
 def measure(directory: Path, rounds: int, records: int, cases: Sequence[str]) -> dict[str, Pair]:
     """By case; `records` are of 100 B, see `Case.rows`. Raises `SparkUnavailable`, `ApacheUnavailable`."""
-    # A bench that is told to end takes its cluster and its JVM with it.
+    # SIGTERM ends the cluster and the JVM, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     lands = any(CASES[name].lands for name in cases)
     jars = ",".join(map(str, [*connector_jars(), *(spark_land.delta_jars() if lands else ())]))
@@ -285,10 +288,10 @@ def _fill(broker: Running, case: Case, records: int) -> None:
         wanted = min(1000, missing, -(-records // PARTITIONS) - sent[partition] or missing)
         lot = [
             {
-                "value": values[each % len(values)] if values else block[at : at + size],
-                "key": b"%08d" % (sum(sent) + each),
+                "value": values[number % len(values)] if values else block[at : at + size],
+                "key": b"%08d" % (sum(sent) + number),
             }
-            for each in range(wanted)
+            for number in range(wanted)
         ]
         queued = producer.produce_batch(case.topic, lot, partition=partition)
         sent[partition] += queued
@@ -309,7 +312,7 @@ def tree_cpu_s() -> float:
             fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue  # ended meanwhile: its parent has its time
-        parents[int(entry)] = int(fields[1])
+        parents[int(entry)] = int(fields[1])  # in proc_pid_stat(5) ppid, and below utime, stime, cutime and cstime
         used[int(entry)] = sum(map(int, fields[11:15]))
     ours = {os.getpid()}
     grown = True

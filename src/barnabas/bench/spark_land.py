@@ -1,7 +1,7 @@
 """What `barnabas bench spark` lands in Delta tables: ``barnabas spark land`` beside the official connector's stream.
 
-Beside ours stands what is usual: ``readStream.format("kafka")``, of whose batches ``foreachBatch`` makes commits by
-Delta's own JAR, with the batch's number as the application's transaction: a batch that is run again is written once.
+Beside ours stands the usual way: ``readStream.format("kafka")``, whose batches ``foreachBatch`` commits by Delta's own
+JAR, with the batch's number as the application's transaction: a batch that is run again is written once.
 Either makes a new table of the topic's keys, values, headers and each record's place, zstd in Parquet, in one commit.
 """
 
@@ -19,7 +19,7 @@ CONFIG: Final = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.parquet.compression.codec": "zstd",
 }
-"""What a session needs in which `by_connector` writes."""
+"""What a session needs for `_by_connector`."""
 _COLUMNS: Final = ("key", "value", "headers", "partition AS _partition", "offset AS _offset", "timestamp AS _timestamp")
 
 
@@ -30,7 +30,7 @@ def delta_jars() -> list[Path]:
 
 
 def landed(spark: Any, bootstrap: str, topic: str, source: str) -> Path:
-    """The new table; it is left there."""
+    """Lands the topic in a new table, and returns its path."""
     path = Path(spark.conf.get("barnabas.bench.directory")) / f"landed-{uuid4().hex}"
     (_ours if source == "barnabas" else _by_connector)(spark, bootstrap, topic, path)
     return path
@@ -60,10 +60,10 @@ def check(path: Path, rows: int, partitions: int) -> None:
     from deltalake import DeltaTable
 
     data = pyarrow.dataset.dataset(DeltaTable(str(path)).file_uris())
-    if (names := sorted(data.schema.names)) != sorted(each.rpartition(" ")[2] for each in _COLUMNS):
+    if (names := sorted(data.schema.names)) != sorted(column.rpartition(" ")[2] for column in _COLUMNS):
         raise RuntimeError(f"{path} has columns {', '.join(names)}")
     places = data.to_table(columns=["_partition", "_offset"])
     once = places.group_by(["_partition", "_offset"]).aggregate([]).num_rows
     ends = places.group_by("_partition").aggregate([("_offset", "max")]).column("_offset_max").to_pylist()
-    if not (places.num_rows == once == rows == sum(each + 1 for each in ends) and len(ends) == min(partitions, rows)):
+    if not (places.num_rows == once == rows == sum(end + 1 for end in ends) and len(ends) == min(partitions, rows)):
         raise RuntimeError(f"{path} has {places.num_rows} rows, {once} of them once, of {rows} records")

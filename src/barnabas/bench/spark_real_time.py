@@ -27,7 +27,7 @@ _UNCOUNTED: Final = 100
 def measure(directory: Path, rounds: int, trips: int) -> list[Figure]:
     """`trips` a round on each, in turn; one round more goes before, to warm up. Raises `SparkUnavailable`,
     `ApacheUnavailable`."""
-    # A bench that is told to end takes its clusters and its JVM with it.
+    # SIGTERM ends the clusters and the JVM, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     p50 = Figure("real-time mode, round trip of a record, p50", "ms", "<= 1")
     p99 = Figure("real-time mode, round trip of a record, p99", "ms", "<= 1")

@@ -1,4 +1,4 @@
-"""What `barnabas bench spark` reads by a schema registry: orders in Confluent's wire format, and who tells the schemas.
+"""What `barnabas bench spark` reads by a schema registry: orders in Confluent's wire format, and such a registry.
 
 Ours is `from_registry` over ``format("barnabas")``. Beside it stands, over the official connector, what PySpark has:
 confluent-kafka's deserializer in a Python UDF; for Avro also the JVM's ``from_avro`` behind ``substring``, which takes
@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 SUBJECT: Final = "{}-value"
 _DISTINCT: Final = 1000
 BYTES: Final = {"AVRO": 82, "JSON": 181, "PROTOBUF": 91}
-"""About, of a value."""
+"""A value's size, about."""
 
 AVRO: Final = json.dumps(
     {
@@ -80,11 +80,11 @@ DDL: Final = (
 
 
 class ColumnWay(NamedTuple):
-    """One of those that make a column of `kind`'s values, beside ours."""
+    """A way beside ours to make a column of `kind`'s values."""
 
     kind: str
     column: Callable[[str], Any]
-    """Of a registry's URL, the column of the frame's `value`."""
+    """Makes the column of the frame's `value`, from a registry's URL."""
     called: str
     in_source: bool = False
     """Ours is the source's option ``value.format``, not `from_registry`."""
@@ -94,7 +94,8 @@ def orders(kind: str) -> list[bytes]:
     """`_DISTINCT` values; the same each time."""
     drawn = random.Random(30)
     encode = {"AVRO": _as_avro, "JSON": _as_json, "PROTOBUF": _as_protobuf}[kind]()
-    prefix = b"\0" + SCHEMAS[kind][0].to_bytes(4, "big") + (b"\0" if kind == "PROTOBUF" else b"")
+    schema_id, _ = SCHEMAS[kind]
+    prefix = b"\0" + schema_id.to_bytes(4, "big") + (b"\0" if kind == "PROTOBUF" else b"")
     return [prefix + encode(_order(drawn, number)) for number in range(_DISTINCT)]
 
 
@@ -142,7 +143,7 @@ def _message() -> Any:
 
 @contextmanager
 def registry() -> Iterator[str]:
-    """The URL of what answers as a schema registry does to who reads: schemas by id, and a subject's newest."""
+    """The URL of a server that answers readers as a schema registry does: schemas by id, and a subject's newest."""
     known: dict[str, dict[str, Any]] = {}
     for kind, (number, text) in SCHEMAS.items():
         told = {"schema": text, "schemaType": kind, "id": number, "version": 1, "subject": SUBJECT.format(kind)}
@@ -172,7 +173,7 @@ def registry() -> Iterator[str]:
 
 
 def in_source(url: str) -> dict[str, str]:
-    """Of the source, so that its values are read as `ours` reads them."""
+    """Options of the source that read values as `ours` does."""
     return {"value.format": "avro", "value.schema.registry": url, "value.schema": AVRO}
 
 
@@ -200,7 +201,7 @@ def _by_from_avro(url: str) -> Any:
 
 @lru_cache
 def _deserializer(kind: str, url: str) -> Callable[[bytes], Any]:
-    """A worker's, for all its rows: confluent-kafka's, and what makes a row of what that returns."""
+    """A worker's deserializer for all its rows: confluent-kafka's, with a row made of what that returns."""
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroDeserializer
     from confluent_kafka.schema_registry.json_schema import JSONDeserializer

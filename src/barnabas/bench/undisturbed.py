@@ -17,7 +17,7 @@ Outcome = TypeVar("Outcome")
 
 ATTEMPTS: Final = 6
 STOLEN_MAX: Final = 0.01
-"""Of the time of all cores."""
+"""The share of all cores' time that the host may take."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _STEAL: Final = 8
 """Where ``/proc/stat`` has it in its first line, which begins with ``cpu`` and sums up all cores."""
@@ -38,7 +38,7 @@ def undisturbed(
     stolen_s: Callable[[], float] = stolen_s,
 ) -> Outcome:
     """What `measure` returns when the host took no more than `STOLEN_MAX` of the cores meanwhile, or the least of
-    `ATTEMPTS`. Each begins with `prepare`, of which nothing counts."""
+    `ATTEMPTS` attempts. Each begins with `prepare`, which does not count."""
     attempts: list[tuple[float, Outcome]] = []
     while len(attempts) < ATTEMPTS:
         prepare()
