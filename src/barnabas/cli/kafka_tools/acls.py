@@ -17,7 +17,7 @@ from barnabas.cli.kafka_tools.errors import (
     java_error_of,
     wrapped,
 )
-from barnabas.cli.kafka_tools.options import OptionParser, ToolOption
+from barnabas.cli.kafka_tools.options import OptionParser, ToolOption, ToolWords
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
 from barnabas.model.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, PatternType, Permission, ResourceType
@@ -64,7 +64,7 @@ _CLUSTER: Final = _Filter(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERA
 Acls = dict[_Filter, list[_Entry]]
 
 
-class _Words:
+class _Words(ToolWords):
     def __init__(self, words: list[str]) -> None:
         parser = self.parser = OptionParser()
         self.server = parser.takes("bootstrap-server", "The brokers to ask first.", "server to connect to")
@@ -111,9 +111,6 @@ class _Words:
         self.options = parser.parse(words)
         parser.help_or_version(words, self.options, "This tool helps to manage acls on kafka.")
         self._check()
-
-    def has(self, option: ToolOption) -> bool:
-        return self.options.has(option)
 
     def values(self, option: ToolOption) -> list[Any]:
         return [str(value).strip() for value in self.options.values(option)]

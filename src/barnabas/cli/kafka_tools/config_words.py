@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import socket
-from typing import Any, Final
+from typing import Final
 
 from barnabas.cli.kafka_tools.errors import illegal_argument
-from barnabas.cli.kafka_tools.options import OptionParser, Options, ToolOption
+from barnabas.cli.kafka_tools.options import OptionParser, Options, ToolWords
 from barnabas.cli.kafka_tools.session import load_properties
 
 TOPICS: Final = "topics"
@@ -24,7 +24,7 @@ _BY_ZOOKEEPER: Final = (USERS, BROKERS)
 _OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
 
 
-class ConfigWords:
+class ConfigWords(ToolWords):
     def __init__(self, words: list[str]) -> None:
         parser = self.parser = OptionParser()
         self.zookeeper = parser.takes(
@@ -81,12 +81,6 @@ class ConfigWords:
             "client-metrics",
         )
         self._check(self.options)
-
-    def has(self, option: ToolOption) -> bool:
-        return self.options.has(option)
-
-    def value(self, option: ToolOption) -> Any:
-        return self.options.value(option)
 
     @property
     def entity_types(self) -> list[str]:

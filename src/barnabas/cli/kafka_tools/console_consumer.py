@@ -6,12 +6,12 @@ import asyncio
 import re
 import signal
 import sys
-from typing import Any, Final
+from typing import Final
 
 from barnabas.cli.kafka_tools.errors import JavaError, ToolExit, java_error, log, print_stack_trace
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.message_formatters import FORMATTERS, ConsumedMessage, Formatter, formatter_of
-from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolOption, key_values
+from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolWords, key_values
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import CONFIG_EXCEPTION, client_of, load_properties, reached
 from barnabas.client.cluster import ClusterClient
@@ -28,7 +28,7 @@ _LOOK_AGAIN_MS: Final = 5_000
 _COMMIT_MS: Final = 5_000
 
 
-class _Words:
+class _Words(ToolWords):
     def __init__(self, words: list[str]) -> None:
         parser = self.parser = OptionParser()
         self._declare(parser)
@@ -83,12 +83,6 @@ class _Words:
             "isolation-level", "read_committed leaves out what no transaction committed.", default="read_uncommitted"
         )
         self.group = parser.takes("group", "The group to read in.", "consumer group id")
-
-    def has(self, option: ToolOption) -> bool:
-        return self.options.has(option)
-
-    def value(self, option: ToolOption) -> Any:
-        return self.options.value(option)
 
     @property
     def pattern(self) -> str | None:

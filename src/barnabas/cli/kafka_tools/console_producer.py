@@ -21,7 +21,7 @@ from barnabas.cli.kafka_tools.errors import (
     print_stack_trace,
     wrapped,
 )
-from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolOption, key_values
+from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolOption, ToolWords, key_values
 from barnabas.cli.kafka_tools.session import CONFIG_EXCEPTION, client_of, load_properties, reached
 from barnabas.client.producer import Producer
 from barnabas.model.errors import KafkaError
@@ -36,7 +36,7 @@ _LINGER_MS_MAX: Final = 100
 _READER: Final = "kafka.tools.ConsoleProducer$LineMessageReader"
 
 
-class _Words:
+class _Words(ToolWords):
     def __init__(self, words: list[str]) -> None:
         parser = self.parser = OptionParser()
         self.topic = parser.takes("topic", "REQUIRED: the topic to write to.", "topic")
@@ -123,12 +123,6 @@ class _Words:
                 number("max-block-ms", "How long sending may wait for room.", "max block on send", "Long", 60000),
             ),
         ]  # fmt: skip
-
-    def has(self, option: ToolOption) -> bool:
-        return self.options.has(option)
-
-    def value(self, option: ToolOption) -> Any:
-        return self.options.value(option)
 
     def producer_properties(self) -> dict[str, str]:
         properties = load_properties(self.value(self.producer_config)) if self.has(self.producer_config) else {}

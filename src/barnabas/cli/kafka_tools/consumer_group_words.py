@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any
 
-from barnabas.cli.kafka_tools.options import OptionParser, Options, ToolOption, as_set
+from barnabas.cli.kafka_tools.options import OptionParser, Options, ToolOption, ToolWords, as_set
 
 
 def _joined(options: Iterable[ToolOption]) -> str:
     return ", ".join(map(str, options))
 
 
-class ConsumerGroupWords:
+class ConsumerGroupWords(ToolWords):
     def __init__(self, words: list[str]) -> None:
         parser = self.parser = OptionParser()
         self.server = parser.takes("bootstrap-server", "REQUIRED: the brokers to ask first.", "server to connect to")
@@ -89,12 +88,6 @@ class ConsumerGroupWords:
                 self.from_file,
             )
         )
-
-    def has(self, option: ToolOption) -> bool:
-        return self.options.has(option)
-
-    def value(self, option: ToolOption) -> Any:
-        return self.options.value(option)
 
     @property
     def timeout_ms(self) -> int:

@@ -7,10 +7,10 @@ import random
 import re
 import sys
 import time
-from typing import Any, Final
+from typing import Final
 
 from barnabas.cli.kafka_tools.errors import JavaError, illegal_argument, java_error, print_stack_trace
-from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolOption
+from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolWords
 from barnabas.cli.kafka_tools.session import API_TIMEOUT_MS, client_of, load_properties, reached
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, LATEST
@@ -24,7 +24,7 @@ _MORE: Final = ", rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec
 _DATE_LETTERS: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 
 
-class _Words:
+class _Words(ToolWords):
     def __init__(self, words: list[str]) -> None:
         parser = self.parser = OptionParser()
         self.broker_list = parser.takes("broker-list", "DEPRECATED, use --bootstrap-server.", "broker-list")
@@ -67,12 +67,6 @@ class _Words:
             )
         parser.help_or_version(words, self.options, "This tool is used to verify the consumer performance.")
         parser.require(self.options, self.topic, self.messages)
-
-    def has(self, option: ToolOption) -> bool:
-        return self.options.has(option)
-
-    def value(self, option: ToolOption) -> Any:
-        return self.options.value(option)
 
     def properties(self) -> dict[str, str]:
         properties = load_properties(self.value(self.config)) if self.has(self.config) else {}

@@ -8,12 +8,12 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from barnabas.cli.kafka_tools.errors import JavaError
 from barnabas.cli.kafka_tools.json_files import compact
 from barnabas.cli.kafka_tools.log_records import UnknownRecord, dumped_key, dumped_value, transaction_value
-from barnabas.cli.kafka_tools.options import OptionParser, ToolOption
+from barnabas.cli.kafka_tools.options import OptionParser, ToolWords
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import BatchHeader, Record, TimestampType, batches, check_crc, records_of
 
@@ -43,7 +43,7 @@ _API: Final = "org.apache.kafka.tools.api"
 Parsed = tuple[str | None, str | None]
 
 
-class _Words:
+class _Words(ToolWords):
     def __init__(self, words: list[str]) -> None:
         parser = self.parser = OptionParser()
         self.print = parser.flag("print-data-log", "Show the records' keys and values, as every decoder does.")
@@ -76,12 +76,6 @@ class _Words:
             "seemingly corrupt log segment.",
         )
         parser.require(self.options, self.files)
-
-    def has(self, option: ToolOption) -> bool:
-        return self.options.has(option)
-
-    def value(self, option: ToolOption) -> Any:
-        return self.options.value(option)
 
     @property
     def prints(self) -> bool:

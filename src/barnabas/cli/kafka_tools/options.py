@@ -147,6 +147,18 @@ def key_values(texts: Iterable[str]) -> dict[str, str]:
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
+class ToolWords:
+    """What a tool is asked to do: the options that were found in its words."""
+
+    options: Options
+
+    def has(self, option: ToolOption) -> bool:
+        return self.options.has(option)
+
+    def value(self, option: ToolOption) -> Any:
+        return self.options.value(option)
+
+
 class OptionParser:
     """Every tool of Kafka's takes ``--help`` and ``--version``: they are there from the beginning."""
 

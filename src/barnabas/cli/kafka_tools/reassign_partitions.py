@@ -12,7 +12,7 @@ from typing import Any, Final
 from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, java_error, java_error_of, wrapped
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.json_files import ADMIN_COMMAND_FAILED, read_text
-from barnabas.cli.kafka_tools.options import OptionParser, ToolOption
+from barnabas.cli.kafka_tools.options import OptionParser, ToolOption, ToolWords
 from barnabas.cli.kafka_tools.reassignment import (
     Assignment,
     ReassignmentPlan,
@@ -42,7 +42,7 @@ _LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 _FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 
 
-class _Words:
+class _Words(ToolWords):
     def __init__(self, words: list[str]) -> None:
         parser = self.parser = OptionParser()
         self.verify = parser.flag("verify", "Say whether the moves are done, and end their throttles.")
@@ -84,12 +84,6 @@ class _Words:
         self.options = parser.parse(words)
         parser.help_or_version(words, self.options, "This tool helps to move topic partitions between replicas.")
         self._check()
-
-    def has(self, option: ToolOption) -> bool:
-        return self.options.has(option)
-
-    def value(self, option: ToolOption) -> Any:
-        return self.options.value(option)
 
     def _check(self) -> None:
         everywhere = (self.server, self.config_file)

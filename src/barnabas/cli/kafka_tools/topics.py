@@ -6,11 +6,11 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from barnabas.cli.kafka_tools.errors import JavaError, illegal_argument, java_error, log, print_stack_trace
 from barnabas.cli.kafka_tools.java import in_hash_order
-from barnabas.cli.kafka_tools.options import OptionParser, Options, ToolOption, as_set
+from barnabas.cli.kafka_tools.options import OptionParser, Options, ToolOption, ToolWords, as_set
 from barnabas.cli.kafka_tools.requests import Reassignment, ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
 from barnabas.cli.kafka_tools.topic_rules import INTERNAL_TOPICS, check_topic_configs, filter_pattern
@@ -22,7 +22,7 @@ from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 _LOGGER: Final = "org.apache.kafka.tools.TopicCommand"
 
 
-class _Words:
+class _Words(ToolWords):
     """The options, checked as Kafka's tool checks them."""
 
     def __init__(self, words: list[str]) -> None:
@@ -79,12 +79,6 @@ class _Words:
         )
         self.options = parser.parse(words)
         self._check(words, self.options)
-
-    def has(self, option: ToolOption) -> bool:
-        return self.options.has(option)
-
-    def value(self, option: ToolOption) -> Any:
-        return self.options.value(option) if self.options.has(option) else None
 
     def _check(self, words: list[str], options: Options) -> None:
         parser = self.parser
