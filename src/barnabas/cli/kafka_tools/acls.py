@@ -15,6 +15,7 @@ from barnabas.cli.kafka_tools.errors import (
     illegal_argument,
     java_error,
     java_error_of,
+    print_stack_trace,
     wrapped,
 )
 from barnabas.cli.kafka_tools.options import OptionParser, ToolOption, ToolWords
@@ -266,11 +267,7 @@ def main(arguments: list[str]) -> int:
         _act(words, properties)
     except JavaError as error:
         print(f"Error while executing ACL command: {error.message}")
-        print(f"{error}")
-        cause = error.cause
-        while cause is not None:
-            print(f"Caused by: {cause}")
-            cause = cause.cause
+        print_stack_trace(error, sys.stdout)
         print()
         return 1
     return 0

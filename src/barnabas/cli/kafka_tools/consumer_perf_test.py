@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-import sys
 import time
 from typing import Final
 
-from barnabas.cli.kafka_tools.errors import JavaError, illegal_argument, java_error, print_stack_trace
+from barnabas.cli.kafka_tools.errors import JavaError, illegal_argument, java_error, told_with_trace
 from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolWords
 from barnabas.cli.kafka_tools.session import API_TIMEOUT_MS, client_of, load_properties, reached
 from barnabas.client.consumer import Consumer
@@ -83,10 +82,7 @@ def main(arguments: list[str]) -> int:
             print(f"{first}, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec{_MORE}")
         asyncio.run(_Run(words).run())
     except JavaError as error:
-        print(error.message, file=sys.stderr)
-        print_stack_trace(error)
-        print(file=sys.stderr)
-        return 1
+        return told_with_trace(error)
     return 0
 
 

@@ -6,11 +6,10 @@ Source: ``org.apache.kafka.tools.DelegationTokenCommand``.
 from __future__ import annotations
 
 import base64
-import sys
 import time
 from collections.abc import Sequence
 
-from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, ToolExit, illegal_argument, java_error, wrapped
+from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, end_with, illegal_argument, java_error, wrapped
 from barnabas.cli.kafka_tools.options import OptionParser, ToolOption
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
@@ -85,9 +84,7 @@ def main(words: list[str]) -> int:
         properties["bootstrap.servers"] = given.options.value(given.server)
         with_admin(properties, lambda admin: _run(admin, given), call="delegationToken")
     except JavaError as error:
-        sys.stdout.flush()
-        print(error.message, file=sys.stderr)
-        raise ToolExit(1) from None
+        end_with(error.message)
     return 0
 
 

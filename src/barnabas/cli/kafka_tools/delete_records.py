@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from barnabas.cli.kafka_tools.errors import JavaError, java_error, print_stack_trace
+from barnabas.cli.kafka_tools.errors import JavaError, java_error, told_with_trace
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.json_files import (
     ADMIN_COMMAND_FAILED,
@@ -29,10 +28,7 @@ def main(words: list[str]) -> int:
     try:
         _delete(words)
     except JavaError as error:
-        print(error.message, file=sys.stderr)
-        print_stack_trace(error)
-        print(file=sys.stderr)
-        return 1
+        return told_with_trace(error)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Final
+from typing import Final, NoReturn, TextIO
 
 from barnabas.model.errors import KafkaError
 
@@ -72,14 +72,29 @@ def log(level: str, message: str, logger: str) -> None:
     print(f"[{stamp},{int(now * 1000) % 1000:03d}] {level} {message} ({logger})", file=sys.stderr)
 
 
-def print_stack_trace(error: JavaError) -> None:
-    """Prints the exception and its causes. There is no stack: it would be one of Java."""
+def print_stack_trace(error: JavaError, stream: TextIO | None = None) -> None:
+    """Prints the exception and its causes, to the standard error by default. There is no stack: it would be Java's."""
     sys.stdout.flush()
-    print(error, file=sys.stderr)
+    print(error, file=stream or sys.stderr)
     cause = error.cause
     while cause is not None:
-        print(f"Caused by: {cause}", file=sys.stderr)
+        print(f"Caused by: {cause}", file=stream or sys.stderr)
         cause = cause.cause
+
+
+def told_with_trace(error: JavaError) -> int:
+    """Prints an exception's message, then the exception as `print_stack_trace` does. Returns the exit code."""
+    print(error.message, file=sys.stderr)
+    print_stack_trace(error)
+    print(file=sys.stderr)
+    return 1
+
+
+def end_with(message: str | None) -> NoReturn:
+    """Prints why the tool ends to the standard error. Raises `ToolExit` with 1."""
+    sys.stdout.flush()
+    print(message, file=sys.stderr)
+    raise ToolExit(1)
 
 
 def told_as_uncaught(error: JavaError) -> int:

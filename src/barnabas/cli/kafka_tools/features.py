@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import Final, NoReturn
+from typing import Final
 
 from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser
-from barnabas.cli.kafka_tools.errors import JavaError, ToolExit, java_error
+from barnabas.cli.kafka_tools.errors import JavaError, end_with, java_error
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
 from barnabas.client.descriptions import FeatureUpgrade
@@ -51,7 +50,7 @@ def main(words: list[str]) -> int:
         parser.refuse(error)
     try:
         if given.bootstrap_controller is not None:
-            _end("Barnabas has no KRaft controllers: use --bootstrap-server.")
+            end_with("Barnabas has no KRaft controllers: use --bootstrap-server.")
         properties = load_properties(given.command_config) if given.command_config else {}
         properties["bootstrap.servers"] = given.bootstrap_server
         if given.command == "describe":
@@ -60,14 +59,8 @@ def main(words: list[str]) -> int:
             upgrades = _upgrades(given)
             with_admin(properties, lambda admin: _update(admin, given, upgrades), call="updateFeatures")
     except JavaError as error:
-        _end(str(error.message))
+        end_with(error.message)
     return 0
-
-
-def _end(message: str) -> NoReturn:
-    sys.stdout.flush()
-    print(message, file=sys.stderr)
-    raise ToolExit(1)
 
 
 def _level(feature: str, level: int) -> str:
@@ -98,25 +91,25 @@ def _upgrades(given: argparse.Namespace) -> dict[str, FeatureUpgrade]:
     if given.command != "disable" and given.metadata is not None:
         if given.metadata not in _LEVELS:
             supported = ", ".join(_LEVELS[_FIRST_BOOTSTRAP : _LAST_PRODUCTION + 1])
-            _end(f"Unsupported metadata.version {given.metadata}. Supported metadata.version are {supported}")
+            end_with(f"Unsupported metadata.version {given.metadata}. Supported metadata.version are {supported}")
         upgrades[_METADATA] = FeatureUpgrade(_LEVELS.index(given.metadata) + 1, down, unsafe)
     for text in given.feature or ():
         name, level = (text, 0) if given.command == "disable" else _name_and_level(text)
         if name in upgrades:
-            _end(f"Feature {name} was specified more than once.")
+            end_with(f"Feature {name} was specified more than once.")
         upgrades[name] = FeatureUpgrade(level, down, unsafe)
     if not upgrades:
-        _end(f"You must specify at least one feature to {given.command}")
+        end_with(f"You must specify at least one feature to {given.command}")
     return upgrades
 
 
 def _name_and_level(text: str) -> tuple[str, int]:
     name, equals, level = text.partition("=")
     if not equals:
-        _end(f"Can't parse feature=level string {text}: equals sign not found.")
+        end_with(f"Can't parse feature=level string {text}: equals sign not found.")
     level = level.strip()
     if not level.lstrip("+-").isdigit() or not -32768 <= int(level) <= 32767:
-        _end(f"Can't parse feature=level string {text}: unable to parse {level} as a short.")
+        end_with(f"Can't parse feature=level string {text}: unable to parse {level} as a short.")
     return name.strip(), int(level)
 
 
@@ -136,4 +129,4 @@ async def _update(admin: ToolAdmin, given: argparse.Namespace, upgrades: dict[st
         else:
             print(f"{feature} {'can be' if given.dry_run else 'was'} {given.command}d{to}.")
     if failed:
-        _end(f"{failed} out of {len(upgrades)} operation(s) failed.")
+        end_with(f"{failed} out of {len(upgrades)} operation(s) failed.")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
-from barnabas.cli.kafka_tools.errors import EXECUTION, RUNTIME, JavaError, java_error, print_stack_trace, wrapped
+from barnabas.cli.kafka_tools.errors import EXECUTION, RUNTIME, JavaError, java_error, told_with_trace, wrapped
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.json_files import (
     ADMIN_COMMAND_FAILED,
@@ -103,10 +102,7 @@ def main(arguments: list[str]) -> int:
         properties.setdefault("request.timeout.ms", str(_TIMEOUT_MS // 2))
         with_admin(properties, lambda admin: _elect(admin, kind, partitions), call="electLeaders")
     except JavaError as error:
-        print(error.message, file=sys.stderr)
-        print_stack_trace(error)
-        print(file=sys.stderr)
-        return 1
+        return told_with_trace(error)
     return 0
 
 

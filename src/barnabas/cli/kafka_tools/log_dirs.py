@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, java_error, print_stack_trace, wrapped
+from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, java_error, told_with_trace, wrapped
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.json_files import compact
 from barnabas.cli.kafka_tools.options import OptionParser
@@ -23,10 +23,9 @@ def main(words: list[str]) -> int:
     try:
         _query(words)
     except JavaError as error:
-        print(error.message, file=sys.stderr)
         if error.name != _TERSE:
-            print_stack_trace(error)
-            print(file=sys.stderr)
+            return told_with_trace(error)
+        print(error.message, file=sys.stderr)
         return 1
     return 0
 

@@ -6,10 +6,11 @@ Source: ``org.apache.kafka.tools.reassign.ReassignPartitionsCommand``.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, java_error, java_error_of, wrapped
+from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, java_error, java_error_of, print_stack_trace, wrapped
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.json_files import ADMIN_COMMAND_FAILED, read_text
 from barnabas.cli.kafka_tools.options import OptionParser, ToolOption, ToolWords
@@ -126,11 +127,7 @@ def main(arguments: list[str]) -> int:
             print(error.message)
             return 1
         print(f"Error: {error.message}")
-        print(error)
-        cause = error.cause
-        while cause is not None:
-            print(f"Caused by: {cause}")
-            cause = cause.cause
+        print_stack_trace(error, sys.stdout)
         print()
         return 1
     return 0

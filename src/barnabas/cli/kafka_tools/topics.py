@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.cli.kafka_tools.errors import JavaError, illegal_argument, java_error, log, print_stack_trace
+from barnabas.cli.kafka_tools.errors import JavaError, illegal_argument, java_error, log, told_with_trace
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.options import OptionParser, Options, ToolOption, ToolWords, as_set
 from barnabas.cli.kafka_tools.requests import Reassignment, ToolAdmin
@@ -149,23 +148,16 @@ def main(words: list[str]) -> int:
         properties = load_properties(parsed.value(parsed.config_file)) if parsed.has(parsed.config_file) else {}
         properties["bootstrap.servers"] = parsed.value(parsed.server)
     except JavaError as error:
-        return _failed_early(error)
+        return told_with_trace(error)
     try:
         _act(parsed, properties)
     except JavaError as error:
         if error.cause is not None and error.message == "Failed to create new KafkaAdminClient":
-            return _failed_early(error)
+            return told_with_trace(error)
         print(f"Error while executing topic command : {error.message}")
         log("ERROR", f"{error}\n", _LOGGER)
         return 1
     return 0
-
-
-def _failed_early(error: JavaError) -> int:
-    print(error.message, file=sys.stderr)
-    print_stack_trace(error)
-    print(file=sys.stderr)
-    return 1
 
 
 def _act(words: _Words, properties: Mapping[str, str]) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser, PrintVersion, number
-from barnabas.cli.kafka_tools.errors import JavaError, ToolExit, java_error, java_error_of
+from barnabas.cli.kafka_tools.errors import JavaError, end_with, java_error, java_error_of
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
 from barnabas.client.descriptions import OpenTransaction, ProducerState
@@ -66,7 +65,9 @@ def main(words: list[str]) -> int:
     try:
         properties = load_properties(given.command_config) if given.command_config else {}
     except JavaError as error:
-        _end(f"Failed to load admin client properties: {error.message}. Enable debug logging for additional detail.")
+        end_with(
+            f"Failed to load admin client properties: {error.message}. Enable debug logging for additional detail."
+        )
     properties["bootstrap.servers"] = given.bootstrap_server
     story = {
         "list": _list,
@@ -79,14 +80,8 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _end(message: str) -> NoReturn:
-    sys.stdout.flush()
-    print(message, file=sys.stderr)
-    raise ToolExit(1)
-
-
 def _fail(message: str, error: KafkaError) -> NoReturn:
-    _end(f"{message}: {java_error(error).message}. Enable debug logging for additional detail.")
+    end_with(f"{message}: {java_error(error).message}. Enable debug logging for additional detail.")
 
 
 def _print(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -115,7 +110,7 @@ async def _describe(admin: ToolAdmin, given: argparse.Namespace) -> None:
     if isinstance(found, KafkaError):
         if found.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             text = f"DescribeTransactions request for transactionalId `{name}` failed because the ID could not be found"
-            _end(
+            end_with(
                 f"Failed to describe transaction state of transactional-id `{name}`: {text}. Enable debug logging for "
                 "additional detail."
             )
@@ -189,14 +184,14 @@ async def _describe_producers(admin: ToolAdmin, given: argparse.Namespace) -> No
 async def _abort(admin: ToolAdmin, given: argparse.Namespace) -> None:
     partition = TopicPartition(given.topic, given.partition)
     if given.start_offset is None and given.producer_id is None:
-        _end(
+        end_with(
             "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above) or "
             "with --producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
         )
     if given.start_offset is None:
         for name in ("producer_epoch", "coordinator_epoch"):
             if getattr(given, name) is None:
-                _end(f"Missing required argument --{name.replace('_', '-')}")
+                end_with(f"Missing required argument --{name.replace('_', '-')}")
         state = (given.producer_id, given.producer_epoch, max(0, given.coordinator_epoch))
     else:
         found = await _producers(admin, partition, None)
@@ -204,7 +199,7 @@ async def _abort(admin: ToolAdmin, given: argparse.Namespace) -> None:
             _fail(f"Failed to validate producer state for partition {partition}", found)
         opened = next((producer for producer in found if producer.transaction_start_offset == given.start_offset), None)
         if opened is None:
-            _end(
+            end_with(
                 f"Could not find any open transactions starting at offset {given.start_offset} on partition {partition}"
             )
         state = (opened.producer_id, opened.producer_epoch, max(0, opened.coordinator_epoch))
@@ -221,9 +216,9 @@ async def _abort(admin: ToolAdmin, given: argparse.Namespace) -> None:
 
 async def _find_hanging(admin: ToolAdmin, given: argparse.Namespace) -> None:
     if given.topic is None and given.broker_id is None:
-        _end("The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search")
+        end_with("The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search")
     if given.partition is not None and given.topic is None:
-        _end("The --partition argument requires --topic to be provided")
+        end_with("The --partition argument requires --topic to be provided")
     partitions = await _searched(admin, given)
     try:
         found = await admin.find_hanging_transactions(
@@ -269,7 +264,7 @@ async def _searched(admin: ToolAdmin, given: argparse.Namespace) -> list[TopicPa
             continue
         if topic.error is not ErrorCode.NONE:
             message = java_error_of(topic.error).message
-            _end(f"Failed to describe 1 topics: {message}. Enable debug logging for additional detail.")
+            end_with(f"Failed to describe 1 topics: {message}. Enable debug logging for additional detail.")
         found += [
             TopicPartition(name, number)
             for number, partition in topic.partitions.items()
