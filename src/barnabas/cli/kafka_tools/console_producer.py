@@ -64,9 +64,7 @@ class _Words(ToolWords):
         self.producer_config = parser.takes("producer.config", "A file of producer's properties.", "config file")
         try:
             self.options = parser.parse(words)
-            if not self.options.has_any((self.server, self.broker_list, parser.help, parser.version)):
-                missing = "Missing required option(s) [bootstrap-server]"
-                raise OptionError("MissingRequiredOptionsException", missing)
+            parser.require_servers(self.options, self.server, self.broker_list)
         except OptionError as error:
             parser.usage_and_exit(error.message)
         parser.help_or_version(

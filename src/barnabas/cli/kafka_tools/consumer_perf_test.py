@@ -55,9 +55,7 @@ class _Words(ToolWords):
         self.hide_header = parser.flag("hide-header", "Leave out the first line.")
         try:
             self.options = parser.parse(words)
-            if not self.options.has_any((self.server, self.broker_list, parser.help, parser.version)):
-                missing = "Missing required option(s) [bootstrap-server]"
-                raise OptionError("MissingRequiredOptionsException", missing)
+            parser.require_servers(self.options, self.server, self.broker_list)
         except OptionError as error:
             parser.usage_and_exit(error.message)
         if self.options.has_any((self.threads, self.fetchers)):

@@ -11,9 +11,9 @@ from barnabas.cli.kafka_tools.json_files import (
     ADMIN_OPERATION,
     as_array,
     as_object,
+    document_of,
     field,
     integer,
-    parsed,
     read_text,
     string,
 )
@@ -68,12 +68,7 @@ def _delete(words: list[str]) -> None:
 
 def _before(text: str) -> dict[TopicPartition, int]:
     """Each partition's offset. Raises `JavaError`."""
-    document = parsed(text)
-    if document is None:
-        raise JavaError(ADMIN_OPERATION, "The input string is not a valid JSON")
-    version = integer(as_object(document).get("version", 1))
-    if version != 1:
-        raise JavaError(ADMIN_OPERATION, f"Not supported version field value {version}")
+    document = document_of(text)
     if "partitions" not in document:
         raise JavaError(ADMIN_OPERATION, "Missing partitions field")
     before: dict[TopicPartition, int] = {}

@@ -62,9 +62,7 @@ class _Words:
             parser.usage_and_exit(_USAGE)
         try:
             self.options = parser.parse(words)
-            if not self.options.has_any((self.server, self.broker_list, parser.help, parser.version)):
-                missing = "Missing required option(s) [bootstrap-server]"
-                raise OptionError("MissingRequiredOptionsException", missing)
+            parser.require_servers(self.options, self.server, self.broker_list)
         except OptionError as error:
             raise _terse(error.message or "") from None
         self.servers = self.server if self.options.has(self.server) else self.broker_list

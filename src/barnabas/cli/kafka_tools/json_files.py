@@ -33,6 +33,22 @@ def parsed(text: str) -> Any:
         return None
 
 
+def document_of(text: str) -> dict[str, Any]:
+    """The object of a file of version 1. Raises `JavaError`."""
+    document = parsed(text)
+    if document is None:
+        raise JavaError(ADMIN_OPERATION, "The input string is not a valid JSON")
+    check_version(document)
+    return as_object(document)
+
+
+def check_version(document: Any) -> None:
+    """Raises `JavaError` for a version other than 1, which is the default."""
+    version = integer(as_object(document).get("version", 1))
+    if version != 1:
+        raise JavaError(ADMIN_OPERATION, f"Not supported version field value {version}")
+
+
 def _mapping(message: str) -> JavaError:
     return JavaError(MAPPING_EXCEPTION, message)
 

@@ -312,6 +312,11 @@ class OptionParser:
             print(KAFKA_VERSION)
             raise ToolExit(0)
 
+    def require_servers(self, options: Options, *alternatives: ToolOption) -> None:
+        """Raises `OptionError` where none of `alternatives` says which brokers to ask."""
+        if not options.has_any((*alternatives, self.help, self.version)):
+            raise OptionError("MissingRequiredOptionsException", "Missing required option(s) [bootstrap-server]")
+
     def require(self, options: Options, *required: ToolOption) -> None:
         for option in required:
             if not options.has(option):

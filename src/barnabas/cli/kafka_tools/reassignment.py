@@ -15,9 +15,10 @@ from barnabas.cli.kafka_tools.json_files import (
     ADMIN_OPERATION,
     as_array,
     as_object,
+    check_version,
+    document_of,
     integer,
     listed,
-    parsed,
     string,
 )
 from barnabas.cli.kafka_tools.json_files import field as field_of
@@ -71,9 +72,7 @@ def parsed_plan(text: str) -> ReassignmentPlan:
         document = json.loads(text)
     except ValueError as error:
         raise JavaError(ADMIN_OPERATION, f"com.fasterxml.jackson.core.JsonParseException: {error}") from None
-    version = integer(as_object(document).get("version", 1))
-    if version != 1:
-        raise JavaError(ADMIN_OPERATION, f"Not supported version field value {version}")
+    check_version(document)
     plan = ReassignmentPlan()
     for entry in as_array(document.get("partitions", [])):
         item = as_object(entry)
@@ -120,12 +119,7 @@ def parsed_topics(text: str, broker_list: str) -> tuple[list[int], list[str]]:
         raise JavaError("java.lang.NumberFormatException", f'For input string: "{wrong}"') from None
     if _twice(brokers):
         raise _failed(f"Broker list contains duplicate entries: {_in_brackets(_twice(brokers))}")
-    document = parsed(text)
-    if document is None:
-        raise JavaError(ADMIN_OPERATION, "The input string is not a valid JSON")
-    version = integer(as_object(document).get("version", 1))
-    if version != 1:
-        raise JavaError(ADMIN_OPERATION, f"Not supported version field value {version}")
+    document = document_of(text)
     topics = [string(field_of(as_object(entry), "topic")) for entry in as_array(document.get("topics", []))]
     if _twice(topics):
         raise _failed(f"List of topics to reassign contains duplicate entries: {_in_brackets(_twice(topics))}")
