@@ -169,6 +169,15 @@ def _ids(ids: Iterable[int]) -> str:
     return ",".join(map(str, ids))
 
 
+def _refusals(outcomes: Mapping[TopicPartition, KafkaError | None]) -> list[str]:
+    """A line for each partition whose change was refused."""
+    return [
+        f"{partition}: {java_error(error).message}"
+        for partition, error in sorted(outcomes.items())
+        if error is not None
+    ]
+
+
 # list, generate
 
 
@@ -371,10 +380,8 @@ async def _throttle(admin: ToolAdmin, all_moves: Mapping[TopicPartition, Any], r
 
 async def _begin(admin: ToolAdmin, targets: Assignment) -> None:
     outcomes = await admin.alter_reassignments(targets)
-    failed = {partition: error for partition, error in outcomes.items() if error is not None}
-    if failed:
-        lines = "\n".join(f"{partition}: {java_error(failed[partition]).message}" for partition in sorted(failed))
-        raise _terse(f"Error reassigning partition(s):\n{lines}")
+    if refusals := _refusals(outcomes):
+        raise _terse("\n".join(["Error reassigning partition(s):", *refusals]))
     names = ",".join(map(str, sorted(targets)))
     print(f"Successfully started partition reassignment{_plural(targets)} for {names}")
 
@@ -430,10 +437,8 @@ async def _cancel(admin: ToolAdmin, words: _Words, plan: ReassignmentPlan) -> No
     active = [target for target in targets if target in known]
     if active:
         outcomes = await admin.alter_reassignments(dict.fromkeys(active))
-        failed = {partition: error for partition, error in outcomes.items() if error is not None}
-        if failed:
-            lines = "\n".join(f"{partition}: {java_error(failed[partition]).message}" for partition in sorted(failed))
-            raise _terse(f"Error cancelling partition reassignment{_plural(failed)} for:\n{lines}")
+        if refusals := _refusals(outcomes):
+            raise _terse("\n".join([f"Error cancelling partition reassignment{_plural(refusals)} for:", *refusals]))
         names = ",".join(map(str, sorted(active)))
         print(f"Successfully cancelled partition reassignment{_plural(active)} for: {names}")
     else:
