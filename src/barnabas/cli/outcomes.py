@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from barnabas.cli.output import CommandError, Exit, UsageError, complain
+from barnabas.cli.output import CommandError, Exit, Format, UsageError, complain
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -39,6 +39,24 @@ def fail(failed: Mapping[Any, KafkaError]) -> None:
     for name, error in failed.items():
         complain(explained(name, error))
     if failed:
+        raise Exit(1)
+
+
+def partitions_as_json(outcomes: Mapping[TopicPartition, KafkaError | None]) -> list[dict[str, Any]]:
+    return [
+        {"partition": str(partition), "error": None if error is None else error.code.name}
+        for partition, error in outcomes.items()
+    ]
+
+
+def report_partitions(outcomes: Mapping[TopicPartition, KafkaError | None], done: str, output: Format) -> None:
+    """Prints a sentence for each that failed, `done` with each that did not; exits with 1 when one failed."""
+    for partition, error in outcomes.items():
+        if error is not None:
+            complain(f"{partition}: {str(error).rstrip('.')} ({error.code.name}).")
+        elif output is Format.text:
+            print(done.format(partition))
+    if any(error is not None for error in outcomes.values()):
         raise Exit(1)
 
 

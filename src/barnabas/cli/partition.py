@@ -7,7 +7,8 @@ from typing import Annotated
 from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
-from barnabas.cli.output import CommandError, Exit, Format, complain, numbers, print_json, print_table
+from barnabas.cli.outcomes import partitions_as_json, report_partitions
+from barnabas.cli.output import CommandError, Format, numbers, print_json, print_table
 from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.metadata import ClusterMetadata
@@ -104,22 +105,13 @@ def elect(
         return await Admin(cluster).elect_leaders(wanted, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED)
 
     outcomes = with_cluster(at, {}, story)
+    needed = {
+        partition: error
+        for partition, error in outcomes.items()
+        if error is None or error.code is not ErrorCode.ELECTION_NOT_NEEDED
+    }
     if output is Format.json:
-        print_json(
-            [
-                {"partition": str(partition), "error": None if error is None else error.code.name}
-                for partition, error in outcomes.items()
-            ]
-        )
-    elif all(error is not None and error.code is ErrorCode.ELECTION_NOT_NEEDED for error in outcomes.values()):
+        print_json(partitions_as_json(outcomes))
+    elif not needed:
         print("no partition needed an election")
-    failed = False
-    for partition, error in outcomes.items():
-        if error is None:
-            if output is Format.text:
-                print(f"elected {partition}")
-        elif error.code is not ErrorCode.ELECTION_NOT_NEEDED:
-            failed = True
-            complain(f"{partition}: {str(error).rstrip('.')} ({error.code.name}).")
-    if failed:
-        raise Exit(1)
+    report_partitions(needed, "elected {}", output)

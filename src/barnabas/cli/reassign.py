@@ -11,17 +11,8 @@ from barnabas.broker.placement import assign_replicas
 from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
-from barnabas.cli.output import (
-    CommandError,
-    Exit,
-    Format,
-    UsageError,
-    complain,
-    numbers,
-    print_json,
-    print_table,
-    progress,
-)
+from barnabas.cli.outcomes import partitions_as_json, report_partitions
+from barnabas.cli.output import CommandError, Format, UsageError, numbers, print_json, print_table, progress
 from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -133,8 +124,8 @@ def start(
 
     before, outcomes = with_cluster(at, {}, story)
     if output is Format.json:
-        print_json({"before": plan_of(before), "moves": _told(outcomes)})
-    _report(outcomes, f"{'moved' if wait else 'moving'} {{}}", output)
+        print_json({"before": plan_of(before), "moves": partitions_as_json(outcomes)})
+    report_partitions(outcomes, f"{'moved' if wait else 'moving'} {{}}", output)
 
 
 @app.command("list")
@@ -185,10 +176,10 @@ def cancel(
 
     outcomes = with_cluster(at, {}, story)
     if output is Format.json:
-        print_json(_told(outcomes))
+        print_json(partitions_as_json(outcomes))
     elif not outcomes:
         print("no partition is being moved")
-    _report(outcomes, "cancelled {}", output)
+    report_partitions(outcomes, "cancelled {}", output)
 
 
 async def _replicas(cluster: ClusterClient, wanted: Mapping[TopicPartition, object]) -> Moves:
@@ -213,22 +204,3 @@ async def _until_done(cluster: ClusterClient, moves: Sequence[TopicPartition]) -
             left = now
             if left:
                 await asyncio.sleep(_POLL_S)
-
-
-def _told(outcomes: Mapping[TopicPartition, KafkaError | None]) -> list[dict[str, Any]]:
-    return [
-        {"partition": str(partition), "error": None if error is None else error.code.name}
-        for partition, error in outcomes.items()
-    ]
-
-
-def _report(outcomes: Mapping[TopicPartition, KafkaError | None], done: str, output: Format) -> None:
-    failed = False
-    for partition, error in outcomes.items():
-        if error is not None:
-            failed = True
-            complain(f"{partition}: {str(error).rstrip('.')} ({error.code.name}).")
-        elif output is Format.text:
-            print(done.format(partition))
-    if failed:
-        raise Exit(1)
