@@ -11,7 +11,7 @@ from barnabas.cli.command import Argument, Option
 from barnabas.cli.options import Directory, OutputFormat
 from barnabas.cli.output import CommandError, Exit, Format, UsageError, numbers, print_json, table
 from barnabas.cli.rehearse_migration import MIGRATION, rehearse_quietly, tell_migration
-from barnabas.cli.zookeeper import Auth, Servers, where, with_zookeeper
+from barnabas.cli.zookeeper import Auth, Servers, ZooKeeperReach, with_zookeeper
 from barnabas.model.config import parse_properties
 from barnabas.model.ids import NO_BROKER
 from barnabas.sim.rehearsal.forecast import Forecast, PartitionChange
@@ -109,7 +109,7 @@ def _read(
 ) -> tuple[tuple[ExportedZNode, ...], str]:
     """The znodes that `story` reads from a ZooKeeper, or those in a file; and the source's name."""
     if file is None:
-        place = where(zookeeper, directory, auth)
+        place = ZooKeeperReach(zookeeper, directory, auth).where()
         return with_zookeeper(place, story), place.connect
     try:
         with open(file, "rb") as lines:

@@ -8,17 +8,16 @@ from typing import Annotated, Any
 
 from barnabas.cli import zk_check, zk_move, zk_tree
 from barnabas.cli.command import Argument, CommandGroup, Option
-from barnabas.cli.options import Directory, OutputFormat
+from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
 from barnabas.cli.zk_watch import Interrupt, until_interrupted, watch
 from barnabas.cli.zookeeper import (
-    Auth,
-    Servers,
+    HERE,
     ZNodePath,
+    ZooKeeperReach,
     checked_path,
     data_fields,
     stat_fields,
-    where,
     with_zookeeper,
 )
 from barnabas.zk.client.client import ZooKeeperClient
@@ -43,9 +42,7 @@ def _given(data: str | None) -> bytes | None:
 @app.command("get")
 def get(
     path: ZNodePath,
-    zookeeper: Servers = None,
-    directory: Directory = None,
-    auth: Auth = None,
+    at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Print a znode's data, byte for byte; as JSON with its Stat."""
@@ -54,7 +51,7 @@ def get(
     async def story(client: ZooKeeperClient) -> tuple[bytes | None, Stat]:
         return await client.get(path)
 
-    data, stat = with_zookeeper(where(zookeeper, directory, auth), story)
+    data, stat = with_zookeeper(at.where(), story)
     if output is Format.json:
         print_json({"path": path, **data_fields(data), "stat": stat_fields(stat)})
         return
@@ -68,9 +65,7 @@ def get(
 def ls(
     path: Annotated[str, Argument(metavar="[PATH]")] = "/",
     long: Annotated[bool, Option("-l", help="With version, size, children and owner.")] = False,
-    zookeeper: Servers = None,
-    directory: Directory = None,
-    auth: Auth = None,
+    at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """List a znode's children."""
@@ -85,7 +80,7 @@ def ls(
             (name, answer[1]) for name, answer in zip(names, answers, strict=True) if not isinstance(answer, Exception)
         ]
 
-    children = with_zookeeper(where(zookeeper, directory, auth), story)
+    children = with_zookeeper(at.where(), story)
     if output is Format.json:
         print_json(
             [
@@ -114,9 +109,7 @@ def ls(
 @app.command("stat")
 def stat(
     path: ZNodePath,
-    zookeeper: Servers = None,
-    directory: Directory = None,
-    auth: Auth = None,
+    at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Show what ZooKeeper knows of a znode besides its data: versions, zxids, times, owner, ACLs."""
@@ -129,7 +122,7 @@ def stat(
         (acls,) = await client.handle_requests([GetACL(path)])
         return found, None if isinstance(acls, Exception) else acls[0]
 
-    found, acls = with_zookeeper(where(zookeeper, directory, auth), story)
+    found, acls = with_zookeeper(at.where(), story)
     fields = {"path": path, **stat_fields(found), "acl": None if acls is None else [acl_text(acl) for acl in acls]}
     if output is Format.json:
         print_json(fields)
@@ -153,9 +146,7 @@ def set_(
     path: ZNodePath,
     data: Data = None,
     version: Version = ANY_VERSION,
-    zookeeper: Servers = None,
-    directory: Directory = None,
-    auth: Auth = None,
+    at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Set a znode's data; without DATA it has none afterwards."""
@@ -165,7 +156,7 @@ def set_(
     async def story(client: ZooKeeperClient) -> Stat:
         return await client.set(path, value, version)
 
-    _report_written(path, with_zookeeper(where(zookeeper, directory, auth), story), "set", output)
+    _report_written(path, with_zookeeper(at.where(), story), "set", output)
 
 
 def _report_written(path: str, stat: Stat | None, done: str, output: Format) -> None:
@@ -189,9 +180,7 @@ def create(
         list[str] | None, Option("--acl", metavar="SCHEME:ID:CDRWA", help="Who may do what; may be repeated.")
     ] = None,
     parents: Annotated[bool, Option("-p", "--parents", help="Make what is missing above it.")] = False,
-    zookeeper: Servers = None,
-    directory: Directory = None,
-    auth: Auth = None,
+    at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Make a znode and print its path."""
@@ -232,7 +221,7 @@ def create(
         if interrupt is not None:
             await until_interrupted(client, interrupt)
 
-    with_zookeeper(where(zookeeper, directory, auth), story)
+    with_zookeeper(at.where(), story)
 
 
 async def _make_parents(client: ZooKeeperClient, path: str) -> None:
@@ -249,9 +238,7 @@ def delete(
     path: ZNodePath,
     recursive: Annotated[bool, Option("-r", "--recursive", help="With everything below it.")] = False,
     version: Version = ANY_VERSION,
-    zookeeper: Servers = None,
-    directory: Directory = None,
-    auth: Auth = None,
+    at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Delete a znode."""
@@ -265,7 +252,7 @@ def delete(
             return 1
         return await _delete_below(client, path, version)
 
-    deleted = with_zookeeper(where(zookeeper, directory, auth), story)
+    deleted = with_zookeeper(at.where(), story)
     if output is Format.json:
         print_json({"path": path, "deleted": deleted})
     else:

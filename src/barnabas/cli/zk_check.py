@@ -8,9 +8,9 @@ import time
 from typing import Annotated, Any, Final
 
 from barnabas.cli.command import Option
-from barnabas.cli.options import Directory, OutputFormat
+from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import Exit, Format, print_json
-from barnabas.cli.zookeeper import Auth, Servers, where, with_zookeeper
+from barnabas.cli.zookeeper import HERE, ZooKeeperReach, with_zookeeper
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.inspection.check import ZnodeFinding, check, lasting
 from barnabas.zk.inspection.check.cluster import ClusterRecord
@@ -25,13 +25,11 @@ def check_(
         float,
         Option("--settle", metavar="S", help="Read again after S seconds, and report what is still so."),
     ] = SETTLE_S,
-    zookeeper: Servers = None,
-    directory: Directory = None,
-    auth: Auth = None,
+    at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Say what is wrong with a cluster's znodes, and what mends it; exit 1 when something is."""
-    place = where(zookeeper, directory, auth)
+    place = at.where()
 
     async def story(client: ZooKeeperClient) -> tuple[ClusterRecord, list[ZnodeFinding]]:
         cluster, findings = check(await read_image(client), time.time_ns() // 1_000_000)

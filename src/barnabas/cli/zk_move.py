@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import IO, Annotated
 
 from barnabas.cli.command import Argument, Option
-from barnabas.cli.options import Directory, OutputFormat
+from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import CommandError, Format, complain, print_json
-from barnabas.cli.zookeeper import Auth, Servers, where, with_zookeeper
+from barnabas.cli.zookeeper import HERE, ZooKeeperReach, with_zookeeper
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.inspection.image import SYSTEM_ROOT, ReadZNode, read_tree
 from barnabas.zk.inspection.transfer import (
@@ -32,13 +32,11 @@ from barnabas.zk.protocol.errors import ConnectionLoss, SessionExpired
 
 def export(
     file: Annotated[str, Argument(metavar="[FILE]", help="`-`: the standard output.")] = "-",
-    zookeeper: Servers = None,
-    directory: Directory = None,
-    auth: Auth = None,
+    at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Write the tree to FILE as JSON lines: data, versions, counters and ACLs. Stop the brokers first."""
-    place = where(zookeeper, directory, auth)
+    place = at.where()
     counts = {"znodes": 0, "ephemerals": 0}
 
     def written(lines: IO[str]) -> None:
@@ -97,13 +95,11 @@ def _whole(path: Path, write: Callable[[IO[str]], None]) -> None:
 def import_(
     file: Annotated[str, Argument(metavar="FILE", help="`-`: the standard input.")],
     force: Annotated[bool, Option("--force", help="Overwrite what is there with other data or ACLs.")] = False,
-    zookeeper: Servers = None,
-    directory: Directory = None,
-    auth: Auth = None,
+    at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Bring an export into a ZooKeeper, below --zookeeper's chroot. It can be broken off and run again."""
-    place = where(zookeeper, directory, auth)
+    place = at.where()
     try:
         with _seekable(file) as lines:
             secret = hashlib.sha256()

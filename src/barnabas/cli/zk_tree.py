@@ -7,17 +7,9 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from barnabas.cli.command import Argument, Option
-from barnabas.cli.options import Directory, OutputFormat
+from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import Format, numbers, print_json
-from barnabas.cli.zookeeper import (
-    Auth,
-    Servers,
-    checked_path,
-    stat_fields,
-    text_of,
-    where,
-    with_zookeeper,
-)
+from barnabas.cli.zookeeper import HERE, ZooKeeperReach, checked_path, stat_fields, text_of, with_zookeeper
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.inspection.image import ReadZNode, read_tree
 from barnabas.zk.protocol.paths import joined
@@ -28,9 +20,7 @@ SUMMARY_LENGTH: Final = 100
 def tree(
     path: Annotated[str, Argument(metavar="[PATH]")] = "/",
     depth: Annotated[int | None, Option("-d", "--depth", metavar="N", help="So many levels below PATH.")] = None,
-    zookeeper: Servers = None,
-    directory: Directory = None,
-    auth: Auth = None,
+    at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Draw the znodes at and below PATH, with their sizes and what they hold."""
@@ -47,7 +37,7 @@ def tree(
         await read_tree(client, path, take)
         return found
 
-    znodes = with_zookeeper(where(zookeeper, directory, auth), story)
+    znodes = with_zookeeper(at.where(), story)
     if output is Format.json:
         print_json(_as_json(znodes, path, depth))
         return

@@ -11,17 +11,10 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from barnabas.cli.command import Argument, Option
-from barnabas.cli.options import Directory, OutputFormat
+from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import CommandError, Format, print_json
 from barnabas.cli.zk_tree import summary
-from barnabas.cli.zookeeper import (
-    Auth,
-    Servers,
-    checked_path,
-    data_fields,
-    where,
-    with_zookeeper,
-)
+from barnabas.cli.zookeeper import HERE, ZooKeeperReach, checked_path, data_fields, with_zookeeper
 from barnabas.runtime import Condition
 from barnabas.zk.client.client import ConnectionState, StateChangeHandler, ZooKeeperClient
 from barnabas.zk.protocol.data import EventType, Stat
@@ -69,9 +62,7 @@ def watch(
     path: Annotated[str, Argument(metavar="[PATH]")] = "/",
     recursive: Annotated[bool, Option("-r", "--recursive", help="And everything below it.")] = False,
     count: Annotated[int | None, Option("-n", "--count", metavar="N", help="Stop after N events.")] = None,
-    zookeeper: Servers = None,
-    directory: Directory = None,
-    auth: Auth = None,
+    at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
     """Print what happens to a znode and its children, as it happens, until it is interrupted."""
@@ -102,7 +93,7 @@ def watch(
             await _show(client, happened_ms, event, output)
             shown += 1
 
-    with_zookeeper(where(zookeeper, directory, auth), story)
+    with_zookeeper(at.where(), story)
 
 
 async def _show(client: ZooKeeperClient, happened_ms: int, event: WatchEvent, output: Format) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, TypeVar
 from barnabas.cli import secured
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.local import LocalCluster
-from barnabas.cli.options import directory_of
+from barnabas.cli.options import Directory, directory_of
 from barnabas.cli.output import CommandError, UsageError
 from barnabas.runtime import Runtime
 from barnabas.runtime.real import real_runtime
@@ -77,29 +77,40 @@ class Where:
         return ClientSecurity(tls=self.tls, sasl=(user, password))
 
 
-def where(zookeeper: str | None, directory: str | None, auth: list[str] | None) -> Where:
-    """Raises `CommandError` where neither an option nor a cluster says which ZooKeeper is meant."""
-    identities: list[tuple[str, bytes]] = []
-    for text in auth or ():
-        scheme, colon, rest = text.partition(":")
-        if not scheme or not colon or (scheme in ("digest", "sasl") and ":" not in rest):
-            raise UsageError(f"--auth takes scheme:auth such as digest:user:password, not {text!r}.")
-        identities.append((scheme, rest.encode()))
-    if zookeeper:
-        return Where(zookeeper, tuple(identities))
-    local = LocalCluster(directory_of(directory))
-    state = local.load()
-    if state is None:
-        raise CommandError(
-            f"There is no cluster in {local.directory}: name a ZooKeeper by --zookeeper host:port[/chroot], "
-            "or a cluster's directory by --dir."
-        ) from None
-    if state.coordinator is None:
-        return Where(state.zookeeper, tuple(identities))
-    if not state.coordinator.alive:
-        return Where(state.zookeeper, tuple(identities), str(local.directory / "coordinator"))
-    tls = secured.brokers_tls(state.security) if state.security else None
-    return Where(state.zookeeper, tuple(identities), tls=tls)
+@dataclass(frozen=True, slots=True)
+class ZooKeeperReach:
+    """The options that say which ZooKeeper a command works on, and as whom."""
+
+    zookeeper: Servers = None
+    directory: Directory = None
+    auth: Auth = None
+
+    def where(self) -> Where:
+        """Raises `CommandError` where neither an option nor a cluster says which ZooKeeper is meant."""
+        identities: list[tuple[str, bytes]] = []
+        for text in self.auth or ():
+            scheme, colon, rest = text.partition(":")
+            if not scheme or not colon or (scheme in ("digest", "sasl") and ":" not in rest):
+                raise UsageError(f"--auth takes scheme:auth such as digest:user:password, not {text!r}.")
+            identities.append((scheme, rest.encode()))
+        if self.zookeeper:
+            return Where(self.zookeeper, tuple(identities))
+        local = LocalCluster(directory_of(self.directory))
+        state = local.load()
+        if state is None:
+            raise CommandError(
+                f"There is no cluster in {local.directory}: name a ZooKeeper by --zookeeper host:port[/chroot], "
+                "or a cluster's directory by --dir."
+            ) from None
+        if state.coordinator is None:
+            return Where(state.zookeeper, tuple(identities))
+        if not state.coordinator.alive:
+            return Where(state.zookeeper, tuple(identities), str(local.directory / "coordinator"))
+        tls = secured.brokers_tls(state.security) if state.security else None
+        return Where(state.zookeeper, tuple(identities), tls=tls)
+
+
+HERE: Final = ZooKeeperReach()
 
 
 def checked_path(path: str) -> str:
