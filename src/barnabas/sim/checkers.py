@@ -29,7 +29,7 @@ from barnabas.sim.readers import readers_get_to_the_end
 from barnabas.sim.watch_cleaner import CleanerWatch
 from barnabas.sim.watch_cluster import ClusterWatch
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
-from barnabas.sim.watch_lag import LagWatch
+from barnabas.sim.watch_lag import SWEEP_MS, LagWatch
 from barnabas.sim.watch_leftovers import LeftoverWatch
 from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.watch_restarts import UNDER_WAY_NS
@@ -70,12 +70,12 @@ class Checkers:
         self.logs = LogWatch(world, self.probes)
         self.cleaner = CleanerWatch(world, self.probes, self._may_differ)
         self.ensemble = ZooKeeperWatch(world, self.logs)
-        self.lag = LagWatch(world, self.logs, self.ensemble.states)
+        self.lag = LagWatch(world, self.logs, self.ensemble.states, self.probes)
         self.leftovers = LeftoverWatch(world, self.logs, self.ensemble.is_assigned)
         self.ensemble.on_dropped = self.leftovers.dropped
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
         self.cluster.generations_may_begin_anew = lambda group: (
-            self.logs.losses.may_be_lost(self.offsets_partition(group))
+            self.logs.losses.may_be_lost(self.offsets_partition(group), owner=group)
             or self.offsets_partition(group) in self.logs.leaders.begun_anew
         )
         world.on_commit = self.ensemble.committed
@@ -96,14 +96,14 @@ class Checkers:
         self.probes.remove()
 
     def _sweep(self) -> None:
-        """Ten times a second; how far followers are, twice."""
+        """Ten times a second; how far followers are, at least twice."""
         self._sweeps += 1
         self.logs.stand()
-        if self._sweeps % 5 == 0:
+        if self._sweeps % self.lag.sweeps == 0:
             self.leftovers.look()
             self.lag.look()
         self.cluster.look_at_groups()
-        self.world.loop.call_later(0.1, self._sweep)
+        self.world.loop.call_later(SWEEP_MS / 1000, self._sweep)
 
     def _up(self, name: str, broker: Broker) -> None:
         """C4: a broker's epoch is the transaction that made its registration."""

@@ -1,9 +1,15 @@
 """Watches how far followers really are, beside what their leader believes of them (R19 and R24).
 
-A member of the ISR whose log lacks what its leader's had for longer than ``replica.lag.time.max.ms`` has to leave. Both
-logs are looked at twice a second; what the leader was told of its follower plays no part. The time counts while
-leader, controller and ZooKeeper are well, and the leader can reach both. Of a follower that had all and is dead the
-leader does not know, as in Kafka, until something is appended or its session has ended: so long nothing counts.
+R19: a member of the ISR whose log lacks what its leader's had for longer than ``replica.lag.time.max.ms`` has to leave.
+Both logs are looked at now and then, the more often the shorter that time is; what the leader was told of its follower
+plays no part. The time counts while leader, controller and ZooKeeper are well, and the leader can reach both. Of a
+follower that had all and is dead the leader does not know, as in Kafka, until something is appended or its session has
+ended: so long nothing counts.
+
+R24: nobody leaves for its lag who was caught up within that time. At every proposal of a leader each fetch that reached
+it is reckoned with once more, to the millisecond (``Replica.isCaughtUp``). And of a follower to which, and to whose
+leader, nothing has happened for a while, and whose log has at each look what the leader's had at the look before, the
+leader must know it, whatever its fetches say.
 """
 
 from __future__ import annotations
@@ -12,8 +18,10 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from barnabas.broker.server import Broker
-from barnabas.model.leadership import CommittedIsr
+from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import CommittedIsr, PendingShrinkIsr
 from barnabas.replica.partition import Partition
+from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.world import ZOOKEEPER, World, broker_name
 
@@ -22,8 +30,12 @@ SLACK_NS: Final = 4_000_000_000
 
 FETCHES_AGAIN_NS: Final = 2_000_000_000
 """No drawn ``replica.fetch.backoff.ms`` is longer."""
-LOOKS_NS: Final = 1_000_000_000
-"""Twice as much as is between two looks."""
+SWEEP_MS: Final = 100
+MAX_SWEEPS: Final = 5
+"""From one look to the next, at most."""
+ANSWER_NS: Final = 100_000_000
+"""More than a request and its answer take where nothing delays them."""
+NEVER_MS: Final = -(1 << 62)
 
 
 class Behind(NamedTuple):
@@ -44,18 +56,35 @@ class KeepsUp(NamedTuple):
     leader_epoch: int
 
 
+class Caught(NamedTuple):
+    """When a follower was caught up, by its fetches and by its leader's clock.
+
+    In `term`, which is the leader's life, the topic's id and the leader epoch. `fetched_ms` and `leader_end` are those
+    of the last fetch.
+    """
+
+    term: tuple[int, str, int]
+    caught_up_ms: int
+    fetched_ms: int
+    leader_end: int
+
+
 class LagWatch:
-    def __init__(self, world: World, logs: LogWatch, states: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, world: World, logs: LogWatch, states: Mapping[str, Mapping[str, Any]], probes: Probes) -> None:
         """`states` are those of partitions, as ZooKeeper has them."""
         self.world = world
         self.logs = logs
+        lag_ms = int(world.config_of(0, broker_name(0))["replica.lag.time.max.ms"])
+        self.sweeps = max(1, min(MAX_SWEEPS, lag_ms // (5 * SWEEP_MS)))
+        """From one look to the next, each of `SWEEP_MS`: five looks or more within the time that a replica may lag."""
+        self._looks_ns = 2 * self.sweeps * SWEEP_MS * 1_000_000
         self._states = states
+        self._caught: dict[tuple[str, TopicPartition, int], Caught] = {}
+        """By leader, partition and follower."""
         self._behind: dict[tuple[str, str, int], Behind] = {}
         """By leader, partition and follower."""
         self._dead_ns: dict[int, int] = {}
         """By broker: since when it is dead."""
-        self._equal_ns: dict[tuple[str, str, int], int] = {}
-        """By leader, partition and follower: when they were last seen to have the same, and to know it."""
         self._keeps_up: dict[tuple[str, str, int], KeepsUp] = {}
         self._kept_up_ns: dict[tuple[str, str, int], int] = {}
         """By leader, partition and follower: until when it has kept up for so long that the leader must know it."""
@@ -63,6 +92,10 @@ class LagWatch:
         """By node: since when nothing has happened to it."""
         self._asked_ns: dict[tuple[str, str], int] = {}
         """By leader and partition: when it last had a change of the ISR under way, which nobody may answer for long."""
+        probes.after(Partition, "make_leader", self._made_leader)
+        probes.after(Partition, "record_fetch", self._fetched)
+        probes.around(Partition, "stir", self._around_stir)
+        probes.after(Partition, "maybe_shrink_isr", self._proposed)
 
     def look(self) -> None:
         behind: dict[tuple[str, str, int], Behind] = {}
@@ -113,8 +146,6 @@ class LagWatch:
             copy = self.logs.of.get((broker_name(member), known))
             end = 0 if copy is None or broker_name(member) not in world.brokers else copy.log_end_offset
             if member != state["leader"] and self._follows(member, partition):
-                if end >= now.end:
-                    self._equal_ns[key] = world.loop.now_ns
                 self._looked_at(key, end, now)
             if member == state["leader"] or end >= since.end or since.leader_epoch != now.leader_epoch:
                 continue
@@ -135,13 +166,13 @@ class LagWatch:
             before is None
             or end < before.end
             or before.leader_epoch != now.leader_epoch
-            or now.since_ns - before.looked_ns > LOOKS_NS
+            or now.since_ns - before.looked_ns > self._looks_ns
         ):
             before = KeepsUp(now.since_ns, now.since_ns, now.end, now.leader_epoch)
         began_ns = max(before.since_ns, self._calm_since(key[0], broker_name(key[2])))
         self._keeps_up[key] = before._replace(looked_ns=now.since_ns, end=now.end)
         # A change of the ISR that is under way may be one that was asked for before.
-        if now.since_ns - began_ns >= LOOKS_NS + FETCHES_AGAIN_NS and self._asked_ns.get(key[:2]) != now.since_ns:
+        if now.since_ns - began_ns >= self._looks_ns + FETCHES_AGAIN_NS and self._asked_ns.get(key[:2]) != now.since_ns:
             self._kept_up_ns[key] = now.since_ns
 
     def _calm_since(self, leader: str, member: str) -> int:
@@ -158,20 +189,85 @@ class LagWatch:
         copy = None if broker is None else broker.replicas.partition(partition.topic_partition)
         return copy is not None and not copy.is_leader and copy.leader_epoch == partition.leader_epoch
 
-    def shrunk(self, partition: str, leader: int, member: int) -> None:
-        """R24: nobody is taken out for its lag who had all that there is, a while less ago than the lag allows."""
-        world, name, broker = self.world, broker_name(leader), self.world.brokers.get(broker_name(leader))
-        key = name, partition, member
-        equal_ns, kept_up_ns = self._equal_ns.get(key), self._kept_up_ns.get(key, -(10**12))
-        if broker is None or equal_ns is None:
+    def _made_leader(self, _: bool, partition: Partition, state: object, topic_id: object, now_ms: int) -> None:
+        """From here on members of the ISR have the whole time to show themselves."""
+        if not partition.is_leader:
             return
-        within_ns = broker.replicas.replica_lag_time_max_ms * 1_000_000 - LOOKS_NS
+        name, term = node(), self._term(partition)
+        for follower in partition.progress:
+            key = name, partition.topic_partition, follower
+            before = self._caught.get(key)
+            if before is None or before.term != term:
+                caught_up_ms = now_ms if follower in partition.isr_state.isr else NEVER_MS
+                self._caught[key] = Caught(term, caught_up_ms, NEVER_MS, 1 << 62)
+
+    def _fetched(
+        self, _: bool, partition: Partition, follower: int, broker_epoch: int, offset: int, start: int, end: int,
+        now_ms: int,
+    ) -> None:  # fmt: skip
+        """A follower that has all, or what the leader had at its last fetch, was caught up now, or then."""
+        key = node(), partition.topic_partition, follower
+        before = self._caught.get(key)
+        if before is None or partition.log is None:
+            return
+        end = partition.log.log_end_offset
+        caught_up_ms = before.caught_up_ms
+        if offset >= end:
+            caught_up_ms = now_ms
+        elif offset >= before.leader_end:
+            caught_up_ms = max(caught_up_ms, before.fetched_ms)
+        self._caught[key] = Caught(before.term, caught_up_ms, now_ms, end)
+
+    def _around_stir(self, original: Any) -> Any:
+        def stir(partition: Partition) -> Any:
+            self._rested(partition)
+            return original(partition)
+
+        return stir
+
+    def _rested(self, partition: Partition) -> None:
+        """Whoever has all and rests goes on fetching, and is not looked at."""
+        for follower, fetch in partition.resting.items():
+            key = node(), partition.topic_partition, follower
+            before = self._caught.get(key)
+            if before is not None and fetch.last_fetch_ms > before.caught_up_ms:
+                self._caught[key] = before._replace(caught_up_ms=fetch.last_fetch_ms, fetched_ms=fetch.last_fetch_ms)
+
+    def _proposed(self, proposed: bool, partition: Partition, now_ms: int) -> None:
+        """R24, by the fetches that reached the leader."""
+        pending, name = partition.isr_state, node()
+        broker = self.world.brokers.get(name)
+        if not proposed or broker is None or not isinstance(pending, PendingShrinkIsr):
+            return
+        self._rested(partition)
+        for member in sorted(pending.out_of_sync):
+            caught = self._caught.get((name, partition.topic_partition, member))
+            if caught is None or caught.term != self._term(partition):
+                continue
+            self.world.check("R24")
+            if now_ms - caught.caught_up_ms <= broker.replicas.replica_lag_time_max_ms:
+                self.world.violated(
+                    "R24", f"{name} proposes the ISR of {partition.topic_partition} without {member}, whose fetches "
+                    f"said {now_ms - caught.caught_up_ms} ms ago that it was caught up; the lag may be "
+                    f"{broker.replicas.replica_lag_time_max_ms} ms", str(partition.topic_partition), name,
+                )  # fmt: skip
+
+    def _term(self, partition: Partition) -> tuple[int, str, int]:
+        return life(), str(partition.topic_id), partition.leader_epoch
+
+    def shrunk(self, partition: str, leader: int, member: int) -> None:
+        """R24, by what the follower has: it kept up until a while less ago than the lag allows."""
+        world, name, broker = self.world, broker_name(leader), self.world.brokers.get(broker_name(leader))
+        kept_up_ns = self._kept_up_ns.get((name, partition, member))
+        if broker is None or kept_up_ns is None:
+            return
+        lag_ms = broker.replicas.replica_lag_time_max_ms
+        # A follower that has all waits at its leader for so long before it fetches again.
+        waits_ns = broker.config.number("replica.fetch.wait.max.ms") * 1_000_000 + ANSWER_NS
         world.check("R24")
-        if world.loop.now_ns - kept_up_ns < within_ns:
+        if world.loop.now_ns - kept_up_ns < lag_ms * 1_000_000 - max(self._looks_ns, waits_ns):
             world.violated(
                 "R24", f"{name} takes {member} out of the ISR of {partition}, which had all that it has "
-                f"{(world.loop.now_ns - kept_up_ns) / 1e9:.1f} s ago; the lag may be {within_ns / 1e9 + 1:.1f} s",
+                f"{(world.loop.now_ns - kept_up_ns) / 1e9:.1f} s ago; the lag may be {lag_ms / 1e3:.1f} s",
                 partition, name,
             )  # fmt: skip
-        elif world.loop.now_ns - equal_ns < within_ns or within_ns <= 0:
-            world.waive("R24")

@@ -49,7 +49,7 @@ class LeftoverWatch:
             self._dropped.append(Dropped(now_ns, node, partition, str(log.topic_id), controller))
 
     def look(self) -> None:
-        """Twice a second: what is gone is gone, and who was disturbed need not delete."""
+        """At least twice a second: what is gone is gone, and who was disturbed need not delete."""
         for name in self.world.broker_names:
             if not self._is_calm(name):
                 self.calm_since_ns[name] = self.world.loop.now_ns

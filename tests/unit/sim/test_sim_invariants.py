@@ -6,7 +6,7 @@ import copy
 import itertools
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -59,8 +59,8 @@ A_SECOND: Final = 1_000_000_000
 class Cluster:
     """Three brokers under the eyes of all checkers, ten seconds after their start; nothing runs between violations."""
 
-    def __init__(self) -> None:
-        self.world = world = World(1)
+    def __init__(self, config: Mapping[str, str] | None = None) -> None:
+        self.world = world = World(1, 3, config)
         self.history = History()
         drawn = plan(produce(6), consume(6), length=8, configs={})
         self.workload = Workload(world, self.history)
@@ -594,6 +594,19 @@ def r24(cluster: Cluster) -> None:
     cluster.state(isr=[each for each in cluster.ensemble.states["orders-0"]["isr"] if each != member])
 
 
+def r24_by_fetches(cluster: Cluster) -> None:
+    """The leader has not written down what the last fetches told it."""
+    name, partition, _, _ = cluster.leading(with_records(cluster))
+    progress = next(iter(partition.progress.values()))
+    told = progress.last_caught_up_ms, progress.log_end_offset
+    progress.last_caught_up_ms, progress.log_end_offset = told[0] - (1 << 40), told[1] - 1
+    state, clock = partition.isr_state, cluster.world.brokers[name].runtime.clock
+    with patched(partition._surroundings, "alter_isr", lambda *_: None):
+        assert cluster.at(name, lambda: partition.maybe_shrink_isr(clock.monotonic_ms()))
+    partition.isr_state = state
+    progress.last_caught_up_ms, progress.log_end_offset = told
+
+
 def r25(cluster: Cluster) -> None:
     _, _, log, chain = cluster.leading(with_records(cluster))
     kept, log.settings = log.settings, replace(log.settings, flush_messages=1)
@@ -769,7 +782,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12,
     r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17,
     r18, r19, r20, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest,
-    r23_of_what_an_operator_asks, r24, r25, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
+    r23_of_what_an_operator_asks, r24, r24_by_fetches, r25, t1, t1_of_one_that_is_there_twice, t2, t3,
+    t3_of_an_aborted_one,
     t3_of_a_committed_one, t5, t6, t6_of_one_with_two, t7, t7_of_one_that_is_left_out, g1, g2, g3, g4, g4_of_a_group,
     g5, g5_of_a_group, g6, g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, l1,
 )  # fmt: skip
@@ -816,6 +830,17 @@ def test_a_transaction_that_hangs_is_excused_and_aborted(cluster: Cluster) -> No
         assert log.last_stable_offset == log.high_watermark
     assert "T5" not in {each.invariant for each in cluster.world.violations}
     assert [each.invariant for each in cluster.world.excused] == ["T5"]
+
+
+@pytest.mark.parametrize("make", [r24, r24_by_fetches], ids=lambda make: make.__name__)
+def test_who_has_all_may_not_leave_though_the_lag_may_be_half_a_second(make: Callable[[Cluster], None]) -> None:
+    made = Cluster({"replica.lag.time.max.ms": "500", "replica.fetch.wait.max.ms": "250"})
+    try:
+        made.world.violations.clear()
+        make(made)
+        assert "R24" in {each.invariant for each in made.world.violations}
+    finally:
+        made.checkers.__exit__()
 
 
 def test_a_log_that_dies_while_it_is_cut_need_not_have_said_so(cluster: Cluster) -> None:
