@@ -68,6 +68,7 @@ class Inner(asyncio.BufferedProtocol):
         self.reason = ""
         self.lost = False
         self.writable = True
+        self.asked = 0
         self.on_bytes: Callable[[], None] = lambda: None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -83,6 +84,7 @@ class Inner(asyncio.BufferedProtocol):
         self.reason = reason
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        self.asked += 1
         return self.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -150,6 +152,20 @@ def test_bytes_arrive_whole_in_pieces_of_any_size(stores: TlsSettings, piece: in
         pair.client.write(sent)
         pair.pump()
         assert bytes(pair.inner.received) == sent
+
+    asyncio.run(play())
+
+
+def test_nothing_more_is_asked_for_where_nothing_more_has_come(stores: TlsSettings) -> None:
+    async def play() -> None:
+        pair = Pair(stores, Inner(1000))
+        pair.shake_hands()
+        before = pair.inner.asked
+        for times, size in ((1, 100), (1, 1000), (2, 1001), (43, 41_000)):  # the last in three records
+            pair.client.write(bytes(size))
+            pair.pump()
+            before, asked = pair.inner.asked, pair.inner.asked - before
+            assert asked == times
 
     asyncio.run(play())
 
