@@ -22,6 +22,7 @@ from barnabas.judge.journal import Notes
 from barnabas.judge.proxy import Proxy
 from barnabas.judge.run import RunError, started
 from barnabas.judge.workload import Work
+from barnabas.judge.workloads import LIST_APPEND, REGISTERS
 from barnabas.testing import KafkaCluster
 
 PATIENCE_S = 120
@@ -46,7 +47,7 @@ def test_what_clients_of_a_driver_do_is_written_down_and_judged(kafka_cluster: K
     notes = Notes({"registers": {}, "transfers": {}}, {"transaction.version": "1"})
     stop = threading.Event()
     proxy = Proxy(addresses(kafka_cluster.bootstrap))
-    work = Work(proxy.bootstrap, notes, "registers", "transfers", 2, stopping=stop.is_set)
+    work = Work(proxy.bootstrap, notes, {REGISTERS: "registers", LIST_APPEND: "transfers"}, 2, stopping=stop.is_set)
     tasks = [
         partial(write, work, driver, "writer"),
         partial(transact, work, driver, "transactor"),

@@ -10,17 +10,17 @@ from barnabas.judge.history import Client, Op
 from barnabas.judge.journal import Notes, now
 from barnabas.judge.scan import scan, wait_until_settled
 from barnabas.judge.workload import Work, encoded
+from barnabas.judge.workloads import REGISTERS
 from barnabas.testing import KafkaCluster
 
 KEPT, RISKED = range(10), range(10, 17)
 
 
 def work_on(cluster: KafkaCluster, **config: str) -> Work:
-    """Two topics of three partitions, of which no test uses the second."""
-    topics = {"registers": {"min.insync.replicas": "1", **config}, "transfers": dict[str, str]()}
-    for topic, wanted in topics.items():
-        cluster.create_topic(topic, partitions=3, replication_factor=3, config=wanted)
-    return Work(cluster.bootstrap, Notes(topics), "registers", "transfers", 3)
+    """A topic of three partitions."""
+    wanted = {"min.insync.replicas": "1", **config}
+    cluster.create_topic("registers", partitions=3, replication_factor=3, config=wanted)
+    return Work(cluster.bootstrap, Notes({"registers": wanted}), {REGISTERS: "registers"}, 3)
 
 
 async def write(work: Work, at: TopicPartition, values: range, acks: str) -> None:

@@ -84,6 +84,31 @@ s read r/0@2 v=2
 s scanned r/0@3
 """,
     ),
+    "resurrected-key": Anomaly(
+        "ours",
+        "In a compacted topic the scan found a record of a key, and no longer the acknowledged tombstone that came "
+        "behind it.",
+        """
+client s scan=yes
+topic r cleanup.policy=compact delete.retention.ms=0
+p send r/0@0 k=1 v=1
+p send r/0@1 k=1 v=2 g=tombstone
+s read r/0@0 k=1 v=1
+s scanned r/0@2
+""",
+    ),
+    "deleted-read": Anomaly(
+        "ours",
+        "A reader was given a record from below where an acknowledged DeleteRecords had ended, before that reader "
+        "began with the partition.",
+        """
+client s scan=yes
+p send r/0@0 v=1
+a delete r/0@1
+s read r/0@0 v=1
+s scanned r/0@1
+""",
+    ),
     "aborted-read": Anomaly(
         "Adya's G1a, Jepsen",
         "A committed reader was given a record of a transaction that was aborted, or whose commit was never asked for "
@@ -205,7 +230,7 @@ c read r/0@1 v=2
     "nonmonotonic-offset": Anomaly(
         "ours (KIP-207)",
         "A partition's high watermark, last stable offset or log start offset was told to be below what had been told, "
-        "or read, before it was asked for.",
+        "read or, of the last, deleted before it was asked for.",
         """
 a high-watermark r/0@5
 b high-watermark r/0@4
@@ -258,6 +283,10 @@ LIMITS: Final[dict[str, str]] = {
         "The producer did not ask for acks=all: a leader that dies takes along what its followers did not have yet."
     ),
     "unclean-leader-election": ("The topic allows a leader that was not in sync: it does not have what others had."),
+    "log-start-checkpoint": (
+        "A broker that is killed knows where its logs start from a checkpoint, which is up to a minute old "
+        "(`log.flush.start.offset.checkpoint.interval.ms`): what was deleted since then may come back with it."
+    ),
     "no-idempotence": (
         "The producer was not idempotent: what it sends again may be there twice, and behind later records."
     ),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from barnabas.judge import cycles, endings, offsets, reads, records
+from barnabas.judge import compacted, cycles, deletions, endings, offsets, reads, records
 from barnabas.judge.anomalies import ANOMALIES
 from barnabas.judge.findings import Finding, Judged, as_json
 from barnabas.judge.history import HistoryError, Op, OperationHistory, Status
@@ -85,6 +85,8 @@ def of_partitions(seen: Seen) -> list[Judged]:
         records.phantom_records(seen),
         records.misplaced_records(seen),
         records.internal_gaps(seen),
+        compacted.resurrected_keys(seen),
+        deletions.deleted_reads(seen),
         reads.aborted_reads(seen),
         reads.precommitted_reads(seen),
         cycles.intermediate_reads(seen),

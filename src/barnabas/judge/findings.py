@@ -46,6 +46,7 @@ class _Told:
         self.client = history.context.clients[int(history.process[row])].name
         self.at = history.place_name(int(history.place[row])) if history.place[row] >= 0 else "nowhere"
         self.offset = int(history.offset[row])
+        self.key = int(history.key[row])
         self.value = int(history.value[row])
         self.txn = int(history.txn[row])
         self.name = history.names[int(history.name[row])] if history.name[row] >= 0 else ""

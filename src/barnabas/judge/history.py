@@ -29,6 +29,8 @@ NONE: Final = -1
 """What offsets, keys, values, transactions and places are where a row has none."""
 NEVER: Final = np.iinfo(np.int64).max
 """When an operation of unknown outcome completes."""
+TOMBSTONE: Final = "tombstone"
+"""The `name` of a send without a value, which deletes its key where the topic is compacted."""
 FORMAT: Final = "1"
 BEFORE_KIP_890: Final = "before-kip-890"
 """The fact that names, with commas between them, the transactional ids whose clients end transactions as before it."""

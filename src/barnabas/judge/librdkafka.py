@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
-from barnabas.judge.history import NONE, Client, Op, Status
+from barnabas.judge.history import NONE, TOMBSTONE, Client, Op, Status
 from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
 from barnabas.judge.workload import ABORTED, KEYS, Work, decoded, encoded
+from barnabas.judge.workloads import COMPACTION, DELETES_S, DELETION, IDENTITY, LIST_APPEND, REGISTERS, TOMBSTONES
 from barnabas.model.ids import TopicPartition
 
 THEIRS: Final = "librdkafka"
@@ -27,8 +29,9 @@ def _said(error: KafkaException) -> KafkaError:
 class _Sending:
     """One record under way; librdkafka calls it when it knows what became of it."""
 
-    def __init__(self, journal: Journal, at: TopicPartition, txn: int, **fields: int) -> None:
+    def __init__(self, journal: Journal, at: TopicPartition, txn: int, bare: bool = False, **fields: int) -> None:
         self.journal, self.at, self.txn, self.fields = journal, at, txn, fields
+        self.name = TOMBSTONE if bare else None
         self.invoked, self.settled = now(), False
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
@@ -46,22 +49,27 @@ class _Sending:
             self._add(Status.UNKNOWN)
 
     def _add(self, status: Status, **more: Any) -> None:
-        self.journal.add(Op.SEND, self.invoked, self.at, status=status, txn=self.txn, **self.fields, **more)
+        self.journal.add(
+            Op.SEND, self.invoked, self.at, status=status, txn=self.txn, name=self.name, **self.fields, **more
+        )
 
 
 def _send(producer: Producer, sending: _Sending) -> None:
-    key = sending.fields.get("key")
+    key, value = sending.fields.get("key"), encoded(sending.fields["value"])
+    bare = sending.name == TOMBSTONE
     producer.produce(
         sending.at.topic,
-        encoded(sending.fields["value"]),
+        None if bare else value,
+        headers=[(IDENTITY, value)] if bare else None,
         key=None if key is None else encoded(key),
         partition=sending.at.partition,
         on_delivery=sending,
     )
 
 
-def write(work: Work, name: str) -> None:
+def write(work: Work, name: str, workload: str = REGISTERS) -> None:
     chance = random.Random(name)
+    topic, tombstones = work.topics[workload], TOMBSTONES if workload == COMPACTION else 0.0
     idempotent = work.acks == "all"
     journal = work.notes.journal(Client(name, THEIRS, work.acks, idempotent))
     # No timeout: where a record under way runs out of time, librdkafka takes another epoch and sends the records behind
@@ -71,8 +79,8 @@ def write(work: Work, name: str) -> None:
     under_way: list[_Sending] = []
     while not work.stopping():
         for _ in range(10):
-            value = work.notes.value()
-            under_way.append(_Sending(journal, work.place(chance, work.registers), NONE, key=value % KEYS, value=value))
+            value, bare = work.notes.value(), chance.random() < tombstones
+            under_way.append(_Sending(journal, work.place(chance, topic), NONE, bare, key=value % KEYS, value=value))
             _send(producer, under_way[-1])
         producer.poll(work.pause_s)
         time.sleep(work.pause_s)
@@ -80,6 +88,28 @@ def write(work: Work, name: str) -> None:
     producer.flush(30)
     for sending in under_way:
         sending.give_up()
+
+
+def delete(work: Work, name: str) -> None:
+    """Deletes records, now here and now there, up to somewhere between where the log begins and where it ends."""
+    chance = random.Random(name)
+    journal = work.notes.journal(Client(name, THEIRS))
+    admin = AdminClient({"bootstrap.servers": work.bootstrap, **_QUIET})
+    consumer = Consumer({"bootstrap.servers": work.bootstrap, "group.id": name, **_QUIET})
+    while not work.stopping():
+        time.sleep(max(DELETES_S, work.pause_s))
+        at = work.place(chance, work.topics[DELETION])
+        try:
+            begin, end = consumer.get_watermark_offsets(Place(*at), timeout=5)
+        except KafkaException:
+            continue
+        before, invoked = chance.randint(begin, max(begin, end)), now()
+        try:
+            admin.delete_records([Place(*at, before)])[Place(*at)].result(30)
+            journal.add(Op.DELETE, invoked, at, offset=before)
+        except (KafkaException, TimeoutError) as error:
+            journal.add(Op.DELETE, invoked, at, status=Status.UNKNOWN, offset=before, error=error)
+    consumer.close()
 
 
 def transact(work: Work, name: str) -> None:
@@ -104,7 +134,9 @@ def _transactions(work: Work, producer: Producer, journal: Journal, name: str) -
         sent: list[_Sending] = []
         try:
             for _ in range(chance.randint(2, 6)):
-                sent.append(_Sending(journal, work.place(chance, work.transfers), txn, value=work.notes.value()))
+                sent.append(
+                    _Sending(journal, work.place(chance, work.topics[LIST_APPEND]), txn, value=work.notes.value())
+                )
                 _send(producer, sent[-1])
                 producer.poll(work.pause_s)  # so that what comes late finds a transaction open
             # An abort drops what was not sent yet, and the records that it is to end have to be in the log.
@@ -187,6 +219,12 @@ def _assigned(consumer: Consumer, places: list[Place], journal: Journal, group: 
     consumer.assign(places)
 
 
+def _value_of(message: Message) -> int:
+    headers: Any = message.headers() or []
+    data: Any = message.value()
+    return decoded(dict(headers).get(IDENTITY) if data is None else data)
+
+
 def _poll(consumer: Consumer, journal: Journal) -> None:
     """Up to 500 records, one by one: between two of them the consumer may be given other partitions."""
     patience = 0.5
@@ -198,7 +236,7 @@ def _poll(consumer: Consumer, journal: Journal) -> None:
             return
         if message.error() is None:
             at = TopicPartition(str(message.topic()), int(message.partition() or 0))
-            fields: dict[str, Any] = {"key": decoded(message.key()), "value": decoded(message.value())}
+            fields: dict[str, Any] = {"key": decoded(message.key()), "value": _value_of(message)}
             journal.add(Op.READ, invoked, at, completed=completed, offset=int(message.offset() or 0), **fields)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from barnabas.judge.deletions import LOG_START_CHECKPOINT, acknowledged_deletes, killed_before
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NEVER, NONE, Column, Op, Status
-from barnabas.judge.seen import Seen, TransactionOutcome
+from barnabas.judge.seen import Seen, TransactionOutcome, grouped
 
 
 def nonmonotonic_offsets(seen: Seen) -> Judged:
     """A high watermark, last stable offset or log start offset below one that was told before it was asked for, or
-    below a record that had been read by then."""
+    below a record that had been read by then; a log start offset also below what had been deleted."""
     history = seen.history
     found: list[tuple[int, int]] = []
     evaluated = 0
@@ -20,8 +21,11 @@ def nonmonotonic_offsets(seen: Seen) -> Judged:
         rows = rows[history.status[rows] == Status.OK]
         evaluated += len(rows)
         read = {Op.HIGH_WATERMARK: seen.reads, Op.LAST_STABLE: seen.reads[seen.read_rc]}.get(op, seen.reads[:0])
-        reached = np.concatenate([rows, read[np.isin(history.place[read], history.place[rows])]])
-        for every in _grouped(reached, history.place[reached]):
+        told = [rows, read[np.isin(history.place[read], history.place[rows])]]
+        if op is Op.LOG_START:
+            told.append(acknowledged_deletes(seen))
+        reached = np.concatenate(told)
+        for every in grouped(reached, history.place[reached]):
             group = every[history.op[every] == op]
             by_end = every[np.argsort(history.completed[every], kind="stable")]
             least = history.offset[by_end] + (history.op[by_end] == Op.READ)
@@ -31,15 +35,13 @@ def nonmonotonic_offsets(seen: Seen) -> Judged:
             for row, until in zip(group[back], before[back], strict=True):
                 found.append((int(by_end[np.argmax(least[: until + 1])]), int(row)))
     rows_found = np.array(found, np.int64).reshape(-1, 2)
-    limits = {"unclean-leader-election": seen.unclean[history.place[rows_found[:, 0]]]} if found else None
+    starts = history.op[rows_found[:, 1]] == Op.LOG_START
+    limits = {
+        "unclean-leader-election": seen.unclean[history.place[rows_found[:, 0]]],
+        LOG_START_CHECKPOINT: starts & killed_before(seen, rows_found[:, 1]),
+    }
     said = "{0.at} had come to {0.offset}, and later was told to be at {1.offset}"
     return judged(history, "nonmonotonic-offset", evaluated, rows_found, said, limits)
-
-
-def _grouped(rows: Column, keys: Column) -> list[Column]:
-    order = np.argsort(keys, kind="stable")
-    cuts = np.flatnonzero(np.diff(keys[order])) + 1
-    return [] if not len(rows) else np.split(rows[order], cuts)
 
 
 def _told_of(seen: Seen, fetches: Column, commits: Column, invoked: Column, completed: Column) -> Column:
@@ -65,7 +67,7 @@ def stale_committed_offsets(seen: Seen) -> Judged:
     key = history.name[rows].astype(np.int64) * max(1, len(history.places)) + history.place[rows]
     found: list[tuple[int, int]] = []
     evaluated = 0
-    for group in _grouped(rows, key):
+    for group in grouped(rows, key):
         fetches = group[(history.op[group] == Op.FETCH_OFFSET) & (history.status[group] == Status.OK)]
         evaluated += len(fetches)
         if len(fetches):

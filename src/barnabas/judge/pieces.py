@@ -65,7 +65,8 @@ def by_place(table: Any, context: Context, common: Any) -> Any:
 
 def by_transaction(table: Any, context: Context, common: Any) -> Any:
     """What is found in a piece by transaction, as `FOUND`."""
-    history, numbers = _history(table, context, common)
+    # A send may be there as what others ask of its key, too, without its transaction: its own row goes first.
+    history, numbers = _history(table.sort_by("txn"), context, common)
     seen = Seen(history)
     found = list(_judged(of_transactions(seen), numbers))
     return pa.Table.from_pylist(found, FOUND)

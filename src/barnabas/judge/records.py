@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from barnabas.judge.compacted import deleted_by_tombstones
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NONE, Column, Op, Status
 from barnabas.judge.seen import Seen, TransactionOutcome, composite
@@ -87,7 +88,8 @@ def inconsistent_offsets(seen: Seen) -> Judged:
 
 
 def _overwritten(seen: Seen, rows: Column) -> Column:
-    """Whether compaction may have removed these sends: a later record has the key, or the place is not known."""
+    """Whether compaction may have removed these sends: a later record has the key, or the place is not known, or a
+    tombstone that went after them."""
     history = seen.history
     may = seen.compacted[history.place[rows]]
     if not may.any():
@@ -102,7 +104,7 @@ def _overwritten(seen: Seen, rows: Column) -> Column:
     last = np.searchsorted(keys, wanted, "right") - 1
     there = (last >= 0) & (keys[np.maximum(last, 0)] == wanted) if len(keys) else np.zeros(len(rows), bool)
     later = there & (offsets[np.maximum(last, 0)] > seen.stands_at[rows]) if len(keys) else there
-    excused: Column = may & (later | (seen.stands_at[rows] < 0))
+    excused: Column = may & (later | (seen.stands_at[rows] < 0) | deleted_by_tombstones(seen, rows))
     return excused
 
 

@@ -24,6 +24,7 @@ from barnabas.judge.peers import PREFIX
 from barnabas.judge.proxy import NETWORK_FAULTS, Address, Proxy
 from barnabas.judge.scan import scan, wait_until_settled
 from barnabas.judge.workload import Work
+from barnabas.judge.workloads import COMPACTION, DELETION, LIST_APPEND, REGISTERS, WORKLOADS
 from barnabas.model.errors import ErrorCode
 
 DRIVERS: Final = (workload.OURS, librdkafka.THEIRS, *PROGRAMS)
@@ -50,6 +51,7 @@ class RunPlan:
     clients: int = 2
     drivers: Sequence[str] = (workload.OURS, librdkafka.THEIRS)
     """Of `DRIVERS`."""
+    workloads: Sequence[str] = tuple(WORKLOADS)
     programs: Sequence[Driver] = ()
     """Those of them that are programs, started."""
     pause_s: float = 0.1
@@ -90,14 +92,14 @@ def run(plan: RunPlan) -> RunOutcome:
     proxy = Proxy(addresses, plan.seed) if set(plan.faults) & set(NETWORK_FAULTS) else None
     work = Work(
         plan.bootstrap if proxy is None else proxy.bootstrap,
-        notes, f"{name}-registers", f"{name}-transfers", plan.partitions, plan.acks, plan.pause_s, stop.is_set,
+        notes, dict(zip(plan.workloads, topics, strict=True)), plan.partitions, plan.acks, plan.pause_s, stop.is_set,
     )  # fmt: skip
     journal = notes.journal(Client("nemesis"))
     nemesis = JudgeNemesis(
         plan.faults, plan.brokers, proxy, journal, plan.seed, plan.peers, plan.aim, plan.held_s, plan.rest_s,
         partial(_elect, plan),
     )  # fmt: skip
-    plan.told(f"{plan.minutes:g} minutes, topics {' and '.join(topics)}, {facts}")
+    plan.told(f"{plan.minutes:g} minutes, topics {', '.join(topics)}, {facts}")
     try:
         _strive(plan, work, name, nemesis, stop)
     finally:
@@ -163,30 +165,44 @@ def _thread(task: Callable[[], None], trouble: list[BaseException], stop: thread
 def _clients(plan: RunPlan, work: Work, name: str) -> list[Callable[[], None]]:
     """One thread for all of ours, and one for each of the others; somebody asks for watermarks in any case."""
 
-    async def ours() -> None:
-        kinds = [workload.observe(work, "observer")]
-        for number in range(plan.clients):
-            kinds += [
-                workload.write(work, f"writer-{number}"),
-                workload.transact(work, f"{name}-transactor-{number}"),
-                workload.consume(work, f"reader-{number}", work.registers, f"{name}-readers", "read_uncommitted"),
-                workload.consume(work, f"committed-{number}", work.transfers, f"{name}-committed", "read_committed"),
-            ]
-        kinds.append(workload.transact(work, f"{name}-copier", f"{name}-copiers"))
-        await asyncio.gather(*kinds)
-
     tasks: list[Callable[[], None]] = []
     if workload.OURS in plan.drivers:
-        tasks.append(lambda: asyncio.run(ours()))
+        tasks.append(lambda: asyncio.run(_ours(plan, work, name)))
     else:
         tasks.append(lambda: asyncio.run(workload.observe(work, "observer")))
     if librdkafka.THEIRS in plan.drivers:
         made = librdkafka.write, librdkafka.transact, librdkafka.consume
         tasks += _in_threads(plan, work, name, "rd", *made)
+        for wanted in (COMPACTION, DELETION):
+            if wanted in work.topics:
+                tasks.append(partial(librdkafka.write, work, f"rd-{wanted}-writer", wanted))
+        if DELETION in work.topics:
+            tasks.append(partial(librdkafka.delete, work, "rd-deleter"))
     for driver in plan.programs:
         kinds = (partial(kind, driver=driver) for kind in (driven.write, driven.transact, driven.consume))
         tasks += _in_threads(plan, work, name, driver.name, *kinds)
     return tasks
+
+
+async def _ours(plan: RunPlan, work: Work, name: str) -> None:
+    topics = work.topics
+    kinds = [workload.observe(work, "observer")]
+    for number in range(plan.clients):
+        if REGISTERS in topics:
+            who = f"reader-{number}", topics[REGISTERS], f"{name}-readers", "read_uncommitted"
+            kinds += [workload.write(work, f"writer-{number}"), workload.consume(work, *who)]
+        if LIST_APPEND in topics:
+            who = f"committed-{number}", topics[LIST_APPEND], f"{name}-committed", "read_committed"
+            kinds += [workload.transact(work, f"{name}-transactor-{number}"), workload.consume(work, *who)]
+    if LIST_APPEND in topics:
+        kinds.append(workload.transact(work, f"{name}-copier", f"{name}-copiers"))
+    for wanted in (COMPACTION, DELETION):
+        if wanted in topics:
+            who = f"{wanted}-reader", topics[wanted], f"{name}-{wanted}-readers", "read_uncommitted"
+            kinds += [workload.write(work, f"{wanted}-writer", wanted), workload.consume(work, *who)]
+    if DELETION in topics:
+        kinds.append(workload.delete(work, "deleter"))
+    await asyncio.gather(*kinds)
 
 
 def _in_threads(
@@ -201,14 +217,17 @@ def _in_threads(
     """A thread for each client of a driver that waits for what it has asked."""
     tasks: list[Callable[[], None]] = []
     for number in range(plan.clients):
-        tasks.append(partial(write, work=work, name=f"{whose}-writer-{number}"))
-        tasks.append(partial(transact, work=work, name=f"{name}-{whose}-transactor-{number}"))
-        for kind, topic, isolation in (
-            ("reader", work.registers, "read_uncommitted"),
-            ("committed", work.transfers, "read_committed"),
+        for wanted, kind, isolation in (
+            (REGISTERS, "reader", "read_uncommitted"),
+            (LIST_APPEND, "committed", "read_committed"),
         ):
-            who = {"name": f"{whose}-{kind}-{number}", "group": f"{name}-{whose}-{kind}s"}
-            tasks.append(partial(consume, work=work, topic=topic, isolation=isolation, **who))
+            if wanted in work.topics:
+                who = {"name": f"{whose}-{kind}-{number}", "group": f"{name}-{whose}-{kind}s"}
+                tasks.append(partial(consume, work=work, topic=work.topics[wanted], isolation=isolation, **who))
+        if REGISTERS in work.topics:
+            tasks.append(partial(write, work=work, name=f"{whose}-writer-{number}"))
+        if LIST_APPEND in work.topics:
+            tasks.append(partial(transact, work=work, name=f"{name}-{whose}-transactor-{number}"))
     return tasks
 
 
@@ -249,9 +268,12 @@ async def _prepare(plan: RunPlan, name: str) -> tuple[dict[str, dict[str, str]],
         config = {"min.insync.replicas": str(min(2, copies)), "retention.ms": "-1", "cleanup.policy": "delete"}
         if plan.unclean:
             config |= {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-        wanted = [f"{name}-registers", f"{name}-transfers"]
+        wanted = {f"{name}-{each}": {**config, **WORKLOADS[each]} for each in plan.workloads}
         made = await cluster.admin.create_topics(
-            [NewTopic(topic, partitions=plan.partitions, replication_factor=copies, configs=config) for topic in wanted]
+            [
+                NewTopic(topic, partitions=plan.partitions, replication_factor=copies, configs=own)
+                for topic, own in wanted.items()
+            ]
         )
         for topic, outcome in made.items():
             if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -264,7 +286,7 @@ async def _prepare(plan: RunPlan, name: str) -> tuple[dict[str, dict[str, str]],
         ]
         facts = {"transaction.version": str(max(versions, default=1))}
         return (
-            dict.fromkeys(wanted, config),
+            wanted,
             facts,
             {broker.broker_id: (broker.host, broker.port) for broker in brokers.values()},
         )

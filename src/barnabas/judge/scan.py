@@ -11,7 +11,7 @@ from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOM
 from barnabas.client.positions import read
 from barnabas.judge.history import NONE, Client, Op
 from barnabas.judge.journal import Journal, now
-from barnabas.judge.workload import OURS, TROUBLE, Work, decoded
+from barnabas.judge.workload import OURS, TROUBLE, Work, decoded, value_of
 from barnabas.model.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import batches, records_of
@@ -68,9 +68,7 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
         part = await _fetch(cluster, at, offset, level)
         if level == READ_COMMITTED:
             records, offset = read(part.records or b"", offset, part.aborted_transactions or ())
-            found += [
-                (Op.READ, invoked, record.offset, decoded(record.key), decoded(record.value)) for record in records
-            ]
+            found += [(Op.READ, invoked, record.offset, decoded(record.key), value_of(record)) for record in records]
             continue
         for header, start, stop in batches(part.records or b""):
             if header.next_offset <= offset:
@@ -80,10 +78,10 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
             else:
                 records = [record for record in records_of(part.records, start, stop) if record.offset >= offset]
                 found += [
-                    (Op.READ, invoked, record.offset, decoded(record.key), decoded(record.value)) for record in records
+                    (Op.READ, invoked, record.offset, decoded(record.key), value_of(record)) for record in records
                 ]
                 if header.is_transactional and records:
-                    last_of[header.producer_id] = decoded(records[-1].value)
+                    last_of[header.producer_id] = value_of(records[-1])
             offset = header.next_offset
     for op, invoked, where, key, value in found:
         if where < end:

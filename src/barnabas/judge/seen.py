@@ -295,3 +295,10 @@ def reuses_sequences(client: Client) -> bool:
 def composite(places: Column, offsets: Column) -> Column:
     """Place and offset as one number, in their order. Offsets stay below 2⁴⁰."""
     return places.astype(np.int64) << 40 | offsets
+
+
+def grouped(rows: Column, keys: Column) -> list[Column]:
+    """The rows of each key apart, in their order."""
+    order = np.argsort(keys, kind="stable")
+    cuts = np.flatnonzero(np.diff(keys[order])) + 1
+    return [] if not len(rows) else np.split(rows[order], cuts)

@@ -23,7 +23,7 @@ from barnabas.judge.anomalies import ANOMALIES
 from barnabas.judge.check import PLACED, JudgeVerdict, in_order
 from barnabas.judge.cycles import NOT_ISOLATED, SAID
 from barnabas.judge.findings import EXAMPLES, Example, Finding, Judged
-from barnabas.judge.history import SCHEMA, Context, HistoryError, Op, Status, context_of, of_table
+from barnabas.judge.history import SCHEMA, TOMBSTONE, Context, HistoryError, Op, Status, context_of, of_table
 from barnabas.judge.pieces import FOUND_DDL, JUDGED, ROW
 from barnabas.judge.seen import reuses_sequences
 
@@ -170,6 +170,11 @@ def _by_transaction(rows: DataFrame, context: Context, common: Any) -> DataFrame
         whole = whole.unionByName(
             rows.join(newest.select("newest", "sent_in"), F.col(ROW) == F.col("newest")).drop("newest")
         )
+        # So do tombstones that have gone since: they stand for themselves in the piece of their own transaction.
+        gone = rows.where(_is(Op.SEND) & (F.col("name") == TOMBSTONE) & (F.col("status") != Status.FAILED.word))
+        gone = gone.join(aborted, "value", "left_anti").join(keys, ["place", "key"])
+        gone = gone.withColumns({"status": F.lit(Status.UNKNOWN.word), "txn": F.lit(None).cast("bigint")})
+        whole = whole.unionByName(gone.select(*rows.columns, "sent_in"))
     reusing = [number for number, client in enumerate(context.clients) if reuses_sequences(client)]
     if reusing:
         # What stands where an acknowledged record was said to be may be one that the same client had given up.

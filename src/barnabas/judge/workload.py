@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,15 +17,18 @@ from barnabas.client import (
     ConsumerRecord,
     Delivered,
     KafkaError,
+    Producer,
     TopicPartition,
     TransactionalProducer,
     connect,
 )
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.transactions import State
-from barnabas.judge.history import NONE, Client, Op, Status
+from barnabas.judge.history import NONE, TOMBSTONE, Client, Op, Status
 from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, Notes, now
+from barnabas.judge.workloads import COMPACTION, DELETES_S, DELETION, IDENTITY, LIST_APPEND, REGISTERS, TOMBSTONES
 from barnabas.wire.errors import WireError
+from barnabas.wire.records import Record
 
 TROUBLE = (KafkaError, OSError, WireError)
 OURS = "barnabas.client"
@@ -40,8 +43,8 @@ class Work:
 
     bootstrap: str
     notes: Notes
-    registers: str
-    transfers: str
+    topics: Mapping[str, str]
+    """By the name of the workload (`WORKLOADS`) that is at work on it."""
     partitions: int
     acks: str = "all"
     pause_s: float = 0.1
@@ -51,11 +54,7 @@ class Work:
         return TopicPartition(topic, chance.randrange(self.partitions))
 
     def places(self) -> list[TopicPartition]:
-        return [
-            TopicPartition(topic, number)
-            for topic in (self.registers, self.transfers)
-            for number in range(self.partitions)
-        ]
+        return [TopicPartition(topic, number) for topic in self.topics.values() for number in range(self.partitions)]
 
 
 def encoded(number: int) -> bytes:
@@ -67,9 +66,15 @@ def decoded(data: bytes | None) -> int:
     return int(data) if data is not None and data.isdigit() and len(data) < 19 else NONE
 
 
-async def write(work: Work, name: str) -> None:
-    """Records of their own, a few under way at a time."""
+def value_of(record: Record | ConsumerRecord) -> int:
+    """A record's value, or a tombstone's, which is in a header."""
+    return decoded(dict(record.headers).get(IDENTITY) if record.value is None else record.value)
+
+
+async def write(work: Work, name: str, workload: str = REGISTERS) -> None:
+    """Records of their own, a few under way at a time; where they are compacted, some are tombstones."""
     chance = random.Random(name)
+    topic, tombstones = work.topics[workload], TOMBSTONES if workload == COMPACTION else 0.0
     idempotent = work.acks == "all"
     journal = work.notes.journal(Client(name, OURS, work.acks, idempotent))
     async with connect(work.bootstrap) as cluster:
@@ -77,20 +82,59 @@ async def write(work: Work, name: str) -> None:
         while not work.stopping():
             sent = []
             for _ in range(10):
-                at, value = work.place(chance, work.registers), work.notes.value()
-                invoked, key = now(), value % KEYS
+                at, value = work.place(chance, topic), work.notes.value()
+                fields: dict[str, Any] = {"key": value % KEYS, "value": value}
+                if chance.random() < tombstones:
+                    fields["name"] = TOMBSTONE
+                invoked = now()
                 try:
-                    future = await producer.append(at.topic, encoded(value), key=encoded(key), partition=at.partition)
+                    future = await _append(producer, at, **fields)
                 except TROUBLE as error:
-                    journal.add(Op.SEND, invoked, at, status=Status.UNKNOWN, key=key, value=value, error=error)
+                    journal.add(Op.SEND, invoked, at, status=Status.UNKNOWN, error=error, **fields)
                     continue
-                sent.append((at, invoked, key, value, future))
-            for at, invoked, key, value, future in sent:
+                sent.append((at, invoked, fields, future))
+            for at, invoked, fields, future in sent:
                 try:
-                    journal.add(Op.SEND, invoked, at, offset=(await future).offset, key=key, value=value)
+                    journal.add(Op.SEND, invoked, at, offset=(await future).offset, **fields)
                 except TROUBLE as error:
-                    journal.add(Op.SEND, invoked, at, status=Status.UNKNOWN, key=key, value=value, error=error)
+                    journal.add(Op.SEND, invoked, at, status=Status.UNKNOWN, error=error, **fields)
             await asyncio.sleep(work.pause_s)
+
+
+async def _append(
+    producer: Producer, at: TopicPartition, key: int, value: int, name: str | None = None
+) -> asyncio.Future[Delivered]:
+    bare = name == TOMBSTONE
+    return await producer.append(
+        at.topic,
+        None if bare else encoded(value),
+        key=encoded(key),
+        partition=at.partition,
+        headers=[(IDENTITY, encoded(value))] if bare else (),
+    )
+
+
+async def delete(work: Work, name: str) -> None:
+    """Deletes records, now here and now there, up to somewhere between where the log begins and where it ends."""
+    chance = random.Random(name)
+    journal = work.notes.journal(Client(name, OURS))
+    async with connect(work.bootstrap) as cluster:
+        while not work.stopping():
+            await asyncio.sleep(max(DELETES_S, work.pause_s))
+            at = work.place(chance, work.topics[DELETION])
+            try:
+                begin = (await cluster.list_offsets({at: EARLIEST}))[at].offset
+                end = (await cluster.list_offsets({at: LATEST}))[at].offset
+            except TROUBLE:
+                continue
+            before, invoked = chance.randint(begin, max(begin, end)), now()
+            try:
+                outcome = (await cluster.admin.delete_records({at: before}))[at]
+                if isinstance(outcome, KafkaError):
+                    raise outcome
+                journal.add(Op.DELETE, invoked, at, offset=before)
+            except TROUBLE as error:
+                journal.add(Op.DELETE, invoked, at, status=Status.UNKNOWN, offset=before, error=error)
 
 
 Sent = tuple[TopicPartition, int, int, asyncio.Future[Delivered]]
@@ -122,7 +166,7 @@ async def _transactions(work: Work, cluster: Cluster, journal: Journal, name: st
         name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, delivery_timeout_ms=15_000
     )
     await producer.init_transactions()
-    consumer = None if group is None else _consumer(cluster, journal, work.transfers, group, "read_committed")
+    consumer = None if group is None else _consumer(cluster, journal, work.topics[LIST_APPEND], group, "read_committed")
     while not work.stopping() and producer.state is State.READY:
         records = []
         if consumer is not None:
@@ -138,7 +182,7 @@ async def _transactions(work: Work, cluster: Cluster, journal: Journal, name: st
         good = True
         try:
             for _ in range(chance.randint(2, 6)):
-                at, value = work.place(chance, work.transfers), work.notes.value()
+                at, value = work.place(chance, work.topics[LIST_APPEND]), work.notes.value()
                 begun = now()
                 try:
                     future = await producer.append(at.topic, encoded(value), partition=at.partition)
@@ -238,7 +282,7 @@ def noted(journal: Journal, invoked: int, records: Iterable[ConsumerRecord], txn
             completed=completed,
             offset=record.offset,
             key=decoded(record.key),
-            value=decoded(record.value),
+            value=value_of(record),
             txn=txn,
         )
 

@@ -14,11 +14,21 @@ from test_judge_check import BAD, GOOD, made
 
 from barnabas.cli.app import run
 from barnabas.judge.check import JudgeVerdict, check
-from barnabas.judge.history import BEFORE_KIP_890, NEVER, Client, Context, HistoryError, OperationHistory, write
+from barnabas.judge.history import (
+    BEFORE_KIP_890,
+    NEVER,
+    TOMBSTONE,
+    Client,
+    Context,
+    HistoryError,
+    OperationHistory,
+    write,
+)
 from barnabas.judge.lines import parse
 from barnabas.judge.proxy import DELAY_END_TXN
 
 _APART = 10**12
+KILL = "kill"
 
 
 def together(histories: Sequence[OperationHistory]) -> OperationHistory:
@@ -67,7 +77,13 @@ def _facts(histories: Sequence[OperationHistory]) -> dict[str, str]:
 
 def _renamed(name: str, number: int) -> str:
     fault, colon, held = name.partition(":")
-    return name if name == DELAY_END_TXN else f"{fault}:{number}.{held}" if colon else f"{number}.{name}"
+    return (
+        name
+        if name in (DELAY_END_TXN, TOMBSTONE, KILL)
+        else f"{fault}:{number}.{held}"
+        if colon
+        else f"{number}.{name}"
+    )
 
 
 def _moved(columns: dict[str, list[Any]], field: str, values: Any, added: int) -> None:
@@ -91,7 +107,7 @@ def _groups() -> dict[str, list[str]]:
     in which what a nemesis did is of nothing that comes later."""
     groups: dict[str, list[str]] = {"1": [], "2": []}
     texts = [*(text for _, _, text in BAD.values()), *GOOD.values()]
-    for text in sorted(texts, key=lambda text: (f"{DELAY_END_TXN}\n" in text, DELAY_END_TXN in text)):
+    for text in sorted(texts, key=lambda text: (KILL in text, f"{DELAY_END_TXN}\n" in text, DELAY_END_TXN in text)):
         groups["1" if "fact transaction.version=1" in text else "2"].append(text)
     return groups
 

@@ -10,6 +10,7 @@ from barnabas.judge.drivers.process import Driver, Speaker
 from barnabas.judge.history import NONE, Client, Op, Status
 from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
 from barnabas.judge.workload import ABORTED, KEYS, Work
+from barnabas.judge.workloads import LIST_APPEND, REGISTERS
 from barnabas.model.ids import TopicPartition
 
 _STATUSES = {outcome.word: outcome for outcome in Status}
@@ -61,7 +62,7 @@ def write(work: Work, driver: Driver, name: str) -> None:
     while not work.stopping():
         for _ in range(10):
             value = work.notes.value()
-            sends.send(client, work.place(chance, work.registers), value, value % KEYS)
+            sends.send(client, work.place(chance, work.topics[REGISTERS]), value, value % KEYS)
         time.sleep(2 * work.pause_s)
         client.listen()
     client.ask("close")
@@ -101,7 +102,7 @@ class _Transactor:
             return False
         self._sends = _Sends(self._journal, work.notes.txn())
         for _ in range(chance.randint(2, 6)):
-            self._sends.send(self._client, work.place(chance, work.transfers), work.notes.value())
+            self._sends.send(self._client, work.place(chance, work.topics[LIST_APPEND]), work.notes.value())
             time.sleep(work.pause_s)  # so that what comes late finds a transaction open
             self._client.listen()
         # Only where all records were acknowledged: otherwise the client would refuse to commit, or want an abort.

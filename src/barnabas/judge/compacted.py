@@ -1,0 +1,92 @@
+"""Compaction: of each key the last record stays. A tombstone goes in the end, and before it all that it deletes.
+
+A tombstone is a send whose `name` is `TOMBSTONE`: a record without a value, which carries the history's in a header.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from barnabas.judge.findings import Judged, judged
+from barnabas.judge.history import NEVER, NONE, TOMBSTONE, Column, Op, Status
+from barnabas.judge.seen import Seen, TransactionOutcome, composite
+
+DELETE_RETENTION_MS: Final = "delete.retention.ms"
+_DEFAULT_MS: Final = "86400000"
+
+
+def tombstones(seen: Seen) -> Column:
+    """Those of compacted places that were sent, or may have been."""
+    history = seen.history
+    if TOMBSTONE not in history.names:
+        return np.empty(0, np.int64)
+    rows = seen.sends[history.name[seen.sends] == history.names.index(TOMBSTONE)]
+    rows = rows[seen.compacted[history.place[rows]] & (history.status[rows] != Status.FAILED)]
+    outcome = np.append(seen.outcome, TransactionOutcome.COMMITTED)[seen.txn_of(rows)]
+    sent: Column = rows[outcome != TransactionOutcome.ABORTED]
+    return sent
+
+
+def forgotten(seen: Seen) -> Column:
+    """The tombstones that may have gone by the end of the scans: each stays for ``delete.retention.ms`` at least."""
+    history = seen.history
+    rows = tombstones(seen)
+    retention = np.array(
+        [
+            int(history.context.topics.get(topic, {}).get(DELETE_RETENTION_MS, _DEFAULT_MS)) * 1_000_000
+            for topic, _ in history.places
+        ]
+        + [0],
+        np.int64,
+    )
+    ended = np.full(len(history.places) + 1, NONE, np.int64)
+    scans = history.rows(Op.SCANNED)
+    np.maximum.at(ended, history.place[scans], history.completed[scans])
+    gone: Column = rows[ended[history.place[rows]] > history.invoked[rows] + retention[history.place[rows]]]
+    return gone
+
+
+def deleted_by_tombstones(seen: Seen, rows: Column) -> Column:
+    """Whether each of these sends may have gone with a tombstone of its key that is no longer there, or is one."""
+    gone = forgotten(seen)
+    keys, offsets, _ = _last(seen, gone, np.where(seen.stands_at[gone] < 0, NEVER, seen.stands_at[gone]))
+    at, known = _found(keys, composite(seen.history.place[rows], seen.history.key[rows]))
+    deleted: Column = known & (np.append(offsets, NONE)[at] >= seen.stands_at[rows])
+    return deleted
+
+
+def _last(seen: Seen, rows: Column, offsets: Column) -> tuple[Column, Column, Column]:
+    """Every key of these rows in ascending order, its highest offset, and its row of that."""
+    keys = composite(seen.history.place[rows], seen.history.key[rows])
+    order = np.lexsort((offsets, keys))
+    final = order[np.append(np.diff(keys[order]) != 0, True)[: len(order)]]
+    return keys[final], offsets[final], rows[final]
+
+
+def _found(keys: Column, wanted: Column) -> tuple[Column, Column]:
+    """Where each is among the keys, which are in ascending order, and whether it is; -1 where there are none."""
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return at, np.append(keys, NONE)[at] == wanted
+
+
+def resurrected_keys(seen: Seen) -> Judged:
+    """A key's record is there, and the tombstone that came behind it is not any more."""
+    history = seen.history
+    txn = np.append(seen.outcome, TransactionOutcome.COMMITTED)[seen.txn_of(seen.send_of_read)]
+    kept = seen.read_scan & ~seen.read_rc & seen.compacted[history.place[seen.reads]]
+    there = seen.reads[kept & (txn != TransactionOutcome.ABORTED) & (history.key[seen.reads] >= 0)]
+    left, offsets, last_reads = _last(seen, there, history.offset[there])
+    gone = forgotten(seen)
+    gone = gone[(seen.stands_at[gone] >= 0) & (history.status[gone] == Status.OK)]
+    gone = gone[seen.settled[gone] < seen.begun_of(seen.scanned_all)[history.place[gone]]]
+    outcome = np.append(seen.outcome, TransactionOutcome.COMMITTED)[seen.txn_of(gone)]
+    gone = gone[outcome == TransactionOutcome.COMMITTED]
+    keys, deleted, last_gone = _last(seen, gone, seen.stands_at[gone])
+    at, known = _found(left, keys)
+    back = known & (np.append(offsets, NEVER)[at] < deleted)
+    rows = np.stack([last_gone[back], np.append(last_reads, NONE)[at[back]]], 1)
+    limits = {"unclean-leader-election": seen.unclean[history.place[rows[:, 0]]]}
+    said = "key {1.key} has value {1.value} at {1.at}@{1.offset}, though a tombstone at {0.offset} had deleted it"
+    return judged(history, "resurrected-key", len(gone), rows, said, limits)

@@ -1,0 +1,73 @@
+"""DeleteRecords: what lies below a log's start has gone for good, once somebody was told so."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from barnabas.judge.findings import Judged, judged
+from barnabas.judge.history import NEVER, NONE, Column, Op, Status
+from barnabas.judge.seen import Seen, grouped
+
+LOG_START_CHECKPOINT = "log-start-checkpoint"
+
+
+def acknowledged_deletes(seen: Seen) -> Column:
+    """Those that say before which offset."""
+    history = seen.history
+    rows = history.rows(Op.DELETE)
+    chosen: Column = rows[(history.status[rows] == Status.OK) & (history.offset[rows] >= 0)]
+    return chosen
+
+
+def deleted_reads(seen: Seen) -> Judged:
+    """A reader had a record below where a DeleteRecords had ended before the reader could have asked for it."""
+    history = seen.history
+    deletes = acknowledged_deletes(seen)
+    reads, asked = _asked(seen, deletes)
+    found = [np.empty((0, 2), np.int64)]
+    for group in grouped(deletes, history.place[deletes]):
+        by_end = group[np.argsort(history.completed[group], kind="stable")]
+        start = np.maximum.accumulate(history.offset[by_end])
+        here = history.place[reads] == history.place[group[0]]
+        mine, since = reads[here], asked[here]
+        before = np.searchsorted(history.completed[by_end], since) - 1
+        back = (before >= 0) & (start[np.maximum(before, 0)] > history.offset[mine])
+        which = np.searchsorted(start, start[before[back]])
+        found.append(np.stack([by_end[which], mine[back]], 1))
+    rows = np.concatenate(found)
+    limits = {
+        LOG_START_CHECKPOINT: killed_before(seen, rows[:, 1]),
+        "unclean-leader-election": seen.unclean[history.place[rows[:, 1]]],
+    }
+    said = "{1.client} read value {1.value} at {1.at}@{1.offset}, and all before {0.offset} had been deleted"
+    return judged(history, "deleted-read", len(reads), rows, said, limits)
+
+
+def _asked(seen: Seen, deletes: Column) -> tuple[Column, Column]:
+    """The reads where somebody deletes, and when each was asked for at the earliest: clients fetch ahead of their
+    polls, so that is when a reader began with the partition. Reads of which that is not known are left out."""
+    history = seen.history
+    wanted = np.zeros(len(history.places) + 1, bool)
+    wanted[history.place[deletes]] = True
+    rows = history.rows(Op.READ, Op.ASSIGN)
+    rows = rows[wanted[history.place[rows]]]
+    reader = history.process[rows].astype(np.int64) * max(1, len(history.places)) + history.place[rows]
+    order = np.argsort(reader, kind="stable")
+    rows, reader = rows[order], reader[order]
+    begins = history.op[rows] == Op.ASSIGN
+    last = np.maximum.accumulate(np.where(begins, np.arange(len(rows)), NONE))
+    known = (last >= 0) & (reader[np.maximum(last, 0)] == reader)
+    asked = np.where(known, history.invoked[rows[np.maximum(last, 0)]], NONE)
+    asked = np.where(seen.scans[history.process[rows]], history.invoked[rows], asked)
+    kept = ~begins & (asked >= 0)
+    return rows[kept], asked[kept]
+
+
+def killed_before(seen: Seen, rows: Column) -> Column:
+    """Of each row: whether a broker had been killed by then, which knows its logs' starts from a checkpoint."""
+    history = seen.history
+    kills = np.array([name.split()[:1] == ["kill"] for name in history.names] + [False])
+    nemesis = history.rows(Op.NEMESIS)
+    struck = history.invoked[nemesis[kills[history.name[nemesis]]]]
+    killed: Column = history.completed[rows] > (struck.min() if len(struck) else NEVER)
+    return killed

@@ -1,0 +1,32 @@
+"""What a run's clients work at: each workload has a topic of its own, and asks something else of a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+REGISTERS: Final = "registers"
+LIST_APPEND: Final = "list-append"
+COMPACTION: Final = "compaction"
+DELETION: Final = "deletion"
+
+WORKLOADS: Final[Mapping[str, Mapping[str, str]]] = {
+    REGISTERS: {},
+    LIST_APPEND: {},
+    COMPACTION: {
+        "cleanup.policy": "compact",
+        "segment.ms": "3000",
+        "min.cleanable.dirty.ratio": "0.01",
+        # Longer than a fault: a replica that was away for longer than this keeps what a tombstone has deleted.
+        "delete.retention.ms": "60000",
+    },
+    DELETION: {"segment.ms": "3000"},
+}
+"""By name, what its topic's configuration has beside what all of them have."""
+
+TOMBSTONES: Final = 0.1
+"""The share of a compacted topic's records that are tombstones."""
+IDENTITY: Final = "value"
+"""The header that carries a tombstone's value in the history: every record can be told from every other."""
+DELETES_S: Final = 1.0
+"""From one DeleteRecords of a client to its next, at least."""

@@ -1,0 +1,104 @@
+"""The workloads of compaction and of deletion: what their clients write down, on clusters that live."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+
+from barnabas.judge import librdkafka, workload
+from barnabas.judge.check import JudgeVerdict, check
+from barnabas.judge.deletions import acknowledged_deletes
+from barnabas.judge.history import TOMBSTONE, Op, OperationHistory
+from barnabas.judge.journal import Notes
+from barnabas.judge.scan import scan, wait_until_settled
+from barnabas.judge.seen import Seen
+from barnabas.judge.workload import Work
+from barnabas.judge.workloads import COMPACTION, DELETION, WORKLOADS
+from barnabas.testing import KafkaCluster
+
+PATIENCE_S = 120
+
+
+def ours(kind: Callable[..., object], *words: object) -> Callable[[], object]:
+    return lambda: asyncio.run(kind(*words))  # type: ignore[arg-type]
+
+
+def worked(
+    cluster: KafkaCluster,
+    kind: str,
+    clients: Callable[[Work], list[Callable[[], object]]],
+    done: Callable[[OperationHistory], bool],
+) -> JudgeVerdict:
+    """Clients at work until the history shows what it is to; then everything is read, and judged."""
+    topics = {kind: WORKLOADS[kind]}
+    cluster.create_topic(kind, partitions=1, replication_factor=3, config=dict(WORKLOADS[kind]))
+    stop = threading.Event()
+    work = Work(cluster.bootstrap, Notes(topics), {kind: kind}, 1, stopping=stop.is_set)
+    threads = [threading.Thread(target=each) for each in clients(work)]
+    for each in threads:
+        each.start()
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not done(work.notes.history()):
+            assert time.monotonic() < deadline, "the clients have not come to it"
+            stop.wait(0.3)
+    finally:
+        stop.set()
+        for each in threads:
+            each.join(PATIENCE_S)
+    assert asyncio.run(wait_until_settled(work))
+    asyncio.run(scan(work))
+    verdict = check(work.notes.history())
+    assert verdict.good, [each.examples for each in verdict.anomalies]
+    return verdict
+
+
+@pytest.mark.parametrize("driver", ["barnabas.client", "librdkafka"])
+def test_the_compacted_topic_is_compacted_and_judged_with_its_tombstones(
+    kafka_cluster: KafkaCluster, driver: str
+) -> None:
+    def clients(work: Work) -> list[Callable[[], object]]:
+        if driver == "librdkafka":
+            return [partial(librdkafka.write, work, "writer", COMPACTION)]
+        return [ours(workload.write, work, "writer", COMPACTION)]
+
+    def done(history: OperationHistory) -> bool:
+        """Kafka's cleaner has made away with most of what was sent."""
+        sent = int(np.count_nonzero((history.op == Op.SEND) & (history.status == 0)))
+        return sent > 300 and len(kafka_cluster.records(COMPACTION)) < sent - 100
+
+    history = worked(kafka_cluster, COMPACTION, clients, done).history
+    seen = Seen(history)
+    bare = seen.sends[history.name[seen.sends] == history.names.index(TOMBSTONE)]
+    assert (seen.offset_all[bare] >= 0).any()
+    assert (seen.offset_all[seen.sends] < 0).sum() > 100
+
+
+@pytest.mark.parametrize("driver", ["barnabas.client", "librdkafka"])
+def test_what_is_deleted_stays_away_and_the_rest_is_there(kafka_cluster: KafkaCluster, driver: str) -> None:
+    def clients(work: Work) -> list[Callable[[], object]]:
+        reader = ours(workload.consume, work, "reader", DELETION, "group", "read_uncommitted")
+        if driver == "librdkafka":
+            theirs = partial(librdkafka.write, work, "writer", DELETION), partial(librdkafka.delete, work, "deleter")
+            return [reader, *theirs]
+        return [
+            reader,
+            ours(workload.write, work, "writer", DELETION),
+            ours(workload.delete, work, "deleter"),
+            ours(workload.observe, work, "observer"),
+        ]
+
+    def done(history: OperationHistory) -> bool:
+        deletes = acknowledged_deletes(Seen(history))
+        return len(deletes) > 3 and history.offset[deletes].max() > 20
+
+    verdict = worked(kafka_cluster, DELETION, clients, done)
+    judged = {each.anomaly: each.evaluated for each in verdict.judged}
+    assert judged["deleted-read"] > 0
+    assert judged["lost-write"] > 0
