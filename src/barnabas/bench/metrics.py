@@ -1,8 +1,9 @@
 """``barnabas bench metrics``: what it costs brokers that their metrics are read.
 
-Two clusters of three brokers: one with its admin endpoints, whose metrics are read once a second as Prometheus would
-read them; one without any. Both stand at the same time and are loaded in turn, A B A B; the brokers of the other one
-stand still meanwhile, and figures are taken pair by pair, as in `replication`.
+Under load, three brokers are compared with themselves: in one round somebody reads their metrics once a second as
+Prometheus would, in the next nobody does. (Two clusters of one kind differ by more than that for as long as they live.)
+What is there without a reader, the admin endpoint and the history that it records, is measured at rest, beside a second
+cluster that has neither: requests only count up integers, and do so with or without an endpoint.
 
 Prometheus would be on another machine. Here a process reads in its place and throws away what it gets, which takes a
 little of the brokers' cores.
@@ -15,7 +16,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.request import urlopen
@@ -28,9 +29,10 @@ from barnabas.bench.side_by_side import Figure, console, median_and_p99
 from barnabas.bench.small_requests import HEADLINE, SmallRequests
 from barnabas.bench.undisturbed import undisturbed
 
-OTHER: Final = "without metrics"
+OTHER: Final = "not scraped"
 OURS: Final = "scraped each second"
 _LOADED_S: Final = 3.0
+_REST_S: Final = 10.0
 _BATCHES: Final = Load(4, 5, record_bytes=1000, batch_bytes=100_000, replicas=BROKERS, acks=-1)
 _SCRAPER: Final = """
 import socket, sys, time
@@ -53,10 +55,6 @@ while True:
 
 
 class Scraped(BarnabasSubject):
-    def __init__(self, name: str, directory: Path, config: Mapping[str, str]) -> None:
-        super().__init__(directory, config)
-        self.name = name
-
     @property
     def admins(self) -> list[str]:
         """The admin endpoints of those brokers that have one."""
@@ -66,9 +64,9 @@ class Scraped(BarnabasSubject):
 @contextlib.contextmanager
 def running(directory: Path) -> Iterator[tuple[Scraped, Scraped]]:
     with contextlib.ExitStack() as stack:
-        seen = Scraped(OURS, directory / "scraped", PATIENT)
+        seen = Scraped(directory / "scraped", PATIENT)
         stack.callback(seen.close)
-        unseen = Scraped(OTHER, directory / "unseen", {**PATIENT, "barnabas.admin.listener": ""})
+        unseen = Scraped(directory / "unseen", {**PATIENT, "barnabas.admin.listener": ""})
         stack.callback(unseen.close)
         yield seen, unseen
 
@@ -92,7 +90,7 @@ def reading(addresses: Sequence[str]) -> Iterator[subprocess.Popen[str] | None]:
 
 
 def _figure(name: str, unit: str, wanted: str) -> Figure:
-    return Figure(name, unit, wanted, names=("scraped", "without"))
+    return Figure(name, unit, wanted, names=("scraped", "not scraped"))
 
 
 def figures_of() -> dict[str, Figure]:
@@ -104,27 +102,39 @@ def figures_of() -> dict[str, Figure]:
         "eight/cpu": _figure("8 connections, one record each: CPU of three brokers", "µs", "<= 1.02"),
         "batches/rate": _figure("acks=all, batches of 1 KB records: records per second", "1/s", ">= 0.98"),
         "batches/cpu": _figure("acks=all, batches of 1 KB records: CPU of three brokers per GB", "s", "<= 1.02"),
+        "rest": _figure("at rest: one second, and what three brokers use of a core in it", "s", "<= 1.02"),
     }
 
 
 def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> list[Figure]:
     figures = figures_of()
     with running(directory) as (seen, unseen):
-        pairs = (seen, unseen), (unseen, seen)
-        for subject, other in pairs:
-            deadline = time.monotonic() + warm_up_s
-            console.print(f"warming up the cluster {subject.name} for {warm_up_s:.0f} s", style="dim")
-            while time.monotonic() < deadline:
-                _round(subject, other, f"warm-{time.monotonic_ns()}", min(requests, 2_000))
+        deadline = time.monotonic() + warm_up_s
+        console.print(f"warming up the cluster for {warm_up_s:.0f} s", style="dim")
+        while time.monotonic() < deadline:
+            _round(seen, unseen, f"warm-{time.monotonic_ns()}", min(requests, 2_000), seen.admins)
         for number in range(rounds):
             # The order changes: whoever is second waits for what the first has left to the disk.
-            for subject, other in pairs if number % 2 else pairs[::-1]:
-                for name, value in _round(subject, other, f"bench-{number}", requests).items():
-                    (figures[name].ours if subject is seen else figures[name].theirs).append(value)
+            for read in ([], seen.admins) if number % 2 else (seen.admins, []):
+                for name, value in _round(seen, unseen, f"bench-{number}-{len(read)}", requests, read).items():
+                    (figures[name].ours if read else figures[name].theirs).append(value)
             console.print(f"  round {number + 1}/{rounds}", style="dim")
+        for subject, other, values in (
+            (seen, unseen, figures["rest"].ours),
+            (unseen, seen, figures["rest"].theirs),
+        ):
+            with standing_still(other), reading(subject.admins):
+                values.append(1 + undisturbed(lambda subject=subject: _at_rest(subject)))  # type: ignore[misc]
         told = sum(_scrape_bytes(address) for address in seen.admins) // BROKERS
         console.print(f"a scrape of one broker has {told:,} bytes", style="dim")
     return list(figures.values())
+
+
+def _at_rest(subject: Scraped) -> float:
+    """Seconds of CPU a second."""
+    before, began = cpu_s(subject), time.monotonic()
+    time.sleep(_REST_S)
+    return (cpu_s(subject) - before) / (time.monotonic() - began)
 
 
 def _scrape_bytes(address: str) -> int:
@@ -132,13 +142,13 @@ def _scrape_bytes(address: str) -> int:
         return len(answer.read())
 
 
-def _round(subject: Scraped, other: Scraped, topic: str, requests: int) -> dict[str, float]:
+def _round(subject: Scraped, other: Scraped, topic: str, requests: int, read: Sequence[str]) -> dict[str, float]:
     make_topic(subject, topic, [list(range(BROKERS))])
     port = subject.ports[0]
 
     def undisturbed_by(measure: Callable[[], dict[str, float]]) -> dict[str, float]:
         def attempt() -> dict[str, float]:
-            with standing_still(other), reading(subject.admins):
+            with standing_still(other), reading(read):
                 return measure()
 
         return undisturbed(attempt, os.sync)

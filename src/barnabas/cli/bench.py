@@ -250,7 +250,7 @@ def metrics_command(
     directory: Directory = None,
     output: Output = Format.text,
 ) -> None:
-    """What it costs that metrics are read each second, beside a cluster without: latency, rate, CPU."""
+    """What it costs that metrics are read each second: latency, rate, CPU; at rest beside a cluster without."""
     from barnabas.bench import metrics
 
     with _place(directory) as place:
