@@ -34,8 +34,8 @@ What = Annotated[
     str,
     Argument(
         metavar="RESOURCE",
-        help="cluster, or topic:NAME, group:.., transactional-id:.., delegation-token:.., user:..; a name that ends "
-        "with * means all that begin with what is before it, and * alone all there are.",
+        help="cluster, or topic:NAME, group:.., transactional-id:.., delegation-token:.., user:..; NAME* means all "
+        "names that begin with NAME, and * all names.",
     ),
 ]
 Principals = Annotated[

@@ -43,7 +43,7 @@ class Way:
         Option("--to-datetime", metavar="TIME", help="To a time: 2026-01-31T12:00:00, milliseconds, or -1h30m."),
     ] = None
     by_duration: Annotated[
-        str | None, Option("--by-duration", metavar="PT1H", help="To so long before now, as ISO 8601 writes it.")
+        str | None, Option("--by-duration", metavar="PT1H", help="To a time before now, as an ISO 8601 duration.")
     ] = None
     shift_by: Annotated[int | None, Option("--shift-by", metavar="N", help="By N records on, or back by -N.")] = None
     from_file: Annotated[

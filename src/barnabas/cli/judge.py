@@ -40,8 +40,8 @@ Nemesis = Annotated[
         metavar="FAULT,..",
         help="all, none, process (kill, pause and shutdown of brokers), network (delay, cut, cut-requests, "
         "cut-answers, cut-after-request and delay-end-txn between clients and brokers), peers (peers-delay, "
-        "peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), or some of them; and "
-        "elect, of preferred leaders, after each other one.",
+        "peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), elect (an election of "
+        "preferred leaders after each other fault), or some of them.",
     ),
 ]
 Make = Annotated[
@@ -71,14 +71,16 @@ def check_command(
     path: Annotated[Path, Argument(metavar="HISTORY", help="A history that `judge run` has written.")],
     spark: Annotated[
         str | None,
-        Option("--spark", metavar="MASTER", help="By Spark, for one that no machine holds: local[*], yarn, .."),
+        Option(
+            "--spark", metavar="MASTER", help="Check by Spark a history too large for one machine: local[*], yarn, .."
+        ),
     ] = None,
     html: Page = None,
     output: OutputFormat = Format.text,
 ) -> None:
     """Looks for anomalies in a history: by Jepsen's and Adya's names, with the rows that show them.
 
-    With --spark, HISTORY may be a directory of files that go on from each other by their names. Exit code 0: none
+    With --spark, HISTORY may be a directory of files, which are read in the order of their names. Exit code 0: none
     beyond known limits. 1: at least one. 2: there is no such history.
     """
     from barnabas.judge.check import check

@@ -57,7 +57,7 @@ def audit(
         str | None, Option("--producer", metavar="SQL", help="Who sent a record, read from the record.")
     ] = None,
     sequence: Annotated[
-        str | None, Option("--sequence", metavar="SQL", help="As its how many-eth, read from the record.")
+        str | None, Option("--sequence", metavar="SQL", help="Its number among its producer's, read from the record.")
     ] = None,
     isolation: IsolationLevel = "read_committed",
     limit: Annotated[int, Option("--limit", min=0, help="List at most so many of the faulty records.")] = 20,
@@ -66,7 +66,7 @@ def audit(
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Every acknowledged record is in the topics once, unchanged, in order; exit 1 and a list where one is not."""
+    """Check that every acknowledged record is in the topics once, unchanged, in order; exit 1 and a list where not."""
     from barnabas.spark.jobs import audit as job
     from barnabas.spark.jobs.audit_archive import against_archive, against_archive_of_source
 
@@ -369,7 +369,7 @@ def mirror(
         bool, Option("--create-topics", help="Make the topics that are not in the target, as they are in the source.")
     ] = False,
     every: Annotated[
-        float | None, Option("--every", metavar="SECONDS", help="Go on until Ctrl-C, a batch each so often.")
+        float | None, Option("--every", metavar="SECONDS", help="Go on until Ctrl-C, with a batch every SECONDS.")
     ] = None,
     at: Reach = HERE,
     master: Master = "local[*]",

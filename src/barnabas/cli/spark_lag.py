@@ -20,7 +20,7 @@ def lag(
     topics: Annotated[
         list[str] | None, Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
     ] = None,
-    everything: Annotated[bool, Option("--all", help="The groups of queries that were given none as well.")] = False,
+    everything: Annotated[bool, Option("--all", help="Also the groups of queries without a groupId.")] = False,
     watch: Annotated[bool, Option("--watch", help="Again every two seconds, until it is interrupted.")] = False,
     at: Reach = HERE,
     output: OutputFormat = Format.text,

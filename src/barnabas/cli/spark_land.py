@@ -34,7 +34,11 @@ def land(
     ] = None,
     key: Annotated[
         list[str] | None,
-        Option("--key", metavar="COLUMN", help="Later records replace, tombstones delete by it; may be repeated."),
+        Option(
+            "--key",
+            metavar="COLUMN",
+            help="By which later records replace rows and tombstones delete; may be repeated.",
+        ),
     ] = None,
     partition_by: Annotated[
         list[str] | None,
@@ -49,12 +53,13 @@ def land(
         Option("--option", metavar="K=V", help="An option of the source, as value.format=json; may be repeated."),
     ] = None,
     every: Annotated[
-        float | None, Option("--every", metavar="SECONDS", min=0.1, help="Go on until Ctrl-C, a commit each so often.")
+        float | None,
+        Option("--every", metavar="SECONDS", min=0.1, help="Go on until Ctrl-C, with a commit every SECONDS."),
     ] = None,
     isolation: IsolationLevel = "read_committed",
     records_per_commit: RecordsPerCommit = 20_000_000,
     small_files: Annotated[
-        int, Option("--small-files", min=2, help="So many small files of a directory are joined.")
+        int, Option("--small-files", min=2, help="Join a directory's small files when there are N.")
     ] = 16,
     allow_gaps: Annotated[
         bool, Option("--allow-gaps", help="Go on where records were deleted before they landed.")

@@ -35,7 +35,8 @@ Master = Annotated[str, Option("--master", help="Spark's master: local[*], spark
 IsolationLevel = Annotated[str, Option("--isolation-level")]
 RecordsPerCommit = Annotated[int, Option("--records-per-commit", min=1)]
 Catalog = Annotated[
-    str, Option("--catalog", metavar="NAME", help="For iceberg: one of .pyiceberg.yaml, not one beside the files.")
+    str,
+    Option("--catalog", metavar="NAME", help="For iceberg: a catalog of .pyiceberg.yaml, not one beside the files."),
 ]
 CatalogTable = Annotated[str, Option("--table", metavar="NAMESPACE.TABLE", help="Its name in --catalog.")]
 Conf = Annotated[list[str] | None, Option("--conf", metavar="K=V", help="A Spark configuration; may be repeated.")]

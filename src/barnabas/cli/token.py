@@ -19,7 +19,7 @@ from barnabas.security.principal import Principal
 
 app = CommandGroup("Delegation tokens: made, renewed and ended.")
 
-Hmac = Annotated[str, Argument(metavar="HMAC", help="The token's HMAC in base64, as `token create` told it.")]
+Hmac = Annotated[str, Argument(metavar="HMAC", help="The token's HMAC in base64, as `token create` printed it.")]
 
 
 @app.command("create")
@@ -61,7 +61,7 @@ def list_(
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """List tokens, without their HMACs but in json."""
+    """List tokens; their HMACs are in json alone."""
     whose = [_principal(name) for name in owners or ()]
     found = with_cluster(at, {}, lambda cluster: Admin(cluster).delegation_tokens(whose or None))
     if output is Format.json:
@@ -87,7 +87,7 @@ def list_(
 def renew(
     hmac: Hmac,
     period: Annotated[
-        str | None, Option("--for", metavar="P1D", help="For so long from now on: the brokers' period by default.")
+        str | None, Option("--for", metavar="P1D", help="How long from now on; the brokers' period by default.")
     ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
@@ -101,7 +101,9 @@ def renew(
 @app.command("expire")
 def expire(
     hmac: Hmac,
-    period: Annotated[str | None, Option("--in", metavar="1h", help="In so long: at once by default.")] = None,
+    period: Annotated[
+        str | None, Option("--in", metavar="1h", help="How long from now on; at once by default.")
+    ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:

@@ -166,7 +166,7 @@ def find_hanging(
             "--max-transaction-timeout",
             metavar="MINUTES",
             min=0,
-            help="The brokers' transaction.max.timeout.ms: what had a record since then is no candidate.",
+            help="The brokers' transaction.max.timeout.ms: a transaction with a record in that time does not hang.",
         ),
     ] = _MAX_TIMEOUT_MINUTES,
     broker: Annotated[
