@@ -240,8 +240,8 @@ def measure(
                     for subject, other in pairs:
                         values = run(subject, other, client, load, f"bench-{number}-{time.monotonic_ns()}")
                         cpu, rate = figures[client.name, load.name]
-                        (cpu.ours if subject is ours else cpu.theirs).append(values.cpu_us)
+                        cpu.add(values.cpu_us, ours=subject is ours)
                         if rate is not None:
-                            (rate.ours if subject is ours else rate.theirs).append(values.rate)
+                            rate.add(values.rate, ours=subject is ours)
             console.print(f"  round {number + 1}/{rounds}", style="dim")
     return [figure for pair in figures.values() for figure in pair if figure is not None]

@@ -155,7 +155,7 @@ def measure(directory: Path, topics: int, partitions: int) -> list[Figure]:
     for running, is_ours in ((running_apache, False), (running_barnabas, True)):
         with running(directory / running.__name__) as subject:
             for name, seconds in _Play(subject, topics, partitions).run():
-                (figures[name].ours if is_ours else figures[name].theirs).append(seconds)
+                figures[name].add(seconds, ours=is_ours)
                 console.print(f"  {subject.name}: {figures[name].name}: {seconds:.2f} s", style="dim")
     return list(figures.values())
 

@@ -175,7 +175,7 @@ def measure(place: Path, rounds: int, groups: int, members: int, seconds: float)
             coordinator_is_there(subject)
             asyncio.run(GroupLoad(subject, "warm-up").run(groups, members, seconds))
         for number in range(rounds):
-            for subject, side in ((ours, "ours"), (theirs, "theirs")):
+            for subject in (ours, theirs):
                 load = GroupLoad(subject, f"round-{number}")
                 spent = subject.cpu_s()
                 begun = time.monotonic()
@@ -188,7 +188,7 @@ def measure(place: Path, rounds: int, groups: int, members: int, seconds: float)
                     (memory, subject.memory_mb()),
                     (cpu, (subject.cpu_s() - spent) / took),
                 ):
-                    getattr(figure, side).append(value)
+                    figure.add(value, ours=subject is ours)
     return [first, p50, p99, rate, memory, cpu]
 
 

@@ -256,8 +256,8 @@ def _grow(clusters: tuple[_Cluster, _Cluster], axis: Axis, rounds: int, seconds:
             for cluster in clusters:
                 rate, cost = _measured(cluster, load, axis.per_request, seconds)
                 ours = cluster is clusters[0]
-                (throughput.ours if ours else throughput.theirs).append(rate)
-                (cpu.ours if ours else cpu.theirs).append(cost)
+                throughput.add(rate, ours=ours)
+                cpu.add(cost, ours=ours)
         told = (
             f"{statistics.median(figure.ours):,.4g} beside {statistics.median(figure.theirs):,.4g} {figure.unit}"
             for figure in (throughput, cpu)

@@ -117,7 +117,7 @@ def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> li
             # The order changes: whoever is second waits for what the first has left to the disk.
             for read in ([], seen.admins) if number % 2 else (seen.admins, []):
                 for name, value in _round(seen, unseen, f"bench-{number}-{len(read)}", requests, read).items():
-                    (figures[name].ours if read else figures[name].theirs).append(value)
+                    figures[name].add(value, ours=bool(read))
             console.print(f"  round {number + 1}/{rounds}", style="dim")
         for subject, other, values in (
             (seen, unseen, figures["rest"].ours),

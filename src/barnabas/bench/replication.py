@@ -272,8 +272,8 @@ def measure_catch_up(directory: Path, rounds: int, gigabytes: float) -> list[Fig
         for number in range(rounds):
             for subject in subjects:
                 seconds, used = _catch_up(subject, f"bench-{number}", gigabytes)
-                (took.ours if subject is subjects[0] else took.theirs).append(seconds)
-                (cpu.ours if subject is subjects[0] else cpu.theirs).append(used / gigabytes)
+                took.add(seconds, ours=subject is subjects[0])
+                cpu.add(used / gigabytes, ours=subject is subjects[0])
                 console.print(f"  round {number + 1}/{rounds}  {subject.name}: {seconds:.1f} s", style="dim")
     return [took, cpu]
 
@@ -314,7 +314,7 @@ def measure_recovery(directory: Path, rounds: int, gigabytes: float) -> list[Fig
         for number in range(rounds):
             for subject in subjects:
                 seconds = _recover(subject, "bench")
-                (took.ours if subject is subjects[0] else took.theirs).append(seconds)
+                took.add(seconds, ours=subject is subjects[0])
                 console.print(f"  round {number + 1}/{rounds}  {subject.name}: {seconds:.1f} s", style="dim")
     return [took]
 
@@ -357,7 +357,7 @@ def measure_idle(directory: Path, rounds: int, partitions: int, seconds: float) 
             time.sleep(seconds)
             for subject, used in zip(subjects, before, strict=True):
                 share = (cpu_s(subject) - used) / BROKERS / seconds * 100
-                (cpu.ours if subject is subjects[0] else cpu.theirs).append(share)
+                cpu.add(share, ours=subject is subjects[0])
                 size = sum(broker.memory_mb() for broker in _brokers(subject)) / BROKERS
-                (memory.ours if subject is subjects[0] else memory.theirs).append(size)
+                memory.add(size, ours=subject is subjects[0])
     return [cpu, memory]

@@ -227,6 +227,6 @@ def measure(
                 for subject, other in ((ours, theirs), (theirs, ours)):
                     values = run(subject, other, f"bench-{number}-{at}", shape, seconds)
                     for name, figure in figures[shape.name].items():
-                        (figure.ours if subject is ours else figure.theirs).append(values[name])
+                        figure.add(values[name], ours=subject is ours)
             console.print(f"  round {number + 1}/{rounds}", style="dim")
     return [figure for by_name in figures.values() for figure in by_name.values()]

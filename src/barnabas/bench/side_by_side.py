@@ -210,6 +210,9 @@ class Figure:
     def ratio(self) -> float:
         return statistics.median(a / b for a, b in zip(self.ours, self.theirs, strict=True))
 
+    def add(self, value: float, *, ours: bool) -> None:
+        (self.ours if ours else self.theirs).append(value)
+
     def met(self) -> bool:
         sign, bound = self.wanted.split()
         return self.ratio <= float(bound) if sign == "<=" else self.ratio >= float(bound)
@@ -243,7 +246,7 @@ def in_turns(
             make_topic(subject, topic)
             for name, value in run(subject, topic).items():
                 figure = figures[name]
-                (figure.ours if subject is subjects[0] else figure.theirs).append(value)
+                figure.add(value, ours=subject is subjects[0])
             drop_topic(subject, topic)
             console.print(f"  round {number + 1}/{rounds}  {subject.name}", style="dim")
 

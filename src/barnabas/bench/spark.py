@@ -249,8 +249,8 @@ def _pair(spark: Any, bootstrap: str, case: Case, rounds: int, records: int) -> 
             told = f"{source}: {measured.rows} rows, {measured.wall_s:.2f} s, {measured.cpu_s:.2f} s of CPU"
             console.print(f"  {case.name}, {f'round {number}' if number else 'warm-up'}, {told}", style="dim")
             if number:
-                (cpu.ours if source == "barnabas" else cpu.theirs).append(measured.rows / measured.cpu_s)
-                (wall.ours if source == "barnabas" else wall.theirs).append(measured.rows / measured.wall_s)
+                cpu.add(measured.rows / measured.cpu_s, ours=source == "barnabas")
+                wall.add(measured.rows / measured.wall_s, ours=source == "barnabas")
     return Pair(cpu, wall)
 
 

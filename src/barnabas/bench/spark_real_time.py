@@ -44,8 +44,8 @@ def measure(directory: Path, rounds: int, trips: int) -> list[Figure]:
                         f"  {f'round {number}' if number else 'warm-up'}  {subject.name}: {told}", style="dim"
                     )
                     if number:
-                        (p50.ours if subject is subjects[0] else p50.theirs).append(took["p50"])
-                        (p99.ours if subject is subjects[0] else p99.theirs).append(took["p99"])
+                        p50.add(took["p50"], ours=subject is subjects[0])
+                        p99.add(took["p99"], ours=subject is subjects[0])
         finally:
             spark.stop()
     return [p50, p99]

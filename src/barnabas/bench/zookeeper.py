@@ -98,10 +98,10 @@ def measure(directory: Path, rounds: int, seconds: float, warm_up_s: float) -> l
                     before = subject.cpu_s()
                     rate = load(subject, kind, clients, under_way, seconds)
                     is_ours = subject is ours
-                    (figures[name].ours if is_ours else figures[name].theirs).append(rate)
+                    figures[name].add(rate, ours=is_ours)
                     if name in cpus:
                         cost = (subject.cpu_s() - before) / (rate * seconds) * 1e6
-                        (cpus[name].ours if is_ours else cpus[name].theirs).append(cost)
+                        cpus[name].add(cost, ours=is_ours)
             console.print(f"  round {number + 1}/{rounds}", style="dim")
         memory.ours.append(ours.memory_mb())
         memory.theirs.append(theirs.memory_mb())
