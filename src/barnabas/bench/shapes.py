@@ -75,6 +75,7 @@ SHAPES: Final = (
     LoadShape("100 records a second", pace=100),
     LoadShape("1,000 records a second", pace=1000),
 )
+_WARM_UP: Final = SHAPES[3]
 
 
 def batch_of(shape: LoadShape) -> bytes:
@@ -221,7 +222,7 @@ def measure(
             console.print(f"warming up {subject.name} for {warm_up_s:.0f} s", style="dim")
             deadline = time.monotonic() + warm_up_s
             while time.monotonic() < deadline:
-                run(subject, other, f"warm-{time.monotonic_ns()}", SHAPES[3], min(2.0, warm_up_s))
+                run(subject, other, f"warm-{time.monotonic_ns()}", _WARM_UP, min(2.0, warm_up_s))
         for number in range(rounds):
             for at, shape in enumerate(shapes):
                 for subject, other in ((ours, theirs), (theirs, ours)):

@@ -48,7 +48,7 @@ def _stat(pid: int) -> tuple[str, int] | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return fields[0], int(fields[19])
+    return fields[0], int(fields[19])  # state and starttime in proc_pid_stat(5)
 
 
 @dataclass

@@ -119,8 +119,8 @@ def stat(
         found = await client.exists(path)
         if found is None:
             raise NoNode(path)
-        (acls,) = await client.handle_requests([GetACL(path)])
-        return found, None if isinstance(acls, Exception) else acls[0]
+        (answer,) = await client.handle_requests([GetACL(path)])
+        return found, None if isinstance(answer, Exception) else answer[0]
 
     found, acls = with_zookeeper(at.where(), story)
     fields = {"path": path, **stat_fields(found), "acl": None if acls is None else [acl_text(acl) for acl in acls]}

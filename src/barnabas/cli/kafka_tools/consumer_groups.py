@@ -306,10 +306,11 @@ def _print_members(group: GroupDescription, *, verbose: bool) -> None:
         static = any(member.instance_id for member in group.members)
     heads = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT"]
     for place, row in enumerate([heads, *rows]):
+        *_, assignment = row
         columns = [f"{text:<{width}}" for text, width in zip(row, [*widths, 15], strict=False)]
         if not static:
-            del columns[2]
-        line = " ".join(columns) + " " + (row[6] if verbose else "")
+            del columns[heads.index("GROUP-INSTANCE-ID")]
+        line = " ".join(columns) + " " + (assignment if verbose else "")
         print(line if place else "\n" + line)
 
 

@@ -146,8 +146,8 @@ class _Run:
         interval_ms = words.value(words.interval)
         if interval_ms <= 0:
             raise illegal_argument("Reporting interval must be greater than 0.")
-        reported = (clock.monotonic_ms(), 0, 0)
-        last_ms = clock.monotonic_ms()
+        reported_ms = last_ms = clock.monotonic_ms()
+        reported_bytes = reported_messages = 0
         while self._messages < wanted and clock.monotonic_ms() - last_ms <= timeout_ms:
             records = await consumer.poll(100)
             now = clock.monotonic_ms()
@@ -155,11 +155,11 @@ class _Run:
                 last_ms = now
             for record in records:
                 self._count(record)
-            if records and now - reported[0] >= interval_ms:
+            if records and now - reported_ms >= interval_ms:
                 if words.has(words.detailed):
-                    self._print_progress(*reported, now)
+                    self._print_progress(reported_ms, reported_bytes, reported_messages, now)
                 self._round_ms = 0
-                reported = (now, self._bytes, self._messages)
+                reported_ms, reported_bytes, reported_messages = now, self._bytes, self._messages
         if self._messages < wanted:
             print(
                 "WARNING: Exiting before consuming the expected number of messages: timeout "

@@ -95,7 +95,8 @@ def _properties(given: argparse.Namespace) -> dict[str, str]:
         pieces = text.split("=")
         if len(pieces) != 2:
             raise illegal_argument(f"Invalid property: {text}")
-        properties[pieces[0]] = pieces[1]
+        name, value = pieces
+        properties[name] = value
     properties.setdefault("client.id", "perf-producer-client")
     return properties
 
@@ -211,10 +212,12 @@ class Stats:
     def print_total(self) -> None:
         elapsed = max(1, self._clock.monotonic_ms() - self._start_ms)
         ordered = sorted(self._latencies) or [0]
-        at = [ordered[min(len(ordered) - 1, int(part * len(ordered)))] for part in (0.5, 0.95, 0.99, 0.999)]
+        p50, p95, p99, p99_9 = (
+            ordered[min(len(ordered) - 1, int(part * len(ordered)))] for part in (0.5, 0.95, 0.99, 0.999)
+        )
         print(
             f"{self._count} records sent, {1000 * self._count / elapsed:.6f} records/sec "
             f"({1000 * self._bytes / elapsed / 1048576:.2f} MB/sec), {self._total_ms / max(1, self._count):.2f} ms avg "
-            f"latency, {float(self._max_ms):.2f} ms max latency, {at[0]} ms 50th, {at[1]} ms 95th, {at[2]} ms 99th, "
-            f"{at[3]} ms 99.9th."
+            f"latency, {float(self._max_ms):.2f} ms max latency, {p50} ms 50th, {p95} ms 95th, {p99} ms 99th, "
+            f"{p99_9} ms 99.9th."
         )

@@ -52,9 +52,10 @@ def check_topic_configs(configs: Mapping[str, str]) -> None:
         if name not in definitions:
             raise JavaError(INVALID_CONFIGURATION, f"Unknown topic config name: {name}")
     for name, text in configs.items():
-        reason = _refusal(definitions[name], text.strip())
-        if reason is not None:
-            raise JavaError(CONFIG_EXCEPTION, f"Invalid value {reason[0]} for configuration {name}: {reason[1]}")
+        refusal = _refusal(definitions[name], text.strip())
+        if refusal is not None:
+            shown, reason = refusal
+            raise JavaError(CONFIG_EXCEPTION, f"Invalid value {shown} for configuration {name}: {reason}")
 
 
 def _refusal(definition: Definition, text: str) -> tuple[str, str] | None:
