@@ -120,7 +120,7 @@ def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> 
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # a sentence says what it logs as JSON
     log = Path(tempfile.gettempdir()) / f"barnabas-spark-{os.getpid()}.log"
     try:
-        with _stderr_to(log):  # the JVM keeps this descriptor: its remarks never mix with ours
+        with stderr_to(log):  # the JVM keeps this descriptor: its remarks never mix with ours
             spark = session(f"barnabas {name}", master=master, config=settings)
     except SparkUnavailable as error:
         raise CommandError(str(error)) from None
@@ -147,7 +147,8 @@ def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> 
 
 
 @contextmanager
-def _stderr_to(file: Path) -> Iterator[None]:
+def stderr_to(file: Path) -> Iterator[None]:
+    """What this process and a JVM that it starts write to the standard error goes to the end of `file`."""
     kept = os.dup(2)
     with open(file, "ab") as target:
         os.dup2(target.fileno(), 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
@@ -23,6 +22,7 @@ from barnabas.cli.demo.pipeline import draw_delays, topic_to_parquet
 from barnabas.cli.demo.report import DemoReport, TimelineEvent
 from barnabas.cli.demo.stream import FlightStream
 from barnabas.cli.output import Exit
+from barnabas.cli.spark_run import stderr_to
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.spark.session import SparkUnavailable, java_home
 
@@ -31,6 +31,7 @@ PARTITIONS: Final = 6
 BROKERS: Final = (0, 1, 2)
 RATE: Final = 9_000.0
 SESSION_TIMEOUT_MS: Final = 3_000
+SPARK_LOG: Final = "spark.log"
 
 console = Console()
 
@@ -91,6 +92,7 @@ def _run(directory: Path, cluster: DemoCluster, rate: float) -> DemoReport:
         if leftover.exists():
             shutil.rmtree(leftover)
     directory.mkdir(parents=True, exist_ok=True)
+    (directory / SPARK_LOG).unlink(missing_ok=True)
     report = DemoReport()
     whole = time.monotonic()
 
@@ -145,7 +147,7 @@ def _run(directory: Path, cluster: DemoCluster, rate: float) -> DemoReport:
     if parquet is not None:
         manifest = directory / "manifest.parquet"
         stream.write_manifest(manifest)
-        with console.status("   Spark local[*]"), _stderr_to(directory / "spark.log"):
+        with console.status("   Spark local[*]"), stderr_to(directory / SPARK_LOG):
             report.audits += audits_by_spark(cluster.bootstrap, TOPIC, parquet, manifest)
         _say(f"what the producer was told: {manifest}")
     cluster.down()
@@ -265,7 +267,7 @@ def _pipeline(directory: Path, cluster: DemoCluster, report: DemoReport) -> Path
         return None
     parquet = directory / "parquet"
     begun = time.monotonic()
-    with console.status("   Spark local[*]"), _stderr_to(directory / "spark.log"):
+    with console.status("   Spark local[*]"), stderr_to(directory / SPARK_LOG):
         report.delays = topic_to_parquet(cluster.bootstrap, TOPIC, parquet)
         took = time.monotonic() - begun
         report.picture = directory / "delays.png"
@@ -277,19 +279,6 @@ def _pipeline(directory: Path, cluster: DemoCluster, report: DemoReport) -> Path
         table.add_row(delay.carrier, f"{delay.flights:,}", f"{delay.mean_delay:.1f}", f"{delay.late_share:.0%}")
     console.print(table)
     return parquet
-
-
-@contextmanager
-def _stderr_to(file: Path) -> Iterator[None]:
-    """The JVM's own remarks go to `file`, also those from before its logging begins."""
-    kept = os.dup(2)
-    with open(file, "wb") as target:
-        os.dup2(target.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def _summary(report: DemoReport, page: Path) -> None:
