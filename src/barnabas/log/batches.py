@@ -1,4 +1,4 @@
-"""Record batches as they stand in a segment file: their headers only, whatever their magic.
+"""The headers of record batches in a segment file, whatever their magic.
 
 The records inside are opaque here: appending, reading, indexing and recovering a log need nothing of them.
 """
@@ -130,7 +130,7 @@ def parse(buffer: Bytes, start: int, position: int) -> StoredBatch:
     if length < LEGACY_MINIMUM - LOG_OVERHEAD + 8 * magic:
         raise CorruptBatch(f"the message at position {position} has length {length}")
     timestamp = _LEGACY_TIMESTAMP.unpack_from(buffer, start + 18)[0] if magic else NO_TIMESTAMP
-    # The offset of a compressed wrapper is that of its last message; the first one is known to those who unpack it.
+    # The offset of a compressed wrapper is that of its last message; the first offset takes unpacking it.
     return StoredBatch(
         position, length + LOG_OVERHEAD, offset, offset, -1, magic, crc, attributes, timestamp, timestamp, -1, -1, -1, 1
     )
@@ -143,13 +143,13 @@ def prefix(buffer: Bytes, start: int) -> tuple[int, int]:
 
 
 def last_offset_delta(buffer: Bytes, start: int) -> int:
-    """Of the batch of magic 2 at `start`."""
+    """The last offset delta of the batch of magic 2 at `start`."""
     delta: int = _LAST_OFFSET_DELTA.unpack_from(buffer, start + LAST_OFFSET_AT)[0]
     return delta
 
 
 def header_bytes(buffer: Bytes, start: int) -> int:
-    """How many bytes `parse` needs of the batch at `start`; 17 of them have to be there."""
+    """How many bytes `parse` needs of the batch at `start`; the first 17 of them are there already."""
     magic = buffer[start + MAGIC_AT]
     return HEADER_BYTES if magic == 2 else LEGACY_MINIMUM
 

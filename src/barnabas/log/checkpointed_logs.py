@@ -39,7 +39,7 @@ class CheckpointedLogs(ABC):
         self._checkpoint(log_dir, RECOVERY_POINTS, {p: log.recovery_point for p, log in self._in(log_dir)})
 
     def _checkpoint_cleaned_offsets_in(self, log_dir: LogDir) -> None:
-        """Of the logs that the cleaner has been to (``cleaner-offset-checkpoint``)."""
+        """Writes the cleaned offsets of logs that the cleaner has been to (``cleaner-offset-checkpoint``)."""
         cleaned = {p: log.cleaned_offset for p, log in self._in(log_dir) if log.cleaned_offset > log.log_start_offset}
         self._checkpoint(log_dir, CLEANER_OFFSETS, cleaned)
 
@@ -48,7 +48,7 @@ class CheckpointedLogs(ABC):
             self._checkpoint_log_start_offsets_in(log_dir)
 
     def _checkpoint_log_start_offsets_in(self, log_dir: LogDir) -> None:
-        """Only of logs whose first segment does not tell it by itself."""
+        """Writes the starts of logs whose first segment does not tell them by itself."""
         started = {
             p: log.log_start_offset
             for p, log in self._in(log_dir)

@@ -50,7 +50,7 @@ def write_offsets(disk: Disk, directory: str, name: str, offsets: Mapping[TopicP
 def read_offsets(disk: Disk, directory: str, name: str, skip: Skip = told) -> dict[TopicPartition, int]:
     """What the file says; nothing where there is none.
 
-    A line that cannot be read says nothing, nor does a file that has lost one; `skip` is told of it. Every one of these
+    A line that cannot be read is passed over, and so is a file that has lost one; `skip` is told of it. Each of these
     offsets has a safe substitute, found by reading more of the log (recovery points), from the leader (high watermarks)
     or from the segments.
     """

@@ -5,9 +5,9 @@ each key in the tail, as far as the map has room, then copies all segments up to
 several small ones into one, and puts each copy in the place of its originals. Only what is rolled, below the last
 stable offset and older than ``min.compaction.lag.ms`` is touched.
 
-The broker's loop does it, in pieces of `PIECE_BYTES` and at ``log.cleaner.io.max.bytes.per.second`` at most. In between
-the log goes on: when its old segments change (a truncation, retention, a deletion), the pass is dropped; what was
-swapped in before is complete in itself. A log that cannot be read is left alone until the broker starts again.
+A pass runs on the broker's loop, in pieces of `PIECE_BYTES` and at ``log.cleaner.io.max.bytes.per.second`` at most. The
+log goes on between pieces: when its old segments change (a truncation, retention, a deletion), the pass is dropped;
+what was swapped in before is complete in itself. A log that cannot be read is left alone until the broker starts again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from barnabas.runtime import Clock, Disk
 logger = logging.getLogger(__name__)
 
 PIECE_BYTES: Final = 128 * 1024
-"""So many bytes of records are worked on before the loop's other work gets its turn."""
+"""How many bytes of records are worked on before the loop's other work gets its turn."""
 
 
 class CleaningAborted(Exception):
@@ -50,7 +50,7 @@ class CleaningAborted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LogToClean:
-    """A log, and what of it a pass would touch."""
+    """A log, and the part of it that a pass would touch."""
 
     log: Log
     first_dirty_offset: int
@@ -114,7 +114,7 @@ def _first_timestamp(segment: Segment) -> int:
 
 
 class LogCleaner:
-    """`logs` are those of the broker; `checkpoint` writes a log's new `cleaned_offset` down."""
+    """`logs` gives the broker's logs; `checkpoint` writes a log's new `cleaned_offset` down."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class LogCleaner:
                 await asyncio.sleep(self._backoff_ms / 1000)
 
     async def clean_filthiest(self) -> bool:
-        """One pass over the log that is dirtiest, if one is due. False where none was."""
+        """Makes a pass over the dirtiest log, if one is due. False where none was."""
         now_ms = self._clock.now_ms()
         due: list[LogToClean] = []
         for partition, log in self._logs().items():
@@ -167,7 +167,7 @@ class LogCleaner:
         except OSError as error:
             filthiest.log.log_dir.failed(error, "cleaning a log")
         except Exception as error:
-            # As in Apache's, whatever it is: it lies in what this log holds, and the others are to be cleaned.
+            # Whatever it is, as in Apache's: the cause lies in this log, and the others are to be cleaned.
             self._set_aside(partition, filthiest.log, error)
         return True
 
@@ -252,7 +252,7 @@ class LogCleaner:
             offsets.latest_offset = max(offsets.latest_offset, end - 1)
 
     def _old_tombstone_horizon_ms(self, log: Log, first_dirty_offset: int) -> int:
-        """Tombstones of magic 0 and 1 in segments older than that may go."""
+        """Tombstones of magic 0 and 1 may go from segments older than this."""
         clean = [segment for segment, end in rolled_segments(log) if end <= first_dirty_offset]
         return clean[-1].largest_timestamp - log.settings.delete_retention_ms if clean else 0
 
@@ -309,7 +309,7 @@ class LogCleaner:
             self._disk.set_modified_ms(cleaned.path, self._disk.modified_ms(group[-1].path))
             self._look_again(log, version)
         except (Exception, asyncio.CancelledError):
-            # Not where the coroutine is only thrown away: what is left is removed at the next start.
+            # A coroutine that is only thrown away removes nothing: the next start does.
             cleaned.remove_files()
             raise
         log.replace_segments(cleaned, group)

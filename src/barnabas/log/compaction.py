@@ -28,11 +28,11 @@ from barnabas.wire.records import DELETE_HORIZON, Record
 ENTRY_BYTES: Final = 200
 """What one key costs in memory: its bytes or digest, the offset, and their place in the dict."""
 _DIGEST_FROM: Final = 17
-"""Keys of so many bytes are kept as MD5 digests, as Kafka keeps all; shorter ones as they are."""
+"""Keys from this length on are kept as MD5 digests, as Kafka keeps all; shorter ones as they are."""
 
 
 class OffsetMap:
-    """The last offset of each key, of as many keys as fit into `memory_bytes`."""
+    """The last offset of each key, for as many keys as fit into `memory_bytes`."""
 
     __slots__ = ("_offsets", "latest_offset", "slots")
 
@@ -163,7 +163,7 @@ class Compaction:
         self.counted = Counted()
 
     def cleaned(self, batch: StoredBatch, data: bytes, *, keep_old_tombstones: bool) -> bytes | None:
-        """What stays of a batch, None where nothing does. `keep_old_tombstones` is for magic 0 and 1, which have no
+        """What is left of a batch, None where nothing is. `keep_old_tombstones` is for magic 0 and 1, which have no
         delete horizon. Raises `CorruptBatch`."""
         counted = self.counted
         counted.bytes_read += batch.size

@@ -38,17 +38,17 @@ _RECOMPRESSED_RATIO: Final = 4
 _REBUILT_BYTES_MIN: Final = 1024 * 1024
 
 
-# What a batch may unpack to that is written anew: it is held in memory, and done in one go. Producers bound their
-# batches before these are compressed, by what a topic takes (``max.message.bytes``) or less.
+# Bounds of what a batch may unpack to when it is written anew, in memory and in one go. Producers bound their batches
+# before they compress them, by what a topic takes (``max.message.bytes``) or less.
 
 
 def _recompressed_bytes_max(settings: LogSettings) -> int:
-    """Where the records' bytes stay what they are."""
+    """The bound where the records' bytes stay as they are."""
     return max(_RECOMPRESSED_BYTES_MIN, _RECOMPRESSED_RATIO * settings.max_message_bytes)
 
 
 def _rebuilt_bytes_max(settings: LogSettings) -> int:
-    """Where every record is read and written, 10 µs each."""
+    """The bound where every record is read and written, 10 µs each."""
     return max(_REBUILT_BYTES_MIN, settings.max_message_bytes)
 
 

@@ -42,12 +42,12 @@ def batches_to_append(
     batches: list[tuple[int, StoredBatch]] = []
     next_offset = log_end_offset
     try:
-        # Exactly one is what a follower that keeps up is sent.
+        # A follower that keeps up is sent exactly one.
         is_one = len(view) >= HEADER_BYTES and PREFIX.unpack_from(view)[1] == len(view) - LOG_OVERHEAD
         for start, batch in ((0, parse(view, 0, 0)),) if is_one else batches_in(view):
             if batch.magic != 2:
                 valid = crc_is_valid(view, start, batch)
-            else:  # without a call: every batch comes by here
+            else:  # without a call: every batch passes here
                 valid = crc32c(view[start + ATTRIBUTES_AT : start + batch.size]) == batch.crc
             if not valid:
                 raise corrupt(topic_partition, f"Record is corrupt (stored crc = {batch.crc})")
@@ -78,8 +78,8 @@ def append_copied(log: Log, records: Bytes, wall_ms: int) -> None:
             # That log begins within a batch, and so would this one: it begins with the whole batch.
             log.truncate_fully_and_start_at(error.first_offset, now_ms=wall_ms)
         else:
-            # The other log wrote this batch over records of its own that it lost with the power, in the same epoch,
-            # so that no epoch tells. Apache's follower stops here until the next election.
+            # The other log lost records with the power and wrote this batch in their place, in the same epoch, so that
+            # no epoch tells. Apache's follower stops here until the next election.
             logger.warning(
                 "truncating %s from %d to %d: the leader's batch of offsets %d to %d is not this log's",
                 log.topic_partition,

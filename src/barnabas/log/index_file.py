@@ -14,15 +14,15 @@ from typing import ClassVar, Final
 from barnabas.runtime import Disk, File
 
 GATHERED_ENTRIES: Final = 64
-"""So many new entries leave with one write: an index lags behind a segment by 256 KB, or 64 larger batches."""
+"""How many new entries leave with one write: an index lags behind a segment by 256 KB, or 64 larger batches."""
 
 
 class CorruptIndex(ValueError):
-    """An index file that its segment cannot have; it is rebuilt from the segment."""
+    """An index file that does not fit its segment; it is rebuilt from the segment."""
 
 
 def write_index(file: File, data: bytes, *, sync: bool) -> None:
-    """Makes `data` the file's content, unless it is: most crashes find indexes that say what recovery says."""
+    """Makes `data` the file's content, unless it is already: after most crashes the indexes are right."""
     if file.size() == len(data) and file.pread(len(data), 0) == data:
         return
     file.truncate(0)
@@ -69,7 +69,7 @@ class IndexFile:
         raise AssertionError("each index encodes its own entries")
 
     def _add(self, entry: bytes) -> None:
-        """One entry more, which the arrays have."""
+        """Takes a new entry, which the arrays have already, for the file."""
         entries = self._entries
         assert entries is not None, f"{self.path} is loaded"
         self._entries = entries + 1
@@ -85,7 +85,7 @@ class IndexFile:
             self._unwritten.clear()
 
     def _load(self) -> int:
-        """Reads the file when that was not done yet; returns the number of entries."""
+        """Reads the file unless that was done before; returns the number of entries."""
         if self._entries is None:
             data = self._disk.read(self.path)
             if len(data) % self.ENTRY_SIZE:
@@ -101,7 +101,7 @@ class IndexFile:
 
     @property
     def file_size(self) -> int:
-        """With what is still to be written."""
+        """The file's size, with the entries that are still to be written."""
         return self._disk.size(self.path) + len(self._unwritten) * self.ENTRY_SIZE
 
     def file(self) -> File:
@@ -116,14 +116,14 @@ class IndexFile:
         self._entries = entries
 
     def rebuild(self) -> None:
-        """No entries any more; those that are appended from now on are for `rebuilt` to write."""
+        """Drops all entries; `rebuilt` writes those that are appended from now on."""
         self._clear()
         self._entries = 0
         self._unwritten.clear()
         self._rebuilding = True
 
     def rebuilt(self, *, sync: bool) -> None:
-        """Gives the file the new entries, where they are not what it has."""
+        """Writes the new entries, where they differ from the file's."""
         self._rebuilding = False
         write_index(self.file(), self._encode(), sync=sync)
 
@@ -140,7 +140,7 @@ class IndexFile:
                 file.close()
 
     def close_file(self) -> None:
-        """Lets the descriptor go; the next write, and a flush, opens the file again."""
+        """Closes the descriptor; the next write or flush opens the file again."""
         if self._file is not None:
             self._file.close()
             self._file = None

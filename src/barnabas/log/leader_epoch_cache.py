@@ -50,7 +50,7 @@ class LeaderEpochCache:
                 raise ValueError(f"{path} holds {entry}")
             self._assign(entry)
         self.written_epoch = self.latest_epoch
-        self._unsynced = True  # who wrote it may have been killed before it was
+        self._unsynced = True  # whoever wrote it may have been killed before the sync
         return True
 
     def moved(self, directory: str) -> None:
@@ -78,7 +78,7 @@ class LeaderEpochCache:
         self.write()
 
     def note(self, epoch: int, base_offset: int, last_offset: int) -> None:
-        """As `assign`, of a batch of the log, for a caller that scans many and writes at the end.
+        """As `assign`, for a batch of a log that is scanned; the caller writes the file at the end.
 
         An entry that a batch contradicts is from before a truncation, or from a file that a power loss took back.
         """
@@ -96,7 +96,7 @@ class LeaderEpochCache:
         self.latest_epoch = entry.epoch
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch not above `requested_epoch`, and where it ends; (-1, -1) where that is not known."""
+        """The largest epoch not above `requested_epoch`, and where it ends; (-1, -1) where that is unknown."""
         entries = self._entries
         if requested_epoch == NO_EPOCH or not entries:
             return NO_EPOCH, NO_OFFSET

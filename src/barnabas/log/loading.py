@@ -1,8 +1,8 @@
 """Loads all logs of all directories at start, several at once and in pieces.
 
 Every directory has ``num.recovery.threads.per.data.dir`` logs in work. They take turns, piece by piece, and after each
-round the broker's other work has its turn: a session at ZooKeeper outlives the recovery of a large log. That is no
-parallel computation; what is read next is announced to the disks, so that all of them read while one piece is checked.
+round the broker's other work has its turn: a session at ZooKeeper outlives the recovery of a large log. Nothing is
+computed in parallel, but what is read next is announced to the disks, so that all read while one piece is checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def at_once(pieces: Generator[int, None, T]) -> T:
-    """Does without a pause what would yield after each piece."""
+    """Runs all pieces without a pause."""
     while True:
         try:
             next(pieces)
@@ -34,7 +34,7 @@ def at_once(pieces: Generator[int, None, T]) -> T:
 
 
 class DirLoading:
-    """One directory's logs that are still to be loaded, by the names of their directories."""
+    """The logs of one directory that are still to be loaded, by the names of their directories."""
 
     def __init__(
         self, log_dir: LogDir, names: Sequence[str], load: Callable[[str], Generator[int, None, None]]
@@ -48,7 +48,7 @@ class DirLoading:
         self._load = load
 
     def one_after_the_other(self) -> Generator[None, None, None]:
-        """Loads logs as long as there are any that nobody else loads."""
+        """Loads logs until none is left that nobody else loads."""
         while self._waiting and self.log_dir.online:
             try:
                 for size in self._load(self._waiting.pop()):
@@ -83,7 +83,7 @@ async def load_all(loadings: Sequence[DirLoading], logs_at_once: int, clock: Clo
 
 
 def _stepped(worker: Generator[None, None, None]) -> bool:
-    """False where nothing was left to do."""
+    """Takes one step; False where nothing was left to do."""
     try:
         next(worker)
     except StopIteration:

@@ -6,9 +6,9 @@ Everything is synchronous: a check and the write that rests on it are one step, 
 state of producers change only after the bytes were written; a write that fails takes the whole log directory offline
 (`LogDirFailure`), and nothing is appended or acknowledged there until a restart has recovered it.
 
-A batch stays one opaque buffer. What a leader asks of a client's batch, and what it changes of it, is `validation`'s;
-what a follower asks of its leader's is `following`'s; which segments are too old says `retention`. Here the log takes
-up what they found: a leader stamps base offset and leader epoch into the batch (both outside the CRC), and everybody
+A batch stays one opaque buffer. `validation` judges a client's batch for a leader and says what changes in it;
+`following` judges a leader's batch for a follower; `retention` says which segments are too old. Here the log acts on
+what they found: a leader stamps base offset and leader epoch into the batch (both outside the CRC), and everybody
 writes it with one system call. Files are the business of `LogSegments`.
 """
 
@@ -66,7 +66,7 @@ class Log(ReadableLog):
 
     @classmethod
     def open(cls, *arguments: Any, **options: Any) -> Log:
-        """As `opening`, at once."""
+        """As `opening`, in one go."""
         return at_once(cls.opening(*arguments, **options))
 
     @classmethod
@@ -88,9 +88,8 @@ class Log(ReadableLog):
     ) -> Generator[int, None, Log]:
         """Loads what is in `directory`, or begins an empty log there; yields after each piece how many bytes it read.
 
-        `clean` tells that the last stop was a clean one; otherwise every batch from the recovery point on is checked
-        and the log ends before the first bad one. `topic_id` is written down for a new log; for another one it must
-        agree.
+        `clean`: the last stop was a clean one; otherwise every batch from the recovery point on is checked and the log
+        ends before the first bad one. A new log writes `topic_id` down; in any other log it must agree.
         """
         if log_dir is None:
             log_dir = LogDir(directory.rpartition("/")[0])
@@ -205,7 +204,7 @@ class Log(ReadableLog):
         batches: Iterable[tuple[int, StoredBatch]],
         marker: EndTxnMarker | None = None,
     ) -> None:
-        """The segment has `batches`, each with its start in `view`; `marker` is the only one's where it was read."""
+        """Takes up `batches` of the segment, each with its start in `view`; `marker` is that of a single batch."""
         producers = self.producers
         for start, batch in batches:
             # From here on the offsets are taken, even where a write to an index below fails.
@@ -243,7 +242,7 @@ class Log(ReadableLog):
         try:
             for run in self.segments.runs(batches, now_ms, self._roll):
                 for _, batch in run:
-                    # One of an older epoch takes back a later one that began here without a record, while this log led.
+                    # A batch of an older epoch takes back a later one that began here, without a record, as it led.
                     if (
                         not batch.leader_epoch == leader_epochs.written_epoch == leader_epochs.latest_epoch
                         and batch.leader_epoch != NO_EPOCH
@@ -284,9 +283,9 @@ class Log(ReadableLog):
         self.leader_epochs.begin(leader_epoch, start_offset)
 
     def take_over(self, log: Log, *, now_ms: int) -> None:
-        """Takes from `log`, whose batches this one has all, what batches do not tell; and is on the disk for good.
+        """Takes what batches do not tell from `log`, all of whose batches this one has, and flushes itself.
 
-        Epochs that began without a record are among it: a follower may ask for them.
+        That includes epochs that began without a record: a follower may ask for them.
         """
         for epoch, start_offset in log.leader_epochs.entries:
             if epoch > self.latest_epoch:
@@ -300,7 +299,7 @@ class Log(ReadableLog):
     # Truncating
 
     def truncate_to(self, target_offset: int, *, now_ms: int) -> bool:
-        """Cuts the log so that it ends at `target_offset` or before; False when it did already.
+        """Cuts the log so that it ends at `target_offset` or before; False when it ended there already.
 
         Where the target lies within a batch, the whole batch is cut: the log ends where a batch does, so that what is
         appended next leaves no hole (``UnifiedLog.truncateTo`` says it ends at the target, whatever is left).
@@ -340,7 +339,7 @@ class Log(ReadableLog):
     def _truncate_fully_and_start_at(self, new_offset: int, log_start_offset: int, now_ms: int) -> None:
         self._drop_segments(list(self.segments))
         self.segments.append_new(new_offset, now_ms)
-        # The high watermark also when it does not move: what it pointed to is gone.
+        # The high watermark is set even where it does not move: what it pointed to is gone.
         lowered = self._spans(log_start_offset, new_offset, new_offset)
         self._lower_recovery_point(new_offset)
         self.leader_epochs.clear()
@@ -351,7 +350,7 @@ class Log(ReadableLog):
         self._note_first_unstable()
 
     def _spans(self, log_start_offset: int, high_watermark: int, log_end_offset: int) -> bool:
-        """What a cut left, ahead of all that can fail. True when the log starts lower than before."""
+        """Sets the offsets that a cut left, before anything can fail. True when the log starts lower than before."""
         lowered = log_start_offset < self.log_start_offset
         self.log_start_offset = log_start_offset
         self.high_watermark = high_watermark
@@ -425,10 +424,10 @@ class Log(ReadableLog):
     def _drop_segments(self, doomed: list[Segment]) -> None:
         """Takes the first or the last segments out of the log for good; their snapshots go with them.
 
-        Files are renamed now and removed later. A power loss does not undo it: were some of the first ones back and not
-        those behind them, the log would end at the hole; and where the last ones were back while the segment before
-        them, which is cut next, stayed cut, it would have a hole that nothing shows: where a segment ends and the next
-        begins may be far apart after compaction.
+        Files are renamed now and removed later. A power loss must not undo that: if some of the first segments came
+        back and those behind them did not, the log would end at the hole. If the last ones came back and the segment
+        before them, which is cut next, stayed cut, the hole would not show: after compaction the end of a segment and
+        the begin of the next may be far apart.
         """
         if not doomed:
             return
@@ -465,7 +464,7 @@ class Log(ReadableLog):
     def flush(self, *, now_ms: int, up_to: int | None = None) -> bool:
         """Makes everything below `up_to` (all by default) survive a power loss, and moves the recovery point there.
 
-        False when it was there already.
+        False when it is there already.
         """
         with self._changing("flushing the log"):
             target = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
@@ -494,7 +493,7 @@ class Log(ReadableLog):
         return bool(due) and self.flush(now_ms=now_ms, up_to=due[-1])
 
     def close(self, *, now_ms: int) -> None:
-        """A clean stop: everything flushed, a producer snapshot at the end, the time index complete."""
+        """Stops cleanly: flushes all, with a producer snapshot at the end and a complete time index."""
         if self.closed:
             return
         with self._changing("closing the log", half_done=True):
@@ -506,7 +505,7 @@ class Log(ReadableLog):
         self.close_files()
 
     def close_files(self) -> None:
-        """Lets all descriptors go and leaves the files as they are."""
+        """Closes all descriptors and leaves the files as they are."""
         self.closed = True
         self.segments.close_files()
 

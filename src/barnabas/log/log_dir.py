@@ -24,7 +24,7 @@ class LogDirFailure(KafkaError):
         self.directory = directory
         self.cause = cause
         self.passing = passing
-        """The directory is online: file descriptors ran out, and the same may succeed in a moment."""
+        """Whether the directory is online: file descriptors ran out, and the same may succeed in a moment."""
 
     def __reduce__(self) -> tuple[type[LogDirFailure], tuple[str, str, bool]]:  # type: ignore[override]
         return type(self), (self.directory, self.cause, self.passing)
@@ -75,8 +75,8 @@ class LogDir:
     def failed(self, error: Exception, doing: str, *, half_done: bool = False) -> LogDirFailure:
         """Takes the directory offline and returns what the caller has to raise.
 
-        Where no file could be opened since the process has too many open, the disk is as well as before: what was
-        asked for is refused, and may be asked again, unless it was left `half_done`.
+        Where the process has too many open files to open another, the disk is well: the request is refused and may be
+        repeated, unless it was left `half_done`.
         """
         exhausted = isinstance(error, OSError) and error.errno in EXHAUSTED
         if exhausted and not half_done and self.failure is None:

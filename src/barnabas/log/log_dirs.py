@@ -55,7 +55,7 @@ class LogDirs(CheckpointedLogs):
         self._tasks = tasks
         self.unreadable = Unreadable(runtime.clock)
         self.flushes = Histogram()
-        """Of all logs, and their times."""
+        """The flushes of all logs, and how long they took."""
         flushes = self.flushes, runtime.clock.monotonic_ns
         super().__init__(
             runtime.disk,
@@ -67,11 +67,11 @@ class LogDirs(CheckpointedLogs):
         self._logs: dict[TopicPartition, Log] = {}
         self._future: dict[TopicPartition, Log] = {}
         self._unloadable: dict[TopicPartition, str] = {}
-        """Logs that could not be loaded, and why: their files are left as they are, and nobody else's suffer."""
+        """Logs that could not be loaded, and why: their files stay as they are, and no other log is concerned."""
         self._partitions_of: dict[str, dict[TopicPartition, None]] = {}
-        """By topic, the partitions with a log here: a topic's change must not cost what all others hold."""
+        """By topic, the partitions with a log here, so that a topic's change does not go through all logs."""
         self._preferred: dict[TopicPartition, str] = {}
-        """Where a log is to be made that is not there yet (``preferredLogDirs``)."""
+        """In which directory a log that is not there yet is to be made (``preferredLogDirs``)."""
         self._log_counts = dict.fromkeys(self._dirs, 0)
         self._topic_configs: dict[str, Config] = {}
         self._deleted: list[tuple[int, Log]] = []
@@ -81,7 +81,7 @@ class LogDirs(CheckpointedLogs):
             runtime.disk,
             runtime.clock,
             config,
-            # A log that moves is not compacted: a record could be copied whose tombstone is gone when its turn comes.
+            # A log that moves is not compacted: a record could be copied, and its tombstone be gone before it is.
             lambda: {partition: log for partition, log in self._logs.items() if partition not in self._future},
             lambda log: self._checkpoint_cleaned_offsets_in(log.log_dir),
         )
@@ -203,7 +203,7 @@ class LogDirs(CheckpointedLogs):
                     self._dirs[path].failed(error, "writing meta.properties", half_done=True)
 
     def directory_ids(self) -> list[Uuid]:
-        """Of the directories that are online and have one, in order."""
+        """The ids of the directories that are online and have one, in order."""
         return sorted(self._ids[path] for path in self.online_paths if path in self._ids)
 
     # Loading
@@ -270,7 +270,7 @@ class LogDirs(CheckpointedLogs):
             except (OSError, KafkaError):
                 raise
             except Exception as error:
-                # Nobody foresaw what these files hold, and they would do it again at each start.
+                # Nobody foresaw what these files hold, and each start would meet it again.
                 logger.exception("%s/%s cannot be loaded; it is left as it is, and its partition offline", path, name)
                 log_dir.skip("log", f"{path}/{name}", repr(error))
                 if not is_future:
@@ -375,7 +375,7 @@ class LogDirs(CheckpointedLogs):
 
     @property
     def all_logs(self) -> list[Log]:
-        """With those that are to take the place of others."""
+        """All logs, future ones among them."""
         return [*self._logs.values(), *self._future.values()]
 
     def logs_in(self, path: str) -> dict[TopicPartition, Log]:
@@ -416,7 +416,7 @@ class LogDirs(CheckpointedLogs):
             except LogDirFailure as failure:
                 last = failure
                 if self._disk.is_dir(f"{path}/{partition}"):
-                    break  # it is there now, perhaps half made: made in another directory as well, it would be in two
+                    break  # it is there now, perhaps half made: another directory must not get it, too
                 continue
             self._with(partition, log, self._logs)
             self._preferred.pop(partition, None)
@@ -483,7 +483,7 @@ class LogDirs(CheckpointedLogs):
         self._deleted_from[log.log_dir.path] = None
 
     def take_due_deletions(self, now_ms: int) -> list[Log]:
-        """Those whose delay is over by the monotonic clock, for whoever removes their directories."""
+        """Deleted logs whose delay is over by the monotonic clock: the caller removes their directories."""
         due = [log for due_ms, log in self._deleted if due_ms <= now_ms]
         self._deleted = [(due_ms, log) for due_ms, log in self._deleted if due_ms > now_ms]
         return due
@@ -527,7 +527,7 @@ class LogDirs(CheckpointedLogs):
     def replace_with_future(self, partition: TopicPartition) -> Log:
         """The future log, which has all that the current one has, takes its place; the other is deleted later.
 
-        Raises `LogDirFailure` where the future log's directory fails: then nothing has changed but that.
+        Raises `LogDirFailure` where the future log's directory fails: then nothing else has changed.
         """
         current, future = self._logs[partition], self._future[partition]
         assert future.log_end_offset == current.log_end_offset, f"{future} is not yet {current}"
@@ -547,7 +547,7 @@ class LogDirs(CheckpointedLogs):
         return future
 
     def checkpoint_deletions(self) -> bool:
-        """False where nothing was deleted since the last time."""
+        """Takes deleted logs out of the checkpoints; False where nothing was deleted since the last time."""
         deleted_from, self._deleted_from = self._deleted_from, {}
         for path in deleted_from:
             if self._dirs[path].online:
@@ -577,7 +577,7 @@ class LogDirs(CheckpointedLogs):
             self._checkpoint_dir(log_dir)
             if not log_dir.online:
                 return
-            # Last of all: it says that everything before it is on the disk.
+            # This comes last: it says that everything before it is on the disk.
             self._disk.replace(
                 f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}",
                 json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":")).encode(),

@@ -1,11 +1,11 @@
-"""The segments of one log in their order (Kafka's ``LocalLog``): found, read, rolled, and the way out for their files.
+"""The segments of one log in their order (Kafka's ``LocalLog``): finding, reading, rolling, and removing files.
 
 An offset belongs to the segment with the largest base offset that is not above it; the last segment is the active one,
 the only one that is appended to. Compaction may have taken an offset, or the whole end of a segment: then the next
 batch that there is stands for it.
 
-What is taken out is renamed at once and removed ``file.delete.delay.ms`` later, since a reader may be using it. Only a
-roll syncs the directory here: the log does, once for all that one step of its own does. Raises ``OSError`` and
+A segment taken out is renamed at once and removed ``file.delete.delay.ms`` later, since a reader may be using it. Only
+a roll syncs the directory here; for the rest the log does, once for each of its own steps. Raises ``OSError`` and
 `CorruptBatch`.
 """
 
@@ -59,7 +59,7 @@ class LogSegments(Sequence[Segment]):
         """Files renamed to ``.deleted``: when they are due (None: not decided yet), and which."""
         self.active = segments[-1]
         self.changed = 0
-        """Counts what was taken out or cut: whoever works on old segments looks whether they are still so."""
+        """Counts removals and cuts: whoever works on old segments sees by it whether they are still the same."""
         self._appended_before = -self.active.size
         self.active.look_whether_full()
 
@@ -83,7 +83,7 @@ class LogSegments(Sequence[Segment]):
 
     @property
     def appended_bytes(self) -> int:
-        """So many since the log was opened; what was cut or deleted again is among it."""
+        """Bytes appended since the log was opened, with those that were cut or deleted again."""
         return self._appended_before + self.active.size
 
     def update_settings(self, settings: LogSettings) -> None:
@@ -103,7 +103,7 @@ class LogSegments(Sequence[Segment]):
         return bisect_right(self._bases, offset) - 1
 
     def position_of(self, offset: int) -> LogOffsetMetadata:
-        """Where the first batch stands that ends at or after `offset`; the end of the log where there is none."""
+        """Where the first batch is that ends at or after `offset`; the end of the log where there is none."""
         index = self.index_of(offset)
         if index < 0:
             return LogOffsetMetadata(offset, self._segments[0].base_offset, 0)
@@ -162,7 +162,7 @@ class LogSegments(Sequence[Segment]):
     def _searching(
         self, largest: Callable[[Segment], int], timestamp: int, from_offset: int, *, exact: bool = False
     ) -> Generator[None, None, TimestampOffset | None]:
-        """`exact`: of the batch that ends at `from_offset` or behind it, the first record that is as old."""
+        """`exact`: the first record as old as `timestamp` in the batch that ends at `from_offset` or behind it."""
         next_offset = from_offset
         while (found := self._batch_not_before(largest, timestamp, next_offset)) is not None:
             batch, stored = found
@@ -218,7 +218,7 @@ class LogSegments(Sequence[Segment]):
         if length <= 0:
             return b""
         if in_place and length >= FILE_RECORDS_BYTES:
-            # What is done with them from here to the connection is to be counted, and nothing else.
+            # Only what is done with them between here and the connection is counted.
             return cast(bytes, FileRecords(segment, position, length))
         return segment.file.pread(length, position)
 
@@ -283,7 +283,7 @@ class LogSegments(Sequence[Segment]):
         active = self.active
         if active.base_offset == new_offset:
             # Only an empty active segment can begin where the next one would. It may have been found full because its
-            # indexes were cut to nothing: they get their room again.
+            # indexes were cut to nothing: they get their room back.
             assert active.size == 0, f"rolling {active} of {active.directory} at its own base offset"
             active.offset_index.truncate_to(new_offset)
             active.time_index.truncate_to(new_offset)
@@ -306,7 +306,7 @@ class LogSegments(Sequence[Segment]):
     # Changing
 
     def append_new(self, base_offset: int, now_ms: int) -> None:
-        """A new active segment."""
+        """Adds a new active segment."""
         segment = Segment(
             self._disk,
             self.active.directory,
@@ -321,7 +321,7 @@ class LogSegments(Sequence[Segment]):
         self.active = segment
 
     def take_out(self, doomed: list[Segment]) -> None:
-        """The first or the last segments; of the last ones the one before becomes active, where one is left."""
+        """Takes out the first or the last segments; the last one that is left is the active one."""
         self.changed += 1
         appended_bytes = self.appended_bytes
         for segment in doomed:
@@ -383,7 +383,7 @@ class LogSegments(Sequence[Segment]):
             self._disk.remove(path)
 
     def close_old_files(self) -> None:
-        """Lets the descriptors of all but the active segment go; the next reader opens them again."""
+        """Closes the descriptors of all but the active segment; the next reader opens them again."""
         for segment in self._segments[:-1]:
             segment.close_files()
 

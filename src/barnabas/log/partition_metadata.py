@@ -14,8 +14,8 @@ FILE_NAME: Final = "partition.metadata"
 def read_topic_id(disk: Disk, directory: str, skip: Skip) -> Uuid | None:
     """The topic id; None where there is no file, as a Kafka before 2.8 leaves it.
 
-    A file that says something else says nothing, and is told to `skip`: the log then takes the id that the controller
-    names. (Apache takes the whole log directory offline.)
+    A file with anything else is passed over, and told to `skip`: the log then takes the id that the controller names.
+    (Apache takes the whole log directory offline.)
     """
     path = f"{directory}/{FILE_NAME}"
     if not disk.exists(path):

@@ -7,9 +7,9 @@ Each producer has its epoch, its last five batches and the first offset of its o
 - the last stable offset: the first offset of the oldest transaction that is open, or whose end is not yet below the
   high watermark.
 
-A transaction begins in a log with its first batch, and only the transaction coordinator knows whether the producer has
-one open that this partition is in: a batch that comes late would begin one that nobody ever ends. So before that first
-batch the leader asks (KIP-890): `begin_verification`, the question, `confirm`. A marker that comes in between forgets
+A transaction begins in a log with its first batch. Only the transaction coordinator knows whether the producer has an
+open transaction with this partition: a batch that comes late would begin one that nobody ever ends. So the leader asks
+before that first batch (KIP-890): `begin_verification`, the question, `confirm`. A marker that comes in between drops
 the question, so that an answer about an earlier transaction confirms nothing.
 
 The state is written as a snapshot at each roll and at a clean stop, so that only what came after is read again.
@@ -35,7 +35,7 @@ from barnabas.wire.errors import WireError
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 BATCHES_RETAINED: Final = 5
-"""As many as an idempotent producer may have in flight."""
+"""As many batches as an idempotent producer may have in flight."""
 _VERSION: Final = 1
 _SNAPSHOT_HEADER: Final = Struct(">hIi")
 _SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
@@ -68,7 +68,7 @@ class EndTxnMarker(NamedTuple):
 
 
 class Verification:
-    """A leader asks whether a producer's open transaction has its partition. One for all batches that wait for it."""
+    """A leader's question whether a producer's open transaction has its partition; all batches that wait share it."""
 
     __slots__ = ("began_ms", "confirmed", "lowest_sequence", "producer_epoch")
 
@@ -202,7 +202,7 @@ class ProducerStateManager:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, first_sequence: int, now_ms: int
     ) -> Verification | None:
-        """What the coordinator's answer is to be told by; None where the transaction is open here already."""
+        """Begins a question to the coordinator; None where the transaction is open here already."""
         if self.has_ongoing_transaction(producer_id):
             return None
         verification = self._verifications.get(producer_id)
@@ -215,11 +215,11 @@ class ProducerStateManager:
         return verification
 
     def take_verifications(self, other: ProducerStateManager) -> None:
-        """Those under way go on, and those confirmed count, where this state takes the place of `other`."""
+        """Takes over questions under way, and confirmed ones, from `other`, whose place this state takes."""
         self._verifications = other._verifications
 
     def confirm(self, producer_id: int, verification: Verification) -> None:
-        """The coordinator said yes. Nothing comes of it when the transaction has ended meanwhile."""
+        """Takes the coordinator's yes, which has no effect when the transaction has ended meanwhile."""
         if self._verifications.get(producer_id) is verification:
             verification.confirmed = True
 
@@ -253,7 +253,7 @@ class ProducerStateManager:
         if self._verifications and check_sequence:
             self._check_lowest_sequence(producer_id, first_sequence, offset)
         if entry is None:
-            # Nothing is known, perhaps because it expired or was deleted: any sequence may come.
+            # Nothing is known of the producer, which may have expired or been deleted: any sequence is allowed.
             return None
         if check_sequence:
             if producer_epoch != entry.producer_epoch:
@@ -320,7 +320,7 @@ class ProducerStateManager:
     # Taking up what was appended
 
     def append_data(self, batch: StoredBatch) -> None:
-        """A data batch is in the log. Whoever leads has checked it; a follower takes what its leader has."""
+        """Takes up a data batch of the log. A leader has checked it; a follower takes what its leader has."""
         producer_id, first_sequence = batch.producer_id, batch.base_sequence
         first_offset, last_offset = batch.base_offset, batch.last_offset
         entry = self.entries.get(producer_id)
@@ -338,7 +338,7 @@ class ProducerStateManager:
             self._verifications.pop(producer_id, None)
 
     def append_stored(self, batch: StoredBatch, marker: Callable[[], EndTxnMarker | None]) -> AbortedTxn | None:
-        """A batch of any kind is in the log; `marker` reads a control batch. Returns the transaction that it aborts."""
+        """Takes up any batch of the log; `marker` reads a control batch. Returns the transaction that it aborts."""
         if batch.producer_id == NO_PRODUCER_ID:
             return None
         if not batch.is_control:
@@ -347,10 +347,10 @@ class ProducerStateManager:
         try:
             read = marker()
         except WireError as error:
-            # Its bytes are what the leader has: the log keeps them, and the transaction stays open.
+            # The leader has the same bytes: the log keeps them, and the transaction stays open.
             self._skip("control batch", f"{self._topic_partition} offset {batch.base_offset}", error)
             return None
-        # Of None compaction left the batch without its record: the transaction is gone from the log.
+        # None: compaction left the batch without its record, and the transaction is gone from the log.
         return None if read is None else self._append_marker(batch, read)
 
     def _append_marker(self, batch: StoredBatch, marker: EndTxnMarker) -> AbortedTxn | None:
@@ -370,7 +370,7 @@ class ProducerStateManager:
         return AbortedTxn(producer_id, first_offset, offset, last_stable_offset) if marker.is_abort else None
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Ended transactions whose marker is replicated hold nothing back any more."""
+        """Lets ended transactions whose marker is replicated hold back nothing any more."""
         if self._unreplicated:
             self._unreplicated = {
                 first: marker for first, marker in self._unreplicated.items() if marker >= high_watermark
@@ -514,7 +514,7 @@ class ProducerStateManager:
     def truncate_and_reload(self, log_start_offset: int, end_offset: int) -> None:
         """Goes back to the newest snapshot within the range; what lies between it and the end is to be replayed.
 
-        One at the log's very start counts: all that its producers wrote is deleted, and they may go on all the same.
+        A snapshot at the log's very start counts: all that its producers wrote is deleted, and they still go on.
         (Apache deletes it, and after a restart takes whatever such a producer sends next.)
 
         Producers whose time is up go when `remove_expired` comes round. Apache drops them here, by a wall clock that

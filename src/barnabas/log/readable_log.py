@@ -67,24 +67,24 @@ class ReadableLog:
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_start_offset
         self.recovery_point = loaded.recovery_point
-        """Everything below is on the disk for good. A log start offset may pass it: segments that are below that one
-        and not flushed are there until retention deletes them, and are to be looked at by a recovery before."""
+        """Everything below is on the disk for good. The log start offset may be higher: segments below that offset stay
+        until retention deletes them, and a recovery before then has to check them where they are not flushed."""
         self.last_flush_ms = now_ms
         self.closed = False
         self._first_unstable: int | None = None
         self.cleaned_offset = loaded.log_start_offset
-        """The cleaner has been up to here (its checkpoint)."""
+        """How far the cleaner has been (its checkpoint)."""
         self.uncleanable: str | None = None
         """Why the cleaner leaves this log alone."""
         self.on_cleaned_offset_lowered: Callable[[], None] | None = None
-        """Told when a truncation went below what was cleaned: other records will stand there."""
+        """Told when a truncation went below the cleaned offset: other records will stand there."""
         self.on_log_start_offset_lowered: Callable[[], None] | None = None
-        """Told when a truncation went below the log start offset: what its checkpoint says is too large now."""
+        """Told when a truncation went below the log start offset: the checkpoint's is too large now."""
         self.on_recovery_point_lowered: Callable[[], None] | None = None
         """Told when a truncation went below the recovery point: a checkpoint that says more would let recovery trust
         bytes that are written again and not flushed."""
         self.just_appended: AppendInfo | None = None
-        """The log's last append, while those are told of it who wait for it: it is read from memory."""
+        """The log's last append, read from memory while those that wait for it are told."""
         self._directory_synced = False
         self._note_first_unstable()
 
@@ -143,7 +143,7 @@ class ReadableLog:
 
     @contextmanager
     def _reading(self, doing: str) -> Iterator[None]:
-        """What goes wrong with the files meanwhile is CORRUPT_MESSAGE or `LogDirFailure`."""
+        """Makes errors of the files CORRUPT_MESSAGE or `LogDirFailure`."""
         try:
             yield
         except CorruptBatch as error:
@@ -176,8 +176,8 @@ class ReadableLog:
     ) -> Bytes:
         """Batches from the one that holds `offset` on, none of them at or beyond the offset `bound`.
 
-        At most `max_bytes`, where the last may be cut. Of a first batch that is larger: all of it when `min_one_batch`
-        is set, else its head when `incomplete` is. Many of them are left in the file where `in_place` allows it
+        At most `max_bytes`, where the last may be cut. A first batch that is larger comes whole with `min_one_batch`,
+        else its head with `incomplete`. Many batches stay in the file where `in_place` allows it
         (`FileRecords`). Raises OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, `LogDirFailure`.
         """
         end_offset = self.log_end_offset
@@ -262,7 +262,7 @@ class ReadableLog:
     # High watermark and last stable offset
 
     def update_high_watermark(self, high_watermark: int) -> int:
-        """Sets it, kept within log start and log end; returns what it is then."""
+        """Sets it within log start and log end; returns it."""
         if not self.log_start_offset <= high_watermark <= self.log_end_offset:
             high_watermark = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
         if high_watermark != self.high_watermark:

@@ -183,7 +183,7 @@ def _segment_bases(disk: Disk, directory: str, skip: Skip) -> list[int]:
 
 
 def _load_epochs(epochs: LeaderEpochCache, directory: str, skip: Skip) -> bool:
-    """False where they have to be read from the batches."""
+    """Loads the epochs; False where they have to be read from the batches."""
     try:
         return epochs.load()
     except ValueError as error:
@@ -246,7 +246,7 @@ def _holder(bases: list[int], offset: int) -> int:
 
 
 def _first_unchecked(segments: list[Segment], first: int, skip: Skip) -> int:
-    """`first`, or an earlier segment that lacks an index or whose index cannot be."""
+    """`first`, or an earlier segment whose index is missing or does not fit."""
     for index, segment in enumerate(segments[:first]):
         try:
             for index_file in (segment.offset_index, segment.time_index):
@@ -345,10 +345,10 @@ class _Loading:
         return next_offset
 
     def _belongs(self, batch: StoredBatch) -> bool:
-        """Leader epochs never fall within a log.
+        """Whether a batch belongs to the log: leader epochs never fall within it.
 
-        Where they do, the batch was cut by a truncation and then overwritten in part, and a power loss brought the rest
-        of it back: its CRC is right, and no leader has it at this offset.
+        Where they fall, the batch was cut by a truncation and then overwritten in part, and a power loss brought the
+        rest of it back: its CRC is right, and no leader has it at this offset.
         """
         return batch.leader_epoch < 0 or batch.leader_epoch >= self.last_epoch
 
@@ -371,7 +371,7 @@ class _Loading:
             return end
 
     def drop(self, doomed: list[Segment]) -> None:
-        """Removes the log's last segments. None may come back behind what is cut or appended next."""
+        """Removes the log's last segments: none may come back behind what is cut or appended next."""
         if not doomed:
             return
         for segment in doomed:
@@ -383,7 +383,7 @@ class _Loading:
 
 
 def _take_stored(segment: Segment, batch: StoredBatch, producers: ProducerStateManager, *, index_aborted: bool) -> None:
-    """Brings the producer state past one batch of the log, and the transaction index where it is made anew."""
+    """Takes a batch of the log into the producer state, and into a transaction index made anew."""
     aborted = producers.append_stored(batch, lambda: end_txn_marker(segment.read_batch(batch)))
     if aborted is not None and index_aborted:
         segment.txn_index.append(aborted)

@@ -13,7 +13,7 @@ from barnabas.wire.scan import RecordError, Scanned
 
 
 class InvalidRecords(KafkaError):
-    """Single records are the reason: `record_errors` are number in the batch and message of each, or the first ones."""
+    """Single records are the reason: `record_errors` has the number in the batch and a message for the first ones."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: Sequence[tuple[int, str]]) -> None:
         super().__init__(code, message)
@@ -55,7 +55,7 @@ def unpacks_too_far(topic_partition: TopicPartition, error: TooLargeError) -> Ka
 def unfit(
     topic_partition: TopicPartition, settings: LogSettings, found: Scanned, now_ms: int, *, is_partial: bool
 ) -> InvalidRecords:
-    """The records of `found.errors`; `is_partial`: they were compressed, and Kafka passes over their fields."""
+    """The refusal of `found.errors`; `is_partial`: the records were compressed, and Kafka passes over their fields."""
     told = [
         (error.number, _reason(topic_partition, settings, error, now_ms, is_partial=is_partial))
         for error in found.errors

@@ -1,4 +1,4 @@
-"""What a log is asked with and what it answers."""
+"""The arguments of a log's methods and their results."""
 
 from __future__ import annotations
 

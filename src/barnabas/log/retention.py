@@ -9,7 +9,7 @@ from barnabas.log.settings import LogSettings
 
 
 class Aging(Protocol):
-    """What is asked of a segment."""
+    """What retention asks of a segment."""
 
     @property
     def base_offset(self) -> int: ...
@@ -21,7 +21,7 @@ class Aging(Protocol):
 
     @property
     def largest_timestamp(self) -> int:
-        """In ms; asked only where age decides, since it may be on the disk."""
+        """In ms; asked only where age decides, since that may read the disk."""
         ...
 
 

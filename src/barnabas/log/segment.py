@@ -1,8 +1,7 @@
 """One segment of a log: the file of record batches and its three indexes.
 
-Batches of different appends are found in three ways, the fastest first: the positions of the last appended batches are
-remembered (readers at the tail need nothing else); the offset index leads to within a few kilobytes; from there the
-batch headers are read on.
+A batch is found in three ways, the fastest first: the positions of the last appended batches are remembered (readers at
+the tail need nothing else); the offset index leads to within a few kilobytes; from there batch headers are read.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def segment_path(directory: str, base_offset: int, suffix: str) -> str:
 
 
 def base_offset_of(name: str, suffix: str) -> int | None:
-    """The offset that a file's name says; None for a name that is none of Kafka's with this suffix."""
+    """The offset in a file's name; None for a name that is none of Kafka's with this suffix."""
     digits = name.removesuffix(suffix)
     if digits == name or len(digits) != 20 or not digits.isascii() or not digits.isdigit():
         return None
@@ -110,7 +109,7 @@ class Segment:
         self.path = segment_path(directory, base_offset, LOG_SUFFIX) + suffix
         self._file: File | None = None
         self.cuts = 0
-        """How often what its file holds was cut off, all of it where the file is deleted."""
+        """How often the file was cut, or deleted."""
         self.created_ms = now_ms
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
@@ -193,7 +192,7 @@ class Segment:
         return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
     def waited_ms(self, now_ms: int, max_timestamp: int) -> int:
-        """How old the segment is to a batch with this timestamp (``timeWaitedForRoll``)."""
+        """How old the segment is for a batch with this timestamp (``timeWaitedForRoll``)."""
         if self.rolling_timestamp is None and self.size:
             try:
                 self.rolling_timestamp = next(self.batches()).max_timestamp
@@ -224,7 +223,7 @@ class Segment:
     # Finding
 
     def _index(self, index: IndexOf) -> IndexOf:
-        """`index`, loaded. One that cannot be is rebuilt from the batches."""
+        """Loads `index`, or rebuilds it from the batches where it cannot be loaded."""
         try:
             index.entries  # noqa: B018  (loads)
         except (CorruptIndex, FileNotFoundError):
@@ -232,7 +231,7 @@ class Segment:
         return index
 
     def _mend_indexes(self, error: CorruptIndex) -> None:
-        """Entries came back from the disk that this segment cannot have: what follows does not fit behind them."""
+        """Rebuilds the indexes: entries came back from the disk that this segment cannot have."""
         logger.warning("%s: its indexes are made anew: %s", self.path, error)
         try:
             self.rebuild_indexes()
@@ -328,8 +327,8 @@ class Segment:
         """Checks every batch's CRC and makes the indexes anew; the segment ends after the last good one.
 
         Asks for each whether it `belongs` to the log, and calls `take` for each good one. Yields after every piece of
-        about `RECOVERY_BYTES` how many bytes that were, and returns how many follow in the file: `cut_file` removes
-        them, when the segments behind this one are gone.
+        about `RECOVERY_BYTES` how many bytes it had, and returns how many are left in the file: `cut_file` removes them
+        when the segments behind this one are gone.
         """
         self._forget()
         indexes = self.offset_index, self.time_index, self.txn_index
@@ -360,7 +359,7 @@ class Segment:
                 told = valid
         self.size = valid
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-        # Below the recovery point everything is synced, and no flush will come to see to what is written here.
+        # Below the recovery point everything is synced, and no flush comes later: what is written here is synced now.
         for index in indexes:
             index.rebuilt(sync=last_offset < recovery_point)
         return size - valid
@@ -368,8 +367,8 @@ class Segment:
     def cut_file(self) -> None:
         """Gives the file the segment's size, for good, and keeps the indexes as short.
 
-        The recovery point is not above the cut, so no later flush would look at this segment again: were the old length
-        to come back after a power loss, nobody would check what stands there.
+        The recovery point is not above the cut, so no later flush looks at this segment again: if a power loss brought
+        the old length back, nobody would check the bytes behind the cut.
         """
         self.cuts += 1
         self.file.truncate(self.size)
@@ -386,7 +385,7 @@ class Segment:
             wanted = prefix(data, at)[1] if left >= LOG_OVERHEAD else RECOVERY_BYTES
             if left < wanted and data_start + len(data) < size:
                 if wanted > size - position and left >= LOG_OVERHEAD:
-                    return  # it claims more than there is; nothing of that length is ever read
+                    return  # it claims more bytes than there are: it is not read
                 data = memoryview(self.file.pread(min(max(wanted, RECOVERY_BYTES), size - position), position))
                 data_start = position
                 continue
@@ -422,7 +421,7 @@ class Segment:
                     indexed = batch.position
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         finally:
-            # Before damage as well: what is found there is right.
+            # Also where damage ends it: what was found before that is right.
             self.offset_index.rebuilt(sync=True)
             self.time_index.rebuilt(sync=True)
 

@@ -42,7 +42,7 @@ class LogSettings:
     max_compaction_lag_ms: int
     delete_retention_ms: int
     throttled_leaders: frozenset[str]
-    """``partition:broker`` of each replica whose leader sends no faster than its quota; ``*``: of all."""
+    """``partition:broker`` of each replica whose leader sends no faster than its quota; ``*`` for all."""
     throttled_followers: frozenset[str]
 
     @classmethod

@@ -31,11 +31,11 @@ class TimeIndex(IndexFile):
         self._relative_offsets = array("i")
 
     def _decode(self, data: bytes) -> None:
-        before = (NO_TIMESTAMP, -1)
+        last_timestamp, last_relative = NO_TIMESTAMP, -1
         for timestamp, relative in _ENTRY.iter_unpack(data):
-            if timestamp <= before[0] or relative < before[1]:
+            if timestamp <= last_timestamp or relative < last_relative:
                 raise CorruptIndex(f"the entries of {self.path} do not rise")
-            before = (timestamp, relative)
+            last_timestamp, last_relative = timestamp, relative
             self._timestamps.append(timestamp)
             self._relative_offsets.append(relative)
 

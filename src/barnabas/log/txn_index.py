@@ -64,7 +64,7 @@ class TransactionIndex:
         aborted.append(entry)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int, into: list[AbortedTxn]) -> bool:
-        """Adds those that touch the range; True when later segments hold no more of them."""
+        """Adds the transactions that touch the range; True when later segments hold no more of them."""
         for entry in self.aborted():
             if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset:
                 into.append(entry)
@@ -82,12 +82,12 @@ class TransactionIndex:
             self._resize(keep)
 
     def rebuild(self) -> None:
-        """No entries any more; those that are appended from now on are for `rebuilt` to write."""
+        """Drops all entries; `rebuilt` writes those that are appended from now on."""
         self._aborted = []
         self._rebuilding = True
 
     def rebuilt(self, *, sync: bool) -> None:
-        """Gives the file the new entries, where they are not what it has."""
+        """Writes the new entries, where they differ from the file's."""
         self._rebuilding = False
         aborted = self.aborted()
         if not aborted and not self._disk.exists(self.path):

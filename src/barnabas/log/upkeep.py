@@ -1,4 +1,4 @@
-"""What is done to all logs in the background: retention, flushing, checkpoints, and the removal of what was deleted.
+"""Background work on all logs: retention, flushing, checkpoints, and the removal of what was deleted.
 
 A log whose disk fails meanwhile takes its directory offline and nothing else; the stories go on with the others.
 """
@@ -69,7 +69,7 @@ class LogUpkeep:
             await work()
 
     async def _each_log(self, work: Callable[[Log], object]) -> None:
-        """Does `work` for every log, with pauses for what else there is to do."""
+        """Does `work` for every log, with pauses for other work."""
         for index, log in enumerate(self._log_dirs.all_logs):
             if log.closed:
                 continue
@@ -85,7 +85,7 @@ class LogUpkeep:
                 await asyncio.sleep(0)
 
     async def delete_old_segments(self) -> None:
-        """Retention, for all logs that compaction does not own alone."""
+        """Applies retention to all logs that are not only compacted."""
 
         def delete(log: Log) -> int:
             start = log.log_start_offset

@@ -1,7 +1,7 @@
-"""What a leader asks of a client's batch before it appends it (Kafka's ``LogValidator``).
+"""How a leader judges a client's batch before it appends it (Kafka's ``LogValidator``).
 
-`validated` is a function of the bytes, the topic's settings and the time, and writes nothing: what is refused after it,
-for its sequence, is still what was sent. Single records are walked over by `wire.scan`.
+`validated` is a function of the bytes, the topic's settings and the time, and writes nothing: a batch that is refused
+later, for its sequence, is still as it was sent. `wire.scan` goes through the single records.
 
 Kafka's verdict on hundreds of batches, good and bad, stands in ``tests/verdicts``. Where Kafka fails with an exception
 of its own making (UNKNOWN_SERVER_ERROR), ours is INVALID_RECORD: the same bytes will not be better when sent again.
@@ -56,15 +56,15 @@ _NONE: Final = int(Codec.NONE)
 _LZ4_FLAGS_AT: Final = 4
 _LZ4_FLAGS: Final = 0x60
 _KEPT_ATTRIBUTES: Final = COMPRESSION_MASK | TRANSACTIONAL | CONTROL | DELETE_HORIZON
-"""Bits that mean nothing go where the attributes are written anew."""
+"""Bits without a meaning are cleared where the attributes are written anew."""
 
 UNPACKED_BYTES_MAX: Final = 100 * 1024 * 1024
 """What the batches of one request may unpack to. A producer's batch holds a megabyte or so before it is compressed
 (``batch.size``, ``max.message.bytes``). Kafka unpacks any number of bytes, and its other requests wait meanwhile."""
 AT_ONCE_BYTES: Final = 4 * 1024 * 1024
-"""So much is unpacked and scanned before other requests have their turn: some milliseconds."""
+"""How much is unpacked and scanned before other requests have their turn: some milliseconds."""
 _PIECE_OVERHEAD_BYTES: Final = 16 * 1024
-"""What a piece costs beside its bytes, as bytes: 1 to 15 µs, that of zstd when each is a frame."""
+"""What a piece costs beside its bytes, counted in bytes: 1 to 15 µs, the most for a piece that is a frame of zstd."""
 
 
 class Unpacking:
@@ -76,7 +76,7 @@ class Unpacking:
         self.left = UNPACKED_BYTES_MAX
         self.at_once = AT_ONCE_BYTES
         self.judged: tuple[LogSettings, Scanned] | None = None
-        """What `judge` found of the batch that is appended next, and by which settings."""
+        """What `judge` found in the batch that is appended next, and the settings that it used."""
 
     async def judge(self, topic_partition: TopicPartition, settings: LogSettings, records: Bytes, now_ms: int) -> None:
         """Scans a batch that `TakesLong`. Raises `KafkaError` as `scanning` does."""
@@ -92,7 +92,7 @@ class Unpacking:
 
 
 class TakesLong(Exception):
-    """A batch, or those of its request before it, unpack to so much that others are to have their turn.
+    """A batch, with those of its request before it, unpacks to so much that others are to have their turn.
 
     Nothing was done. After `Unpacking.judge` the batch can be appended.
     """
@@ -204,7 +204,7 @@ def whole_batch(records: Bytes, start: int = 0) -> int:
 def only_batch(records: Bytes) -> int:
     """The size of the one batch that `records` begin with. Raises INVALID_RECORD for none and for a second one.
 
-    Of bytes that begin no batch Kafka says in words what is wrong, and of others but the code.
+    For bytes that begin no batch Kafka's answer has a message; for others it has only the code.
     """
     size = whole_batch(records)
     if not size:
@@ -226,7 +226,7 @@ def _misheaded(
     producer_id: int,
     base_sequence: int,
 ) -> KafkaError:
-    """``LogValidator.validateBatch``."""
+    """What is wrong with a batch's header (``LogValidator.validateBatch``)."""
     if record_count <= 0 or record_count != last_offset_delta + 1:
         what = f"Inconsistent last offset {last_offset_delta} and count of records {record_count}"
     elif attributes & CONTROL:
@@ -277,8 +277,8 @@ def scanning(
 ) -> Generator[None, None, Scanned]:
     """Scans the records of the batch in `view`; yields when `unpacking.at_once` is used up.
 
-    Raises `KafkaError`: INVALID_RECORD, and MESSAGE_TOO_LARGE beyond `unpacking.left`, upon which producers cut a
-    batch in pieces.
+    Raises `KafkaError`: INVALID_RECORD, and MESSAGE_TOO_LARGE beyond `unpacking.left`, after which producers split
+    the batch.
     """
     _, _, _, _, _, attributes, _, base_timestamp, max_timestamp, _, _, _, record_count = HEADER.unpack_from(view)
     number = attributes & COMPRESSION_MASK
