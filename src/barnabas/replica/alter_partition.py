@@ -1,8 +1,8 @@
 """Asks the controller to change ISRs (KIP-497, Kafka's ``DefaultAlterPartitionManager``).
 
 All changes that wait go out as one request, and only one request is in flight. A partition's change leaves the list
-when it was answered; whatever a lost reply or a controller that is not one any more leaves unanswered is sent again.
-That is safe: the controller takes a repeated change at the same epochs as done already.
+when it was answered; one that a lost reply or a former controller leaves unanswered is sent again. That is safe: the
+controller takes a repeated change at the same epochs as done already.
 
 Below ``inter.broker.protocol.version`` 2.7 there is no such request: see `zk_alter_partition`.
 """
@@ -26,7 +26,7 @@ RETRY_BACKOFF_MS: Final = 50
 
 LAST_WITH_TOPIC_NAMES: Final = 1
 LAST_WITH_PLAIN_ISR: Final = 2
-"""Versions of AlterPartition: later ones tell topics by their ids, and of each member its broker epoch."""
+"""The last version of AlterPartition that names topics; later ones have topic ids, and each member's broker epoch."""
 
 Answered = Callable[[LeaderAndIsr | ErrorCode], None]
 _Change = tuple[Uuid, LeaderAndIsr, Answered]
@@ -61,11 +61,11 @@ def form_of(request: AlterPartitionRequest, version: int) -> AlterPartitionReque
 
 
 class AlterPartitionManager:
-    """`send` gets a request to the controller, wherever it is, and returns its answer; its second argument is the
-    highest version that the request bears, None for any.
+    """`send` takes a request to the controller, wherever it is, and returns the answer; its second argument is the
+    highest version in which the request can be sent, None for any.
 
-    `uses_topic_ids` is false with ``inter.broker.protocol.version`` 2.7, and topics are told by their names then; so
-    they are as well while one of them has no id.
+    `uses_topic_ids` is false with ``inter.broker.protocol.version`` 2.7: then requests name topics, as they also do
+    while one of the topics has no id.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class AlterPartitionManager:
             return
         waiting = self._unanswered.get(topic_partition)
         if waiting is not None and waiting[1].leader_epoch >= sent.leader_epoch:
-            # The leader has at most one change in flight in an epoch; it may ask again when this one is answered.
+            # A leader has at most one change in flight in an epoch; it may ask again when that one is answered.
             asyncio.get_running_loop().call_soon(answered, ErrorCode.OPERATION_NOT_ATTEMPTED)
             return
         self._unanswered[topic_partition] = (topic_id, sent, answered)
@@ -106,7 +106,7 @@ class AlterPartitionManager:
             self._sending = self._tasks.begin(self._propagate(), "alter-partition")
 
     def close(self) -> None:
-        """Nothing is sent any more, and what was not answered never is."""
+        """Sends nothing any more; what was not answered never is."""
         self._closed = True
         self._unanswered.clear()
         if self._sending is not None:
@@ -149,7 +149,7 @@ class AlterPartitionManager:
             # STALE_BROKER_EPOCH: the controller has not seen this registration yet, or this broker not its own.
             logger.info("the controller refused AlterPartition: %s", ErrorCode(response.error_code).name)
             return False
-        # Versions below 2 name the topic, later ones tell its id; the other field is empty.
+        # Versions below 2 have the topic's name, later ones its id; the other field is empty.
         answers = {
             (topic.topic_name or topic.topic_id, partition.partition_index): partition
             for topic in response.topics

@@ -1,7 +1,7 @@
 """Producers' records on their way into the logs that this broker leads (``ReplicaManager.appendRecords``).
 
-The error of a partition concerns it alone. With acks=all a request is answered when the high watermark has passed what
-it appended, or no longer can.
+A partition's error concerns that partition alone. With acks=all a request is answered when the high watermark has
+passed what it appended, or no longer can.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Appending:
         internal_topics_allowed: bool = False,
         unpacking: Unpacking | None = None,
     ) -> Appended:
-        """Appends to the partition that this broker leads, and wakes who waits for it.
+        """Appends to the partition that this broker leads, and wakes whatever waits for that.
 
-        The error is in what it returns. With acks=all, `replicated` comes next. Raises `TakesLong` only.
+        An error is in what it returns. With acks=all, `replicated` comes next. Raises `TakesLong` only.
         """
         result = Appended(topic_partition)
         try:
@@ -71,7 +71,7 @@ class Appending:
         except KafkaError as error:
             refusing = self._hosted.online.get(topic_partition)
             traffic = self._hosted.former_traffic if refusing is None else refusing.traffic
-            # Kafka counts neither what is for no partition of the cluster nor, as failures, what is a client's fault.
+            # Kafka does not count produces to unknown partitions, nor a client's own faults as failures.
             traffic.produces += error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             traffic.failed_produces += error.code not in _EXPECTED
             if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
@@ -79,12 +79,12 @@ class Appending:
             if error.code not in _WITHOUT_LOG_START and refusing is not None and refusing.log is not None:
                 result.log_start_offset = refusing.log.log_start_offset
             if not isinstance(error, InvalidRecords):
-                # Kafka's leader says in words what is wrong with single records, and else nothing but the code.
+                # Kafka's leader has a message for what is wrong with single records, and otherwise only the code.
                 return result.failed(error.code)
             result.record_errors = error.record_errors
             return result.failed(error.code, error.message)
         log = partition.log
-        # There are enough in sync, or the append had failed: what is below the high watermark is replicated.
+        # Enough replicas are in sync, or the append had failed: what is below the high watermark is replicated.
         pending = required_acks == ACKS_ALL and (log is None or log.high_watermark <= info.last_offset)
         return result.at(partition, info, pending=pending)
 
@@ -125,7 +125,7 @@ class Appending:
         internal_topics_allowed: bool = False,
         unpacking: Unpacking | None = None,
     ) -> tuple[Partition, AppendInfo]:
-        """As `append`, for one that raises: after any `KafkaError` nothing was appended."""
+        """As `append`, but raises: after any `KafkaError` nothing was appended."""
         partition = self._hosted.online.get(topic_partition)
         if partition is None:
             code = self._hosted.find(topic_partition)
@@ -136,7 +136,7 @@ class Appending:
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic_partition.topic}"
             )
         clock = self._clock
-        # Only followers are judged by the monotonic clock.
+        # Only followers' progress needs the monotonic clock.
         now_ms = clock.monotonic_ms() if partition.progress else 0
         info, high_watermark_raised = partition.append_as_leader(
             records, required_acks, now_ms=now_ms, wall_ms=clock.now_ms(), origin=origin, unpacking=unpacking
@@ -151,8 +151,8 @@ class Appending:
     def replicating(
         self, results: Sequence[Appended], timeout_ms: int, *, just_now: bool = False
     ) -> DelayedProduce | None:
-        """What waits until every result is final: replicated, failed, or REQUEST_TIMED_OUT (acks=all); None where all
-        are. `just_now`: nothing can have happened since they were appended."""
+        """An operation that waits until every result is final: replicated, failed, or REQUEST_TIMED_OUT (acks=all);
+        None where all are. `just_now`: nothing can have happened since they were appended."""
         pending = [appended for appended in results if appended.pending]
         if not pending:
             return None

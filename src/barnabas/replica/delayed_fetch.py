@@ -1,9 +1,9 @@
 """A fetch request: what was asked, what was read, and waiting for more (Kafka's ``DelayedFetch``).
 
 A fetch that found too little waits at its partitions: a follower's for the log's end, a consumer's for the high
-watermark. When one of them moves, only that partition is looked at, and only those that moved are read again. Of the
-partitions of a follower's session those that it has all of rest while it waits, and it watches nothing but the session:
-it costs what moves.
+watermark. When one of them moves, only that partition is looked at, and only those that moved are read again. A
+follower's fetch watches only its session while it waits, where the partitions that it has all of rest: it costs what
+moves.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class FetchParams(NamedTuple):
     max_bytes: int
     isolation: FetchIsolation
     hard_max_bytes_limit: bool = False
-    """Before version 3 only the head of a batch larger than the limit is returned, which tells its size (KIP-74)."""
+    """Before version 3 only the head of a batch above the limit is returned, which has the batch's size (KIP-74)."""
     fetch_only_leader: bool = True
     rack_id: str = ""
-    """The rack of a consumer that would rather read from a replica there."""
+    """The rack of a consumer that prefers a replica there."""
     listener: str = ""
     in_place: bool = False
     """Records may be left in their files: the connection sends them from there."""
@@ -71,11 +71,11 @@ class FetchedPartition:
     result: ReadResult | None = None
     aborted: list[FetchResponse.AbortedTransaction] | None = None
     data: FetchResponse.PartitionData | None = None
-    """The answer, where it is no matter of what was read: an error, or another broker to read from."""
+    """The answer, where it has nothing to do with what was read: an error, or another broker to read from."""
     stale = False
-    """Something moved since it was read."""
+    """Whether something moved since it was read."""
     available_bytes = 0
-    """What an answer would hold of it."""
+    """How many bytes an answer would hold of it."""
 
     def __init__(
         self, key: TopicIdPartition, request: FetchRequest.FetchPartition, cached: CachedPartition | None = None
@@ -83,7 +83,7 @@ class FetchedPartition:
         self.key = key
         self.request = request
         self.cached = cached
-        """What its session knows of it, if the fetch has one."""
+        """What the session knows of it, if the fetch has one."""
         if cached is not None:
             self.topic_partition = cached.topic_partition
         else:
@@ -91,7 +91,7 @@ class FetchedPartition:
 
     @property
     def has_nothing(self) -> bool:
-        """Whether it was read in vain, and there is nothing else to tell at once."""
+        """Whether it was read and has nothing, and nothing else is to be told at once."""
         result = self.result
         return self.data is None and result is not None and not result.records and result.diverging is None
 
@@ -149,14 +149,14 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
         super().__init__()
         self.params = params
         self.fetched = fetched
-        """What is answered; partitions of the session that were stirred meanwhile are among it."""
+        """The partitions to answer, with those of the session that were stirred meanwhile."""
         self._reader = reader
         self.session = session
         self._available = 0
         self._by_key: dict[TopicPartition, FetchedPartition] = {}
 
     def begin_to_wait(self) -> tuple[TopicPartition, ...]:
-        """All was read, and there was too little. Returns what is watched from now on, beside the session."""
+        """Begins to wait, after all was read and was too little. Returns the keys to watch beside the session."""
         session = self.session
         if session is None:
             waiting = self.fetched
@@ -177,7 +177,7 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
         return tuple(self._by_key)
 
     def try_complete(self, key: TopicPartition | None) -> bool:
-        # Without a key: the caller has just read all of them.
+        # Without a key the caller has just read all of them.
         return key is not None and self._moved(self._by_key[key])
 
     def take_up_stirred(self) -> bool:
@@ -199,7 +199,7 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
             if self._moved(fetched):
                 complete = True
         if not complete:
-            # Nobody watches these by name: at rest, the next move of each is told to the session again.
+            # Nobody watches these by name: at rest, their next moves are told to the session again.
             for cached in taken:
                 assert cached.partition is not None
                 cached.partition.rest(self.session.replica_id, cached)
@@ -233,7 +233,7 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
 
     def on_expiration(self) -> None:
         if self.session is not None:
-            self.take_up_stirred()  # there may be a high watermark to tell
+            self.take_up_stirred()  # a high watermark may have moved
 
     def abandon(self) -> None:
         super().abandon()
@@ -255,9 +255,9 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
             elif partition is None or partition.log is None or result is None or fetched.tells:
                 continue
             elif not result.records and partition.bound(isolation) > fetched.request.fetch_offset:
-                stale.append(fetched)  # what came in the same turn of the loop goes with it
+                stale.append(fetched)  # it moved in the same turn of the loop, and is answered as well
             else:
-                # A partition that nothing was read of may have moved its high watermark all the same.
+                # A partition of which nothing was read may still have moved its high watermark.
                 log = partition.log
                 result.high_watermark = log.high_watermark
                 result.last_stable_offset = log.last_stable_offset

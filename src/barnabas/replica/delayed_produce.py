@@ -36,7 +36,7 @@ class Appended:
         self.error = _NONE
         self.message: str | None = None
         self.record_errors: Sequence[tuple[int, str]] = ()
-        """Number in the batch and what is wrong with it, of single records (KIP-467)."""
+        """For single records, the number in the batch and what is wrong (KIP-467)."""
         self.base_offset = NO_OFFSET
         self.log_append_time_ms = NO_TIMESTAMP
         self.log_start_offset = NO_OFFSET
@@ -45,7 +45,7 @@ class Appended:
         self.pending = False
 
     def at(self, partition: Partition, info: AppendInfo, *, pending: bool) -> Appended:
-        """The log took the records."""
+        """Notes that the log took the records."""
         self.base_offset = info.first_offset
         self.log_append_time_ms = info.log_append_time
         self.log_start_offset = info.log_start_offset
@@ -72,7 +72,7 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
     __slots__ = ("_find", "_waiting")
 
     def __init__(self, results: list[Appended], find: Callable[[TopicPartition], Partition | ErrorCode]) -> None:
-        """`results` are pending, all of them."""
+        """All `results` are pending."""
         super().__init__()
         self._find = find
         self._waiting: dict[TopicPartition, list[Appended]] = {}

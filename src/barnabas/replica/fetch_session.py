@@ -3,13 +3,13 @@
 Leader: `FetchSessions` keeps, for each session, the partitions that are fetched and what was last told of each. A
 request with epoch 0 begins a session, each further one counts its epoch up by one, -1 ends it. When there is no room, a
 session that has been idle long, or a smaller one, makes way; its owner is told FETCH_SESSION_ID_NOT_FOUND and begins
-again. So does a consumer's that has been idle as long, room or not: in Kafka it stays, and what it remembers.
+again. A consumer's session that has been idle that long ends even where there is room; in Kafka it stays.
 
 Follower: `FetchSessionHandler` holds the wanted state of all partitions, turns what changed of it into the next
 request, and goes back to a full one after any doubt.
 
-A follower's fetch costs what has changed, not what it follows. A partition of which the follower in sync has all rests:
-the leader does not look at it again before something about it moves (`Partition.stir`), or the follower asks for
+A follower's fetch costs what has changed, not what it follows. A partition rests while a follower in sync has all of
+it: the leader does not look at it again before something about it moves (`Partition.stir`), or the follower asks for
 something else. Apache Kafka's leader reads every partition of the session at every fetch.
 """
 
@@ -40,16 +40,16 @@ INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 EVICTION_MS: Final = 120_000
-"""``min.incremental.fetch.session.eviction.ms``: a session that was used later defends its place by its size."""
+"""``min.incremental.fetch.session.eviction.ms``: a session used since makes way only for a larger one."""
 
 CACHED_MAX: Final = 10_000
-"""Partitions of one consumer's session; who fetches more has none, and asks for all each time."""
+"""Partitions of one consumer's session; a consumer that fetches more gets none, and asks for all each time."""
 CACHED_BY_CONSUMERS_MAX: Final = 50_000
-"""And of all their sessions together, half a kilobyte each."""
+"""Partitions of all consumers' sessions together, half a kilobyte each."""
 
 _RESPONSE_BYTES: Final = 24
 _PARTITION_BYTES: Final = 60
-"""An answer without partitions, and what each one costs beside its records."""
+"""Sizes of an answer without partitions, and of each partition without its records."""
 
 PartitionKey = tuple[Uuid | str, int]
 """Topic and partition: a topic's id or, where not all topics have one, its name."""
@@ -63,7 +63,7 @@ def next_epoch(epoch: int) -> int:
 
 
 def _topic(name_or_id: Uuid | str) -> dict[str, Any]:
-    """The fields of a request that say which topic is meant."""
+    """The fields of a request that name the topic."""
     return {"topic": name_or_id} if isinstance(name_or_id, str) else {"topic_id": name_or_id}
 
 
@@ -91,7 +91,7 @@ class CachedPartition:
         self.request = request
         self.named(key)
         self.partition: Partition | None = None
-        """Where it rests, or rested last."""
+        """The partition where it rests, or rested last."""
         self.high_watermark = NO_OFFSET
         self.local_log_start_offset = NO_OFFSET
 
@@ -105,7 +105,7 @@ class CachedPartition:
         return self.session.last_used_ms
 
     def rest(self, partition: Partition | None, told: ReadResult) -> bool:
-        """Where the follower has all of it, and is `told` all, no fetch looks at it before it is stirred."""
+        """Lets it rest where the follower has and is `told` all: no fetch looks at it before it is stirred."""
         if partition is None or not partition.has_all(self.session.replica_id, self.request.fetch_offset):
             return False
         log = partition.log
@@ -118,7 +118,7 @@ class CachedPartition:
         return True
 
     def rest_for_now(self, partition: Partition | None) -> bool:
-        """As `rest`, while its fetch waits, which has yet to tell what moved without a record."""
+        """As `rest`, while its fetch waits and may still tell what moved without a record."""
         if partition is None or not partition.has_all(self.session.replica_id, self.request.fetch_offset):
             return False
         assert partition.log is not None, "the follower has all of it"
@@ -126,21 +126,21 @@ class CachedPartition:
         return True
 
     def lie_down_for_now(self, partition: Partition, log: Log) -> None:
-        """As `rest_for_now`, of a partition that the follower is known to have all of."""
+        """As `rest_for_now`, for a partition that the follower is known to have all of."""
         self.partition = partition
         partition.rest(self.session.replica_id, self)
         if log.high_watermark == self.high_watermark and log.log_start_offset == self.local_log_start_offset:
             self.session.stirred.pop(self.cache_key, None)
 
     def stir(self) -> None:
-        """Something about it moved: the next fetch looks at it again."""
+        """Has the next fetch look at it again: something about it moved."""
         if self.session.partitions.get(self.cache_key) is self:
             self.session.stirred[self.cache_key] = self
 
     def has_news(self, fetched: FetchedPartition) -> bool:
-        """Whether it has to be answered; notes what is sent. After an error the offsets are told again, and so they are
-        after a divergence: the follower cuts its log, and takes nothing else from that answer (in Apache Kafka it
-        waits for the next record to hear them)."""
+        """Whether it has to be answered; notes what is sent. After an error, and after a divergence, the offsets are
+        told again: a follower that cuts its log takes nothing else from that answer (in Apache Kafka it waits for the
+        next record to hear them)."""
         told = fetched.result if fetched.data is None else fetched.data
         assert told is not None, "it was read"
         news = False
@@ -188,17 +188,17 @@ class FetchSession:
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.partitions: dict[PartitionKey, CachedPartition] = {}
         self.stirred: dict[PartitionKey, CachedPartition] = {}
-        """Those that the next fetch has to look at; the others rest. A consumer's never rest."""
+        """The partitions that the next fetch has to look at; the others rest. A consumer's never rest."""
         self.unnamed: dict[PartitionKey, CachedPartition] = {}
-        """Those whose topic id this broker has not heard of."""
+        """The partitions whose topic id this broker has not heard of."""
         self.waiting: DelayedFetch | None = None
-        """Its fetch, while that waits."""
+        """The session's fetch, while that waits."""
         self.known_fetches: dict[bytes, Any] = {}
-        """What requests that are repeated mean (``broker/repeated_fetch``)."""
+        """What repeated requests mean (``broker/repeated_fetch``)."""
 
     @property
     def privileged(self) -> bool:
-        """A follower's: it makes way for no consumer's."""
+        """Whether it is a follower's, which makes way for no consumer's."""
         return self.replica_id >= 0
 
     def cache(self, request: FetchRequest, topic_names: Mapping[Uuid, str]) -> None:
@@ -223,10 +223,10 @@ class FetchSession:
         self.partitions.pop(cache_key, None)
         self.stirred.pop(cache_key, None)
         self.unnamed.pop(cache_key, None)
-        self.known_fetches.clear()  # soon known again, as far as they are still sent
+        self.known_fetches.clear()  # those that are still sent are soon known again
 
     def name(self, topic_names: Mapping[Uuid, str]) -> None:
-        """Looks whether the broker has meanwhile heard of topics."""
+        """Takes up topics that the broker has heard of meanwhile."""
         for cache_key, cached in list(self.unnamed.items()):
             topic = topic_names.get(cached.key.topic_id)
             if topic is not None:
@@ -234,7 +234,7 @@ class FetchSession:
                 del self.unnamed[cache_key]
 
     def looked_at(self) -> list[FetchedPartition]:
-        """What a request fetches."""
+        """The partitions that a request fetches."""
         partitions = self.stirred if self.privileged else self.partitions
         return [FetchedPartition(cached.key, cached.request, cached) for cached in partitions.values()]
 
@@ -242,7 +242,7 @@ class FetchSession:
         self.stirred = dict(self.partitions)
 
     def to_the_end(self, cached: CachedPartition) -> None:
-        """Others are looked at before this one, so that a small limit does not starve them (KAFKA-12330)."""
+        """Puts it behind all others, so that a small limit does not starve them (KAFKA-12330)."""
         cache_key = cached.cache_key
         if len(self.partitions) > 1 and self.partitions.get(cache_key) is cached:
             self.partitions[cache_key] = self.partitions.pop(cache_key)
@@ -251,7 +251,7 @@ class FetchSession:
 
 
 class FetchContext:
-    """One fetch request in the light of its session: which partitions are fetched, and how the answer is put."""
+    """One fetch request and its session: which partitions are fetched, and what the answer has of them."""
 
     __slots__ = ("_session", "error", "fetches", "full")
 
@@ -274,11 +274,11 @@ class FetchContext:
 
     @property
     def follower_session(self) -> FetchSession | None:
-        """The session where it is a follower's, whose partitions may rest."""
+        """The session if it is a follower's, whose partitions may rest."""
         return self._session if self._session is not None and self._session.privileged else None
 
     def size_of(self, answers: Iterable[FetchedPartition]) -> int:
-        """About how many bytes the answer will have, which is not made yet (``FetchContext.getResponseSize``)."""
+        """About how many bytes the answer will have (``FetchContext.getResponseSize``)."""
         size = _RESPONSE_BYTES
         for answer in answers:
             if self.full or not answer.has_nothing:
@@ -377,7 +377,7 @@ class FetchSessions:
         return self._sessions.get(session_id)
 
     def use(self, session: FetchSession) -> None:
-        """A request of the session in its turn is taken."""
+        """Takes a request of the session in its turn: the next one has the next epoch."""
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         session.last_used_ms = self._clock.monotonic_ms()
         session.epoch = next_epoch(session.epoch)
@@ -391,15 +391,15 @@ class FetchSessions:
             session.name(topic_names)
 
     def throttled(self, context: FetchContext, throttle_ms: int) -> FetchResponse:
-        """The answer to a fetch that is throttled: nothing, and the session goes on as if nothing was asked. One that
-        would begin now does not (``getThrottledResponse``)."""
+        """The answer to a throttled fetch: empty, and the session goes on as if nothing was asked. A session that would
+        begin now does not (``getThrottledResponse``)."""
         if context.full:
             self._sessions.pop(context.session_id, None)
             return FetchResponse(throttle_time_ms=throttle_ms)
         return FetchResponse(throttle_time_ms=throttle_ms, session_id=context.session_id)
 
     def end_idle(self) -> None:
-        """Ends consumers' sessions that nobody has used for the time after which they would make way."""
+        """Ends consumers' sessions that have been idle for `EVICTION_MS`."""
         now_ms = self._clock.monotonic_ms()
         for session in list(self._sessions.values()):
             if now_ms - session.last_used_ms <= self._eviction_ms:
@@ -494,24 +494,24 @@ class FetchSessionHandler:
         self._changed: dict[PartitionKey, None] = {}
         self._dropped: dict[PartitionKey, None] = {}
         self._told: dict[PartitionKey, FetchRequest.FetchPartition] = {}
-        """What the leader knows that is wanted."""
+        """What the leader has been asked for."""
 
     def want(self, key: PartitionKey, partition: FetchRequest.FetchPartition) -> None:
-        """From now on `key` is fetched as `partition` says, which nobody changes while a request is under way."""
+        """Fetches `key` as `partition` says from now on; nobody changes that while a request is under way."""
         self.wanted.pop(key, None)  # to the end of the line: a full request asks for it last
         self.wanted[key] = partition
         self._changed[key] = None
         self._dropped.pop(key, None)
 
     def drop(self, key: PartitionKey) -> None:
-        """From now on `key` is not fetched."""
+        """Fetches `key` no more."""
         if self.wanted.pop(key, None) is not None:
             self._changed.pop(key, None)
             if key in self._told:
                 self._dropped[key] = None
 
     def only_change(self) -> PartitionKey | None:
-        """The one partition that the next request has to name; None where it is another number of them."""
+        """The partition that the next request has to name if it is only one, else None."""
         if self._epoch == INITIAL_EPOCH or len(self._changed) != 1 or self._dropped:
             return None
         return next(iter(self._changed))
@@ -523,12 +523,12 @@ class FetchSessionHandler:
         return self._epoch
 
     def handle_one(self, key: PartitionKey) -> FetchRequest.FetchPartition | None:
-        """As `handle`, for an answer that tells of `key` alone and of no error; returns what was asked of it."""
+        """As `handle`, for an answer with `key` alone and without an error; returns what was asked for."""
         self._epoch = next_epoch(self._epoch)
         return self._told.get(key)
 
     def asked(self, key: PartitionKey) -> FetchRequest.FetchPartition | None:
-        """What the leader fetches of `key` as it knows from the last request: the very object that was wanted."""
+        """What the leader was last asked for `key`: the very object that was given to `want`."""
         return self._told.get(key)
 
     def build(self) -> tuple[list[FetchRequest.FetchTopic], list[FetchRequest.ForgottenTopic], int, int]:
@@ -588,8 +588,8 @@ class FetchSessionHandler:
         return True
 
     def lost(self) -> None:
-        """No answer came, or what one told could not be used, which the leader does not know: the next request closes
-        the session and begins anew."""
+        """Has the next request close the session and begin anew: no answer came, or one could not be used, which the
+        leader does not know."""
         self._epoch = INITIAL_EPOCH
 
     def reset(self) -> None:

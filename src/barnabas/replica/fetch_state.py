@@ -1,4 +1,4 @@
-"""What a fetcher keeps of one partition, and what it needs of its surroundings."""
+"""What a fetcher keeps of one partition, and what it needs of its broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barnabas.wire.messages.fetch import FetchRequest
 
 @dataclass(slots=True)
 class FetchState:
-    """Where the fetcher is in one partition. A new leader epoch makes a new one, so that old answers find nobody."""
+    """Where the fetcher is in one partition. A new leader epoch makes a new state, so that old answers find none."""
 
     topic_partition: TopicPartition
     topic_id: Uuid
@@ -30,15 +30,15 @@ class FetchState:
     key: PartitionKey = ("", -1)
     """What stands for the partition in the session."""
     truncates: bool = False
-    """Before it is fetched the leader is asked where its epochs end (inter.broker.protocol.version below 2.7)."""
+    """Whether the leader is first asked where its epochs end (inter.broker.protocol.version below 2.7)."""
     last_epoch_end: int | None = None
     """Where the leader says that this log's last epoch ends, while it is asked about the number before."""
     lag: int | None = None
-    """How far behind the leader's high watermark; None before the first answer."""
+    """How far it is behind the leader's high watermark; None before the first answer."""
     wanted: FetchRequest.FetchPartition | None = None
     """How it is to be fetched; None while it is paused, and before it was truncated."""
     known: KnownFetch | None = None
-    """The frames of its fetches, while nothing but the fetch offset changes."""
+    """The frames of its fetches, while only the fetch offset changes."""
 
 
 class KnownFetch(NamedTuple):

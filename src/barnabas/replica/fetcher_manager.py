@@ -50,7 +50,7 @@ class ReplicaFetcherManager:
         return None if fetcher is None else fetcher.states.get(topic_partition)
 
     def log_start_moved(self, topic_partition: TopicPartition) -> None:
-        """The log's own retention moved its start, which the leader wants to know."""
+        """Tells the leader that this log's own retention moved its start."""
         fetcher = self._fetcher_of.get(topic_partition)
         if fetcher is not None:
             fetcher.log_start_moved(topic_partition)

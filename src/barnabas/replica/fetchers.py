@@ -1,9 +1,9 @@
 """Followers' fetchers: one story per (leader, fetcher id) that copies all its partitions from that leader.
 
-Each round asks for the partitions that are not paused, of which the session names only those that changed, waits for
-the answer, and applies it partition by partition: it costs what moves, not what is followed. A partition's trouble
-pauses or stops that partition only (KIP-461). An answer counts for a partition only when the partition is still here
-and wanted as it was asked for: in between it may have been taken away, led by this broker itself, or cut (KAFKA-10371,
+Each round asks for the partitions that are not paused (the session names only those that changed), waits for the
+answer, and applies it partition by partition: it costs what moves, not what is followed. A partition's trouble pauses
+or stops that partition only (KIP-461). An answer counts for a partition only when the partition is still here and
+wanted as it was asked for: in between it may have been taken away, led by this broker itself, or cut (KAFKA-10371,
 KAFKA-7786).
 
 Where logs differ, only leader epochs decide what is cut: the leader names the epoch in which both last agree and its
@@ -46,7 +46,7 @@ from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 logger = logging.getLogger(__name__)
 
 FIRST_WITH_REPLICA_STATE: Final = 15
-"""Version of Fetch: from it on a follower tells its broker epoch (KIP-903)."""
+"""The first version of Fetch in which a follower tells its broker epoch (KIP-903)."""
 
 
 class ReplicaFetcher(FollowedPartitions):
@@ -126,7 +126,7 @@ class ReplicaFetcher(FollowedPartitions):
         await self._apply(response)
 
     async def _ask(self) -> FetchResponse:
-        """One request for all that the leader does not know to be wanted, and its response."""
+        """Sends one request for all that the leader was not asked for yet; returns the response."""
         topics, forgotten, session_id, epoch = self._session.build()
         version = min(self._version, FIRST_WITH_TOPIC_IDS - 1) if self._by_name else self._version
         request = self._request(topics, forgotten, session_id, epoch, version)
@@ -158,10 +158,10 @@ class ReplicaFetcher(FollowedPartitions):
         return request
 
     async def _follow_one(self, state: FetchState) -> FetchResponse | None:
-        """Rounds that ask for `state` alone, as long as nothing else has changed when the answer comes.
+        """Makes rounds that ask for `state` alone, as long as nothing else has changed when the answer comes.
 
-        What an answer brings is appended, and the next request leaves, in the very call in which the answer arrived.
-        Returns the first response that tells of anything else than offsets and records, which is yet to be looked at.
+        An answer's records are appended, and the next request leaves, in the very call in which the answer arrived.
+        Returns the first response with anything else than offsets and records; the caller has to take it.
         """
         read = True
 
@@ -278,7 +278,7 @@ class ReplicaFetcher(FollowedPartitions):
             else:
                 log.truncate_to(offset, now_ms=self._runtime.clock.now_ms())
             self._restart(state, log)
-            self._session.lost()  # what this answer told of the high watermark did not hold for what was cut
+            self._session.lost()  # this answer's high watermark did not hold for what was cut
             return
         records = data.records
         if isinstance(records, list):
@@ -319,10 +319,10 @@ class ReplicaFetcher(FollowedPartitions):
             self._session.want(state.key, asked)
 
     async def _out_of_range(self, state: FetchState, asked: FetchRequest.FetchPartition | None) -> None:
-        """The leader's log does not reach to, or begins after, where this one ends.
+        """Cuts or restarts this log: the leader's ends before, or begins after, this one's end.
 
-        Ending before: the leader was elected uncleanly, and what it lacks is cut. Beginning after: this replica was
-        away for longer than records are kept, and begins anew. No more is ever thrown away (KAFKA-2143).
+        If it ends before, the leader was elected uncleanly, and what it lacks is cut. If it begins after, this replica
+        was away for longer than records are kept, and begins anew. No more is ever thrown away (KAFKA-2143).
         """
         try:
             end_offset = await self._leader_offset(state, LATEST_TIMESTAMP)
@@ -372,7 +372,7 @@ class ReplicaFetcher(FollowedPartitions):
             for answer in topic.partitions:
                 topic_partition = TopicPartition(topic.topic, answer.partition)
                 state = asked.pop(topic_partition, None)
-                # What left the fetcher meanwhile, or came back in another epoch, is another state.
+                # A partition that left the fetcher meanwhile, or came back in another epoch, has another state.
                 if state is None or self._truncating.get(topic_partition) is not state or not self._follows(state):
                     continue
                 if answer.error_code:
@@ -385,14 +385,14 @@ class ReplicaFetcher(FollowedPartitions):
             self._pause(state)  # not answered, or not followed any more
 
     def _doubted_epoch(self, state: FetchState) -> int:
-        """The log's last one; the number before it when the answer about that one has come and named no epoch."""
+        """The log's last epoch; the number before it once the answer about the last has come and named no epoch."""
         latest_epoch = self._partition(state).local_log().latest_epoch
         return latest_epoch if state.last_epoch_end is None else latest_epoch - 1
 
     def _take_epoch_end(self, state: FetchState, leader_epoch: int, end_offset: int) -> None:
         log = self._partition(state).local_log()
         if leader_epoch == NO_EPOCH and end_offset != NO_OFFSET and log.latest_epoch > 0:
-            state.last_epoch_end = end_offset  # of which epoch, another answer has to tell
+            state.last_epoch_end = end_offset  # another answer has to tell of which epoch
         else:
             self._truncate(state, log, truncation(log, leader_epoch, end_offset))
 
@@ -421,7 +421,7 @@ class ReplicaFetcher(FollowedPartitions):
                 cut.offset,
                 self.leader_id,
             )
-        # Also where nothing is cut: an epoch that began here without a record may be the one that differs.
+        # This is called even where nothing is cut: the epoch that differs may have begun here without a record.
         log.truncate_to(cut.offset, now_ms=self._runtime.clock.now_ms())
         if cut.complete:
             state.truncates = False

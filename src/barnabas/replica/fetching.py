@@ -21,7 +21,7 @@ from barnabas.runtime import Clock
 from barnabas.wire.messages.fetch import FetchResponse
 
 READ_AT_ONCE: Final = 64
-"""Partitions of a fetch; where it has more, others go on meanwhile."""
+"""How many partitions of a fetch are read in one go; between such runs others go on."""
 _TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
 """An enum's member as a global: CPython 3.11 takes a fifth of a microsecond to find it in its class."""
 _EXPECTED: Final = frozenset(
@@ -59,12 +59,12 @@ class Fetching:
         *,
         turn: Callable[[], Awaitable[None]] | None = None,
     ) -> DelayedFetch:
-        """Reads; what it returns is complete, or is so after at most `max_wait_ms`, when there is less than `min_bytes`
-        and nothing else to tell. Then it has its `fetch_answers`.
+        """Reads, and returns an operation that is complete, or will be after at most `max_wait_ms` where there is less
+        than `min_bytes` and nothing else to tell. Then `fetch_answers` has its answers.
 
-        `session` is a follower's, if it has one: `fetched` are the partitions of it that do not rest, those that are
-        stirred while it waits are in the answer too, and those that the follower has all of rest. Where there are
-        many, `turn` is awaited now and then, so that others go on.
+        `session` is a follower's, if it has one: `fetched` are its partitions that do not rest, those that are stirred
+        while the fetch waits are answered too, and those that the follower has all of rest. Where there are many,
+        `turn` is awaited now and then, so that others go on.
         """
         if turn is None or len(fetched) <= READ_AT_ONCE:
             size = self.read(params, fetched, False)
@@ -89,7 +89,7 @@ class Fetching:
         return operation
 
     def fetch_answers(self, operation: DelayedFetch) -> list[FetchedPartition]:
-        """What a fetch that waits no more has read; partitions of which there was nothing rest."""
+        """What a completed fetch has read; partitions of which there was nothing rest."""
         from_follower = operation.params.replica_id > NO_BROKER
         for fetched in operation.fetched:
             partition, size = fetched.partition, fetched.available_bytes
@@ -186,7 +186,7 @@ class Fetching:
                 result.log_end_offset,
                 self._clock.monotonic_ms(),
             )
-            # What this very fetch committed, its sender may know at once.
+            # The sender may know at once what this very fetch committed.
             if log is not None and log.high_watermark != result.high_watermark:
                 result.high_watermark, result.last_stable_offset = log.high_watermark, log.last_stable_offset
         if params.isolation is _TXN_COMMITTED:
@@ -202,7 +202,7 @@ class Fetching:
     def _elsewhere(
         self, select: Select, params: FetchParams, fetched: FetchedPartition, partition: Partition
     ) -> FetchResponse.PartitionData | None:
-        """The answer for a consumer that had better read from a follower."""
+        """The answer for a consumer that should rather read from a follower."""
         request = fetched.request
         brokers = {
             broker_id: broker

@@ -1,4 +1,4 @@
-"""The partitions that one fetcher follows: where each is, which of them are fetched, and which have to wait.
+"""The partitions that one fetcher follows: how far each is, which are fetched, and which have to wait.
 
 A partition's trouble pauses or stops that partition only (KIP-461).
 """
@@ -25,11 +25,11 @@ from barnabas.wire.messages.fetch import FetchRequest
 logger = logging.getLogger(__name__)
 
 FIRST_WITH_TOPIC_IDS: Final = 13
-"""Version of Fetch: from it on topics are told by their ids."""
+"""The first version of Fetch that has topic ids."""
 
 
 class FollowedPartitions:
-    """What `ReplicaFetcher` asks its leader for."""
+    """The partitions that `ReplicaFetcher` asks its leader for."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class FollowedPartitions:
         self._truncating: dict[TopicPartition, FetchState] = {}
         self._without_topic_id = 0
         self._by_name = self._version < FIRST_WITH_TOPIC_IDS
-        """Whether topics are told by their names: one topic without an id is enough (``canUseTopicIds``)."""
+        """Whether requests name topics: one topic without an id is enough (``canUseTopicIds``)."""
 
     def add(self, partition: Partition) -> None:
         log = partition.local_log()
         if log.latest_epoch == NO_EPOCH and log.log_end_offset > log.high_watermark:
-            # No epoch tells how far this log agrees with the leader's; up to the high watermark it does.
+            # No epoch tells how far this log agrees with the leader's; it does up to the high watermark.
             log.truncate_to(log.high_watermark, now_ms=self._runtime.clock.now_ms())
         topic_partition = partition.topic_partition
         state = FetchState(
@@ -102,7 +102,7 @@ class FollowedPartitions:
         return (topic if self._by_name else state.topic_id), number
 
     def _tell_topics_apart(self) -> None:
-        """By their ids where all have one, else by their names; a session knows only one of the two."""
+        """Asks by topic ids where all topics have one, else by names; a session knows only one of the two."""
         by_name = self._version < FIRST_WITH_TOPIC_IDS or self._without_topic_id > 0
         if by_name == self._by_name:
             return
@@ -128,7 +128,7 @@ class FollowedPartitions:
         return log.leader_epochs.latest_epoch if self._truncates_on_fetch else NO_EPOCH
 
     def _want(self, state: FetchState, log: Log) -> None:
-        """The next request fetches `state` from where it is now."""
+        """Has the next request fetch `state` from where it is now."""
         state.wanted = FetchRequest.FetchPartition(
             state.topic_partition.partition,
             state.current_leader_epoch,
@@ -156,9 +156,9 @@ class FollowedPartitions:
         return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch) is not None
 
     def _not_taken(self, records: Records) -> None:
-        """An answer came for what is wanted otherwise by now (in another epoch, from another log start) or not at all.
+        """Drops an answer about what is wanted otherwise by now (in another epoch, from another log start), or no more.
 
-        Records come again. A high watermark does not, which a session tells once: one begins anew to hear it.
+        Its records come again. Its high watermark does not, since a session tells it once: a new session begins.
         """
         if not records:
             self._session.lost()
@@ -188,7 +188,7 @@ class FollowedPartitions:
     # Trouble
 
     def _guarded(self, state: FetchState, step: Callable[..., None], *arguments: Any) -> None:
-        """One step for one partition, whose failure is that partition's alone."""
+        """Takes one step for one partition, whose failure concerns that partition alone."""
         try:
             step(state, *arguments)
         except LogDirFailure as failure:
@@ -229,7 +229,7 @@ class FollowedPartitions:
 
     def _pause(self, state: FetchState) -> None:
         if self.states.get(state.topic_partition) is not state:
-            return  # while the leader was asked, a newer epoch's state took its place, and that one goes on
+            return  # a newer epoch's state took its place while the leader was asked, and goes on
         state.paused_until_ms = self._runtime.clock.monotonic_ms() + self._backoff_ms
         state.wanted = None
         self._truncating.pop(state.topic_partition, None)

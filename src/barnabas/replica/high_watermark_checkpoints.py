@@ -1,4 +1,4 @@
-"""The high watermarks that are written down in each log directory (``replication-offset-checkpoint``)."""
+"""The high watermarks as each log directory keeps them (``replication-offset-checkpoint``)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from barnabas.replica.partition import Partition
 
 
 class HighWatermarkCheckpoints:
-    """What a directory's file said is remembered when it is first asked for: a replica that the controller has not yet
-    spoken of keeps its line, else a crash now would make it begin at 0 (KAFKA-769).
+    """Remembers each directory's file from when it is first asked for: a replica that the controller has not spoken of
+    yet keeps its line, or a crash now would make it begin at 0 (KAFKA-769).
 
     `on_failure` is told of a directory whose file cannot be read: nothing is written to it any more.
     """
@@ -24,11 +24,11 @@ class HighWatermarkCheckpoints:
         self._said: dict[str, dict[TopicPartition, int]] = {}
 
     def of(self, log: Log) -> int:
-        """Where the log begins to be a replica; its start where nothing is written. Raises `LogDirFailure`."""
+        """The log's high watermark; its start where nothing is written. Raises `LogDirFailure`."""
         return self._said_in(log.log_dir.path).get(log.topic_partition, log.log_start_offset)
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """The next log of that name begins with none."""
+        """Forgets the line: the next log of that name begins without one."""
         for said in self._said.values():
             said.pop(topic_partition, None)
 
@@ -40,7 +40,7 @@ class HighWatermarkCheckpoints:
             except LogDirFailure as failure:
                 self._on_failure(failure)
                 continue
-            # By directory: another may have such a line of a future log, or of one that has left it.
+            # Only this directory's lines: another may have one of a future log, or of a log that has left it.
             here = self._log_dirs.logs_in(path)
             offsets.update(
                 (topic_partition, offset)

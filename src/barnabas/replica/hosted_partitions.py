@@ -19,7 +19,7 @@ class HostedPartitions:
         self.online: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, None] = {}
         self.former_traffic = Traffic()
-        """Of partitions that are no more, and of requests for those that never were."""
+        """The traffic of partitions that are gone, and of requests for partitions that never were."""
 
     def find(self, topic_partition: TopicPartition) -> Partition | ErrorCode:
         partition = self.online.get(topic_partition)

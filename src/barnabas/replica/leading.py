@@ -5,8 +5,8 @@ log, changes anything, or waits: `partition` asks, and does it.
 
 - The high watermark: the smallest log end offset among the maximal ISR and those followers that are caught up and may
   join it. It only rises within a leader epoch, and only while the ISR is not under ``min.insync.replicas``.
-- The ISR. A change is proposed to the controller and meanwhile pending: who is to be added already holds back the high
-  watermark, who is to be removed still does. At most one change is in flight (KIP-497).
+- The ISR. A change is proposed to the controller and pending until its answer: a follower to be added already holds
+  back the high watermark, one to be removed still does. At most one change is in flight (KIP-497).
 
 All times are monotonic, in ms.
 """
@@ -53,10 +53,10 @@ def next_high_watermark(
     lag_max_ms: int,
     now_ms: int,
 ) -> int:
-    """As far as the maximal ISR allows, and never lower than it is.
+    """The high watermark that the maximal ISR allows, never lower than it is.
 
-    A follower outside of the ISR that is caught up holds it back too: else it would run ahead of a follower that is
-    always a little behind, which could then never join.
+    A caught-up follower outside of the ISR holds it back too: otherwise it would run ahead of a follower that is always
+    a little behind, which could then never join.
     """
     reached = log_end_offset
     maximal_isr = isr_state.isr if type(isr_state) is CommittedIsr else isr_state.maximal_isr
@@ -81,7 +81,7 @@ def effective_min_isr(followers: Mapping[int, Progress], min_insync_replicas: in
 
 
 def lacks_min_isr(isr_state: IsrState, followers: Mapping[int, Progress], min_insync_replicas: int) -> bool:
-    """There are mostly as many in sync as `min_insync_replicas`, and then nobody need ask."""
+    """Whether fewer than `effective_min_isr` are in sync; mostly there are `min_insync_replicas`, which is enough."""
     return len(isr_state.isr) < effective_min_isr(followers, min_insync_replicas)
 
 
@@ -156,9 +156,9 @@ def shrunk_isr(
 
 
 def refused_isr(proposed: ProposedIsr, error: ErrorCode) -> tuple[IsrState, bool]:
-    """The controller refused: what the ISR is from now on, and whether the same is to be asked again."""
+    """After the controller refused: the ISR from now on, and whether the same proposal is sent again."""
     if error in (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA):
-        # Certainly not done: back to what is committed, and a later fetch or check may propose anew.
+        # It was certainly not done: what is committed counts, and a later fetch or check may propose anew.
         return proposed.state.committed, False
     # Where somebody knows better than this broker whether it was done, it stays pending until the next LeaderAndIsr.
     return proposed.state, error not in _ISR_AWAITS_METADATA

@@ -30,10 +30,10 @@ from barnabas.runtime import Condition, Runtime
 logger = logging.getLogger(__name__)
 
 FLUSH_BYTES: Final = 8 << 20
-"""A future log is flushed every so often, so that little is left to be flushed when it takes the other's place."""
+"""A future log is flushed each time it has so many more bytes: little is left when it takes the other's place."""
 
 _FUTURE_SUFFIX: Final = len("-." + "0" * 32 + "-future")
-"""What a future log's directory is called besides topic and partition."""
+"""The length of a future log's directory name beside topic and partition."""
 _FILE_NAME_MAX: Final = 255
 
 
@@ -61,7 +61,7 @@ class LogDirMoves:
     # What is asked for
 
     def alter(self, topic_partition: TopicPartition, path: str) -> None:
-        """Moves the replica to `path`; to the directory that it is in: ends a move. Returns before it is there.
+        """Begins to move the replica to `path`; its present directory ends a move. Returns before the move is done.
 
         Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION of a name too long for a move,
         UNKNOWN_TOPIC_OR_PARTITION, and REPLICA_NOT_AVAILABLE where the broker has
@@ -96,7 +96,7 @@ class LogDirMoves:
         self.begin(topic_partition)
 
     def begin(self, topic_partition: TopicPartition) -> None:
-        """Goes on with the move of a replica, if it is on one."""
+        """Goes on with the move of a replica, if it has a future log."""
         if self._log_dirs.future(topic_partition) is not None:
             self._moving[topic_partition] = None
             self._begun.notify()
@@ -150,10 +150,10 @@ class LogDirMoves:
 
 
 def _cut_what_differs(current: Log, future: Log, wall_ms: int) -> None:
-    """Leaves of `future` a prefix of `current`, or an empty log that begins where the other does."""
+    """Cuts `future` to a prefix of `current`, or to an empty log that begins where the other does."""
     while future.log_end_offset > current.log_start_offset:
         if future.latest_epoch == NO_EPOCH:
-            # Batches older than leader epochs: as far as the other log has such, nothing tells them apart.
+            # Batches older than leader epochs: nothing tells them apart as far as the other log has such, too.
             earliest = current.leader_epochs.earliest
             offset = current.log_end_offset if earliest is None else earliest.start_offset
         else:

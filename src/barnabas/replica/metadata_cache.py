@@ -29,7 +29,7 @@ _SECURITY_PROTOCOLS = {number: name for name, number in SECURITY_PROTOCOL_IDS.it
 
 
 class MetadataUpdate(NamedTuple):
-    """What an UpdateMetadata comes to."""
+    """The result of an UpdateMetadata."""
 
     before: ClusterImage
     image: ClusterImage
@@ -46,10 +46,10 @@ class MetadataCache:
         self._waited_for = False
 
     async def known(self) -> ClusterImage:
-        """The image, as soon as there is one: it names a broker, if only this one.
+        """Waits until the image names a broker, if only this one, and returns it.
 
         Between its registration and the controller's first word a broker knows nobody. Apache Kafka's answers then that
-        there is no broker, which librdkafka 2.16 takes at its word: it lets all brokers go, and never sends again.
+        there is no broker, which librdkafka 2.16 takes literally: it drops all brokers, and never sends again.
         """
         while not self.image.brokers:
             if not self._waited_for:
@@ -59,7 +59,7 @@ class MetadataCache:
         return self.image
 
     def take(self, update: MetadataUpdate) -> None:
-        """Takes up what `updating` came to."""
+        """Takes up the result of `updating`."""
         self.image = update.image
         self._told.set()
 
@@ -75,7 +75,7 @@ class MetadataCache:
                 return update.deleted
 
     def updating(self, request: UpdateMetadataRequest) -> Generator[None, None, MetadataUpdate]:
-        """What `request` makes of the image, in slices, behind each of which it yields.
+        """What `request` makes of the image; works in slices and yields after each.
 
         The brokers named are all that live; of the partitions only those named changed, unless the request is a KRaft
         controller's and a full one: what it does not name is gone (KIP-866, ``ZkMetadataCache``).
@@ -139,7 +139,7 @@ class MetadataCache:
 
 
 def is_full(request: UpdateMetadataRequest | LeaderAndIsrRequest) -> bool:
-    """Whether a KRaft controller tells of everything, at the beginning of its reign over brokers in ZooKeeper mode."""
+    """Whether a KRaft controller names everything, as it does when it takes over brokers in ZooKeeper mode."""
     return bool(request.is_k_raft_controller) and request.type == _FULL
 
 
@@ -174,7 +174,7 @@ def _update_topic(
     changed: list[UpdateMetadataRequest.UpdateMetadataPartitionState],
     deleted: list[TopicPartition],
 ) -> None:
-    """`copied` has the partitions of those topics that this update has had before: they are its own."""
+    """`copied` has the partitions of topics that this update has already copied, and may change."""
     before = topics.get(name)
     partitions = copied.get(name)
     if partitions is None or before is None:

@@ -18,18 +18,18 @@ from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.varint import read_rest, write_unsigned
 
 FIRST_VERSION: Final = 13
-"""The first that tells topics by their ids; lengths are varints since 12."""
+"""The first version of Fetch that has topic ids; lengths are varints since 12."""
 JOINED_BYTES: Final = 8 * 1024
 """Records up to this size are copied into the frame."""
 
 _OFFSETS: Final = Struct(">qqq")
 _ALL_BITS: Final = -1
 _ANSWER_AT: Final = 4
-"""Where an answer without its size goes on behind the correlation id."""
+"""Where the rest of an answer begins, behind the correlation id; its size is not counted."""
 
 
 def _between(frames: list[bytes], *sizes: int) -> list[bytes]:
-    """The parts between the numbers, whose sizes are given: those bytes in which the two frames differ."""
+    """The parts between the numbers, which are the bytes in which the two frames differ; their sizes are given."""
     clear, filled = frames
     differ = [at for at, (one, other) in enumerate(zip(clear, filled, strict=True)) if one != other]
     parts = []

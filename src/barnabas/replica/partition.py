@@ -52,8 +52,8 @@ class Partition(ReadablePartition):
     def make_leader(self, state: PartitionState, topic_id: Uuid, now_ms: int) -> bool:
         """Takes the lead in `state`'s epoch. True when this broker did not lead before.
 
-        The epoch's start is entered into the epoch cache at once, before any record: a follower that asks about a later
-        epoch than this log has records of must learn where to truncate (KIP-279).
+        The epoch cache has the epoch's start at once, before any record: a follower that asks about a later epoch than
+        this log has records of must learn where to truncate (KIP-279).
         """
         if state.partition_epoch < self.partition_epoch:
             logger.info("%s: LeaderAndIsr with older partition epoch %d", self, state.partition_epoch)
@@ -73,8 +73,8 @@ class Partition(ReadablePartition):
         self.progress = {follower: self.progress.get(follower) or Progress(follower) for follower in followers}
         self.isr_state = CommittedIsr(frozenset(state.isr), state.partition_epoch)
         if new_epoch:
-            # In an epoch that this broker did not hear of another may have led, and cut the followers' logs. (Apache's
-            # leader goes on with what it knew of them, and commits what they do not have any more.)
+            # Another may have led in an epoch that this broker did not hear of, and cut the followers' logs. (Apache's
+            # leader goes on with what it knew of them, and commits what they no longer have.)
             another_may_have_led = new_leader or state.leader_epoch > self.leader_epoch + 1
             for progress in self.progress.values():
                 progress.reset(
@@ -134,7 +134,7 @@ class Partition(ReadablePartition):
         self.removing_replicas = tuple(state.removing_replicas)
 
     def forget(self) -> None:
-        """The replica is deleted, or its log directory is offline: nothing is led or followed any more."""
+        """Leads and follows nothing any more: the replica is deleted, or its log directory is offline."""
         self.log = None
         self.traffic.look(None, leading=False)
         self.leader_id = NO_BROKER
@@ -155,7 +155,7 @@ class Partition(ReadablePartition):
         origin: AppendOrigin,
         unpacking: Unpacking | None = None,
     ) -> tuple[AppendInfo, bool]:
-        """Appends, and tells whether the high watermark rose by it. NOT_ENOUGH_REPLICAS means nothing was appended."""
+        """Appends; also returns whether the high watermark rose by it. Raises NOT_ENOUGH_REPLICAS before it appends."""
         log = self.log
         if log is None or self.leader_id != self._surroundings.broker_id:
             log = self.leader_log()
@@ -180,8 +180,8 @@ class Partition(ReadablePartition):
     ) -> tuple[bool, ErrorCode]:
         """Whether a produce request with acks=all is over, and with which error.
 
-        A request that was appended before this broker ceased to lead is over, although it may lead again: what stands
-        at the request's offsets now may be something else.
+        A request that was appended before this broker ceased to lead is over, even if it leads again: other records may
+        stand at the request's offsets now.
         """
         log = self.log
         if (
@@ -212,7 +212,7 @@ class Partition(ReadablePartition):
         leader_end_offset: int,
         now_ms: int,
     ) -> bool:
-        """A follower fetched from `fetch_offset`. True when the high watermark rose by it."""
+        """Notes that a follower fetched from `fetch_offset`. True when the high watermark rose by it."""
         progress = self.progress[follower_id]
         moved = progress.log_end_offset != fetch_offset
         low_watermark_moved = progress.log_start_offset != follower_start_offset
@@ -244,7 +244,7 @@ class Partition(ReadablePartition):
             before.stir()
 
     def touch(self) -> None:
-        """There is something to tell to followers at rest, with their next fetch."""
+        """Has the next fetches of followers at rest look at the partition: there is something to tell."""
         for fetch in self.resting.values():
             fetch.stir()
 
@@ -284,7 +284,7 @@ class Partition(ReadablePartition):
 
     @property
     def low_watermark(self) -> int:
-        """Below it, records are deleted on every live replica."""
+        """The offset below which records are deleted on every live replica."""
         return lowest_log_start(self.leader_log().log_start_offset, self.progress, self._surroundings.is_alive)
 
     # The leader: its ISR
@@ -337,9 +337,9 @@ class Partition(ReadablePartition):
         self._surroundings.alter_isr(self, ProposedIsr(state, sent))
 
     def isr_altered(self, proposed: ProposedIsr, outcome: LeaderAndIsr | ErrorCode, now_ms: int) -> bool:
-        """The controller answered `proposed`. True when the same proposal should be sent again.
+        """Takes the controller's answer to `proposed`. True when the same proposal should be sent again.
 
-        An answer to a proposal that is not the pending one any more (a LeaderAndIsr came between) changes nothing.
+        An answer to a proposal that is no longer pending (a LeaderAndIsr came between) changes nothing.
         """
         if self.isr_state is not proposed.state:
             return False
@@ -360,7 +360,7 @@ class Partition(ReadablePartition):
             return False
         self.isr_state = CommittedIsr(frozenset(outcome.isr), outcome.partition_epoch)
         self.partition_epoch = outcome.partition_epoch
-        self.touch()  # who is no member any more must not be passed by when it fetches
+        self.touch()  # a fetch of a former member must be looked at
         logger.info(
             "isr of %s is %s, partition epoch %d", self.topic_partition, sorted(outcome.isr), outcome.partition_epoch
         )

@@ -1,4 +1,4 @@
-"""How far a follower is, as its leader knows from the follower's fetches (Kafka's ``Replica``)."""
+"""How far a follower is, as its leader knows from its fetches (Kafka's ``Replica``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NEVER_MS: Final = -(1 << 62)
 
 
 class Progress:
-    """One follower. All times are monotonic, so that a jump of the wall clock throws nobody out of the ISR.
+    """One follower's progress. All times are monotonic: a jump of the wall clock takes nobody out of the ISR.
 
     Invariant: the follower had everything up to the leader's log end offset at `last_caught_up_ms`.
     """
@@ -38,7 +38,7 @@ class Progress:
     def record_fetch(
         self, fetch_offset: int, log_start_offset: int, leader_end_offset: int, broker_epoch: int, now_ms: int
     ) -> None:
-        """The follower asks for `fetch_offset`, hence has all before it; the leader ended at `leader_end_offset`.
+        """Notes that the follower asks for `fetch_offset` and has all before; the leader ended at `leader_end_offset`.
 
         A follower that reaches where the leader was at its previous fetch was caught up then, although the leader has
         moved on since: a steady load must not make it look slow.
@@ -56,7 +56,7 @@ class Progress:
         self.broker_epoch = broker_epoch
 
     def rested_until(self, fetch_ms: int) -> None:
-        """The follower had all there was, and went on fetching until `fetch_ms` without being looked at."""
+        """Notes that the follower, which had all there was, rested and fetched until `fetch_ms`."""
         if fetch_ms > self.last_caught_up_ms:
             self.last_caught_up_ms = fetch_ms
         if fetch_ms > self.last_fetch_ms:
@@ -65,7 +65,7 @@ class Progress:
             self.last_fetch_leader_log_end_offset = self.log_end_offset
 
     def reset(self, leader_end_offset: int, *, new_leader: bool, in_sync: bool, now_ms: int) -> None:
-        """A new leader epoch. A member of the ISR has the full lag time from now on to show itself; others have none.
+        """Begins a new leader epoch. A member of the ISR has the full lag time from now on to fetch; others have none.
 
         A leader that is elected again still knows how far its followers are; a new one does not.
         """

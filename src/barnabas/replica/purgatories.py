@@ -1,8 +1,8 @@
 """Where requests wait at partitions, and who is woken by what.
 
-What waits is woken after an append is complete, never in the middle of it. Followers that wait for the log's end are
-told once a turn of the loop, of all that was appended in it (decision 14); a follower's fetch session watches nothing
-of its partitions that rest, and is told by the partition that was stirred.
+A waiting request is woken after an append is complete, never in the middle of it. Followers that wait for the log's end
+are told once a turn of the loop of all that was appended in it (decision 14). A follower's fetch session does not watch
+its partitions that rest: the partition that was stirred tells it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from barnabas.replica.purgatory import Purgatory
 
 
 class Purgatories:
-    """One for each kind of request that waits."""
+    """The purgatories, one for each kind of request that waits."""
 
     def __init__(self) -> None:
         self.produce: Purgatory[TopicPartition] = Purgatory()
@@ -29,23 +29,23 @@ class Purgatories:
         self._stirred: dict[int, FetchSession] = {}
         """Fetch sessions with partitions that rested, and have something to answer now."""
         self._appended_to: dict[TopicPartition, Log] = {}
-        """What was appended to in this turn of the loop, of which the followers that wait are told next."""
+        """The logs appended to in this turn of the loop; the followers that wait are told next."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def shutdown(self) -> None:
-        """Answers what waits."""
+        """Answers all that wait."""
         for purgatory in self._all:
             purgatory.shutdown()
 
     def high_watermark_moved(self, partition: Partition) -> None:
         if partition.resting:
-            partition.touch()  # followers learn it with their next fetch, which need not come earlier for that
+            partition.touch()  # followers learn it with their next fetch; none is answered earlier for it
         for purgatory in self._awaiting_high_watermark:
             if purgatory.delayed:
                 purgatory.check_and_complete(partition.topic_partition)
 
     def follower_advanced(self, partition: Partition, high_watermark_moved: bool) -> None:
-        """This broker follows, and consumers may read from it."""
+        """Wakes consumers that read from this broker as a follower."""
         if high_watermark_moved and self.consumer_fetch.delayed:
             self.consumer_fetch.check_and_complete(partition.topic_partition)
 
@@ -55,7 +55,7 @@ class Purgatories:
         self._wake_stirred()
 
     def stir(self, partition: Partition) -> None:
-        """Followers for whom `partition` rested look at it again."""
+        """Has followers for which `partition` rested look at it again."""
         for fetch in partition.stir():
             if type(fetch) is CachedPartition:
                 session = fetch.session
@@ -69,7 +69,7 @@ class Purgatories:
                 waiting.force_complete()
 
     def appended(self, partition: Partition, info: AppendInfo) -> None:
-        """Followers that wait are told at the end of this turn of the loop; those for whom it rested look again."""
+        """Has followers for which it rested look again; those that wait are told at the end of the loop's turn."""
         if partition.resting:
             self.stir(partition)
         if not self.follower_fetch.delayed:
@@ -85,9 +85,9 @@ class Purgatories:
         log.just_appended = info
 
     def _wake_followers(self) -> None:
-        """Tells those that wait what was appended in this turn of the loop, all of it together.
+        """Tells followers that wait of all that was appended in this turn of the loop, together.
 
-        So a follower's answer holds whatever came at once over all connections, and its next fetch confirms all of it.
+        So a follower's answer holds all that came at once over all connections, and its next fetch confirms all of it.
         """
         appended_to, self._appended_to = self._appended_to, {}
         self._wake_stirred()

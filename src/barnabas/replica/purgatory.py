@@ -3,8 +3,8 @@
 An operation watches keys. Whoever changes what belongs to a key calls `check_and_complete`, and each operation that
 watches it looks whether it is done, at that key alone: nothing polls. All timeouts of a purgatory share one timer.
 
-Few operations live until their time is up, so that a timeout is to cost next to nothing when it is not needed: those
-of one length come due in the order in which they began, and only the lengths are in a heap.
+Few operations live until their time is up, so a timeout that is not needed must cost next to nothing: those of one
+length come due in the order in which they began, and only the lengths are in a heap.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from typing import Final, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 _UNUSED_MAX: Final = 1000
-"""So many lengths of timeouts that nobody has any more may be remembered, before they are swept out."""
+"""How many unused lengths of timeouts are remembered before they are swept out."""
 
 
 class DelayedOperation(Generic[K]):
-    """Waits for something. Completes exactly once, in the call of whoever turned its condition: what it does then
-    (`on_complete`) is to be short, and to wait for nothing."""
+    """Waits for something. Completes exactly once, in the call of whoever changed its condition: what it does then
+    (`on_complete`) is short, and waits for nothing."""
 
     __slots__ = ("_peers", "_purgatory", "_watched", "completed", "then")
 
     _watched: tuple[K, ...]
     _peers: dict[DelayedOperation[K], float]
-    """Those whose timeouts are as long, it among them. Both are there while it is in a purgatory."""
+    """The operations with a timeout of this length, itself included. Set while it is in a purgatory."""
 
     def __init__(self) -> None:
         self.completed = False
         self.then: Callable[[], None] | None = None
-        """Called when it has completed. This may be in the midst of what somebody else does."""
+        """Called when it has completed, perhaps in the midst of somebody else's work."""
         self._purgatory: Purgatory[K] | None = None
 
     def try_complete(self, key: K | None) -> bool:
-        """Whether it is time, after something about `key` changed; None asks for all keys."""
+        """Whether it can complete, after something about `key` changed; None asks for all keys."""
         raise AssertionError("each kind of operation says when it is complete")
 
     def on_complete(self) -> None:
         """Prepares the answer, or gives it. Called once."""
 
     def on_expiration(self) -> None:
-        """The time is up and it was not complete. Called before `on_complete`."""
+        """Called before `on_complete` where the time was up first."""
 
     def force_complete(self) -> bool:
         """Completes now, whatever the condition. False when it was complete already."""
@@ -61,7 +61,7 @@ class DelayedOperation(Generic[K]):
         return True
 
     async def over(self) -> None:
-        """Returns when it is complete. A caller that is cancelled takes it out."""
+        """Returns when it is complete. A cancelled caller takes it out."""
         if self.completed:
             return
         done = asyncio.get_running_loop().create_future()
@@ -77,7 +77,7 @@ class DelayedOperation(Generic[K]):
             self.abandon()
 
     def abandon(self) -> None:
-        """Nobody wants to know any more: it leaves its purgatory, and does not complete."""
+        """Leaves its purgatory and does not complete: nobody waits for it any more."""
         self.completed = True
         self.then = None
         if self._purgatory is not None:
@@ -90,21 +90,21 @@ class Purgatory(Generic[K]):
     def __init__(self) -> None:
         self._watchers: dict[K, dict[DelayedOperation[K], None]] = {}
         self._waiting: dict[float, dict[DelayedOperation[K], float]] = {}
-        """By the length of their timeouts: when whose time is up, in that order."""
+        """Operations by the length of their timeouts, with their due times, in that order."""
         self._lengths: list[tuple[float, float]] = []
-        """A heap of all lengths, each behind a time that is not after the first of its operations'."""
+        """A heap of (time, length), the time being no later than the length's first operation is due."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self.delayed = 0
-        """How many operations wait now."""
+        """How many operations wait."""
         self._shut_down = False
 
     def watched(self, key: K) -> bool:
         return key in self._watchers
 
     def watch(self, operation: DelayedOperation[K], keys: tuple[K, ...], timeout_ms: float) -> None:
-        """Keeps `operation` until it is complete. Its condition was looked at, and has not turned yet."""
+        """Keeps `operation` until it is complete; the caller has seen that it is not yet."""
         if self._shut_down or timeout_ms <= 0:
             operation.on_expiration()
             operation.force_complete()
@@ -135,7 +135,7 @@ class Purgatory(Generic[K]):
         operation._peers = peers
 
     async def wait(self, operation: DelayedOperation[K], keys: Iterable[K], timeout_ms: float) -> None:
-        """Returns when `operation` is complete. A caller that is cancelled takes its operation out."""
+        """Returns when `operation` is complete. A cancelled caller takes its operation out."""
         if operation.try_complete(None):
             operation.force_complete()
             return
@@ -143,7 +143,7 @@ class Purgatory(Generic[K]):
         await operation.over()
 
     def forget(self, operation: DelayedOperation[K]) -> None:
-        """`operation` is over."""
+        """Takes out `operation`, which is over."""
         operation._purgatory = None
         del operation._peers[operation]
         self.delayed -= 1
@@ -155,7 +155,7 @@ class Purgatory(Generic[K]):
                 del watchers[key]
 
     def check_and_complete(self, key: K) -> int:
-        """Something about `key` changed. Returns how many operations that completed."""
+        """Looks at the operations that watch `key`, which changed. Returns how many completed."""
         watchers = self._watchers.get(key)
         if watchers is None:
             return 0
@@ -166,7 +166,7 @@ class Purgatory(Generic[K]):
         return completed
 
     def shutdown(self) -> None:
-        """Completes whatever waits, as if its time were up; nothing waits here any more."""
+        """Completes all that wait, as if their time were up; nothing waits here any more."""
         self._shut_down = True
         if self._timer is not None:
             self._timer.cancel()
@@ -207,7 +207,7 @@ class Purgatory(Generic[K]):
 
 
 def _expire(due: list[tuple[float, DelayedOperation[K]]]) -> None:
-    """Those whose time is up, in the order of their times."""
+    """Completes operations whose time is up, in the order of their times."""
     for _, operation in sorted(due, key=itemgetter(0)):
         if not operation.completed:
             operation.on_expiration()

@@ -1,4 +1,4 @@
-"""A partition as its readers find it: what this broker knows of it, and what they get of its log."""
+"""A partition as its readers see it: what this broker knows of it, and what of its log they may read."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Surroundings(Protocol):
         ...
 
     def too_few_in_sync(self, partition: Partition, outcome: ErrorCode) -> None:
-        """A produce with acks=all ends with `outcome`, for want of in-sync replicas."""
+        """A produce with acks=all ends with `outcome` since too few replicas are in sync."""
         ...
 
 
@@ -76,7 +76,7 @@ class RestingFetch(Protocol):
 
 
 class ReadResult:
-    """What a fetch from one partition found. The offsets are those before the read, so that they belong together."""
+    """What a fetch from one partition found. All offsets are from before the read, so that they belong together."""
 
     __slots__ = ("diverging", "high_watermark", "last_stable_offset", "log_end_offset", "log_start_offset", "records")
 
@@ -91,7 +91,7 @@ class ReadResult:
 
 
 class ReadablePartition:
-    """What `Partition` takes up, appends to and answers for."""
+    """What `Partition` leads or follows, and appends to."""
 
     __slots__ = (
         "_surroundings",
@@ -129,7 +129,7 @@ class ReadablePartition:
         self.isr_state: IsrState = CommittedIsr(frozenset(), -1)
         self.progress: dict[int, Progress] = {}
         self.resting: dict[int, RestingFetch] = {}
-        """The followers whose fetches pass this partition by until it is stirred."""
+        """The followers whose fetches do not look at this partition until it is stirred."""
         self.traffic = Traffic()
 
     def __repr__(self) -> str:
@@ -179,7 +179,7 @@ class ReadablePartition:
         return log
 
     def log_with_epoch(self, current_leader_epoch: int, *, only_leader: bool) -> Log:
-        """The log for someone who believes in `current_leader_epoch` (-1: does not say). Fences both ways (KIP-320)."""
+        """The log, for a caller with `current_leader_epoch` (-1: not told). Fences older and newer epochs (KIP-320)."""
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise KafkaError(
@@ -224,7 +224,7 @@ class ReadablePartition:
         result = ReadResult(log)
         log_end_offset = result.log_end_offset
         if last_fetched_epoch != NO_EPOCH and not (
-            # As with nearly every fetch of a follower, whose log then cannot part from this one below its end.
+            # So it is with nearly every follower's fetch; its log then cannot differ from this one below its end.
             last_fetched_epoch == log.leader_epochs.latest_epoch
             and result.log_start_offset <= fetch_offset <= log_end_offset
         ):
@@ -250,7 +250,7 @@ class ReadablePartition:
         else:
             bound = result.last_stable_offset
         if not bound <= fetch_offset <= log_end_offset or fetch_offset < result.log_start_offset:
-            # Between the bound and the log's end there is nothing to be read yet; outside of the log this raises
+            # Between the bound and the log's end nothing can be read yet; outside of the log this raises
             # OFFSET_OUT_OF_RANGE.
             result.records = log.read(
                 fetch_offset,
@@ -272,7 +272,7 @@ class ReadablePartition:
     def follower(self, follower_id: int, current_leader_epoch: int) -> Progress:
         progress = self.progress.get(follower_id)
         if progress is None:
-            # A follower that speaks of epochs learns that it knows more than this leader, and tries again.
+            # A follower that tells its epoch learns that it knows more than this leader, and tries again.
             code = (
                 ErrorCode.NOT_LEADER_OR_FOLLOWER if current_leader_epoch == NO_EPOCH else ErrorCode.UNKNOWN_LEADER_EPOCH
             )
@@ -284,7 +284,7 @@ class ReadablePartition:
     def preferred_read_replica(
         self, select: Select, rack: str, fetch_offset: int, brokers: Mapping[int, BrokerInfo], now_ms: int
     ) -> int:
-        """The follower from which a consumer in `rack` should read; -1: this leader, or whom it is asked.
+        """The follower from which a consumer in `rack` should read; -1 for the broker that it asks.
 
         Only `brokers` that the consumer can reach count, and only members of the ISR: a follower that lags would keep
         the consumer behind for as long as it does.
@@ -314,7 +314,7 @@ class ReadablePartition:
     def searching(
         self, timestamp: int, current_leader_epoch: int, *, only_leader: bool
     ) -> Generator[None, None, TimestampOffset | None]:
-        """What `offset_for_timestamp` searches its log for; yields where others may go on."""
+        """Searches the log for `offset_for_timestamp`; yields where others may go on."""
         log = self.log_with_epoch(current_leader_epoch, only_leader=only_leader)
         return (yield from log.searching(timestamp))
 

@@ -1,7 +1,7 @@
 """From which replica a consumer is told to read (KIP-392, ``ReplicaSelector``).
 
-A consumer names its rack. The leader answers a fetch of such a consumer with the id of the replica that it had better
-ask, where that is not the leader itself; followers answer up to the high watermark that they know.
+A consumer names its rack. The leader answers its fetch with the id of the replica that it should rather ask, where that
+is not the leader itself; followers answer up to the high watermark that they know.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from barnabas.model.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """A replica in sync that has the offset which is asked for. `lag_ms`: since when it is not caught up."""
+    """A replica in sync that has the requested offset. `lag_ms`: for how long it has not been caught up."""
 
     broker_id: int
     rack: str | None
@@ -29,7 +29,7 @@ Select = Callable[[str, ReplicaView, Sequence[ReplicaView]], ReplicaView]
 
 
 def rack_aware(rack: str, leader: ReplicaView, followers: Sequence[ReplicaView]) -> ReplicaView:
-    """The leader where it is in the consumer's rack, else of the followers there the one that is least behind."""
+    """The leader where it is in the consumer's rack, else the follower there that is least behind."""
     near = [follower for follower in followers if follower.rack == rack]
     if not rack or leader.rack == rack or not near:
         return leader

@@ -1,10 +1,10 @@
-"""All replicas of this broker (Kafka's ``ReplicaManager``): what the controller makes of them, and their life.
+"""All replicas of this broker (Kafka's ``ReplicaManager``), and what the controller makes of them.
 
 The controller's requests make partitions leaders and followers, or stop them. Which partitions there are is in
 `hosted_partitions`; producers' records go through `appending`, fetches through `fetching`, and both wait in
 `purgatories`. What a partition decides about itself is in `partition`.
 
-A partition leaves its fetcher before it changes its role, so that no answer from the leader before is applied to it.
+A partition leaves its fetcher before it changes its role, so that no answer of its former leader is applied to it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaR
 logger = logging.getLogger(__name__)
 
 LeadershipChange = Callable[[list[Partition], list[Partition]], None]
-"""Told which partitions this broker leads now and did not before, and which it follows in a new epoch."""
+"""Is told the partitions that this broker newly leads, and those that it follows in a new epoch."""
 
 
 class Replicas:
@@ -81,7 +81,7 @@ class Replicas:
         self._broker_epoch = broker_epoch
         self._on_log_dir_failure = on_log_dir_failure
         self._hosted = HostedPartitions(metadata)
-        # What every request asks for, without a detour.
+        # Every request asks for this, so it is the dict's own method.
         self.partition = self._hosted.online.get
         self.partition_or_error = self._hosted.find
         self.partition_or_raise = self._hosted.find_or_raise
@@ -128,7 +128,7 @@ class Replicas:
 
     @property
     def partitions(self) -> list[Partition]:
-        """All that are hosted here and not offline."""
+        """All partitions that are hosted here and not offline."""
         return list(self._hosted.online.values())
 
     @property
@@ -176,7 +176,7 @@ class Replicas:
         )
 
     def too_few_in_sync(self, partition: Partition, outcome: ErrorCode) -> None:
-        """The producer is told; whoever looks after the cluster reads why in the log, once a minute."""
+        """Logs why, once a minute, for whoever looks after the cluster; the producer is told anyway."""
         self._refusals.log(
             (partition.topic_partition, outcome),
             "[%s] a produce with acks=all is answered %s: isr %s, min.insync.replicas %d",
@@ -187,7 +187,7 @@ class Replicas:
         )
 
     def _log_start_moved(self, topic_partition: TopicPartition) -> None:
-        """Retention did that: who follows has to hear of it, and so has the leader that this broker follows."""
+        """Tells followers, and the leader that this broker follows, of a log start that retention moved."""
         partition = self._hosted.online.get(topic_partition)
         if partition is not None:
             partition.touch()
@@ -207,7 +207,7 @@ class Replicas:
         return partition
 
     def log_dir_failed(self, failure: LogDirFailure) -> None:
-        """The disk's own report comes through `_log_dir_went_offline`; this is whoever met it."""
+        """Takes a failure from the fetcher that met it; the directory itself reports to `_log_dir_went_offline`."""
         logger.error("%s", failure)
 
     def leader_endpoint(self, broker_id: int) -> Endpoint | None:
@@ -250,8 +250,8 @@ class Replicas:
         return _leader_and_isr_response(topics, errors, by_topic_id=answer_by_topic_id)
 
     def set_strays_aside(self, request: LeaderAndIsrRequest) -> None:
-        """A KRaft controller's full request names all replicas of this broker: topics that were deleted while it heard
-        nothing are not among them, or have another id now. Their logs are kept under another name
+        """Keeps logs of replicas that a KRaft controller's full request does not name under another name: their topics
+        were deleted, and perhaps made anew with another id, while this broker heard nothing
         (``LogManager.findStrayReplicas``)."""
         if request.controller_epoch < self.controller_epoch:
             return
@@ -281,7 +281,7 @@ class Replicas:
     ) -> tuple[ErrorCode, Partition | None]:
         """Whether the state of one partition is to be applied, and if not, the answer.
 
-        A KRaft controller changes replicas and ISR within a leader epoch; what is older, the partition epoch says.
+        A KRaft controller changes replicas and ISR within a leader epoch: there the partition epoch says what is older.
         """
         if topic_partition in self._hosted.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR, None
@@ -293,8 +293,8 @@ class Replicas:
             if not is_gone or self.broker_id not in state.replicas:
                 logger.error("%s has topic id %s, the controller says %s", topic_partition, known_id, topic_id)
                 return ErrorCode.INCONSISTENT_TOPIC_ID, None
-            # This broker was away, or had no session, when it was unassigned or its topic was deleted: nobody tells it
-            # any more.
+            # This broker was away, or had no session, when the replica was unassigned or its topic deleted: nobody
+            # tells it any more.
             logger.warning("the log of %s is of topic id %s, which is gone: set aside", topic_partition, known_id)
             partition = None
             try:
@@ -330,8 +330,8 @@ class Replicas:
             except KafkaError as error:
                 errors[partition.topic_partition] = self._could_not_change(partition, error)
             self.log_dir_moves.begin(partition.topic_partition)
-        # Fetches and produce requests of the epoch before end now, with the answer that fits the new one. A session has
-        # several of these partitions, and one that has not changed yet would find nothing to tell, and rest again.
+        # Fetches and produce requests of the epoch before end now, with the answer of the new one. This comes after all
+        # changes: a session's partition that has not changed yet would have nothing to tell, and rest again.
         for partition, _, _ in changes:
             self.purgatories.wake_all(partition.topic_partition)
         return new_leaders
@@ -383,7 +383,7 @@ class Replicas:
             )
         try:
             if self._log_dirs.checkpoint_deletions():
-                # Else a topic of that name that is made anew would find the old one's after a crash.
+                # After a crash a new topic of that name would otherwise find the old one's high watermark.
                 self.checkpoint_high_watermarks()
         except LogDirFailure as failure:
             self.log_dir_failed(failure)
@@ -391,7 +391,7 @@ class Replicas:
         return response
 
     def stop_replica(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> ErrorCode:
-        """Stops one replica; what the controller is told of it."""
+        """Stops one replica; returns what the controller is told."""
         if topic_partition in self._hosted.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         partition = self._hosted.online.get(topic_partition)
@@ -414,7 +414,7 @@ class Replicas:
         return ErrorCode.NONE
 
     def _let_go(self, topic_partition: TopicPartition) -> None:
-        """This broker neither leads nor follows it any more; what becomes of its log is for the caller."""
+        """Leads and follows it no more; the caller sees to its log."""
         self.fetchers.remove(topic_partition)
         self.log_dir_moves.stop(topic_partition)
         partition = self._hosted.online.pop(topic_partition, None)
@@ -461,7 +461,7 @@ class Replicas:
     # In the background
 
     def take_metadata(self, update: MetadataUpdate) -> None:
-        """What a controller says of the cluster; who is not alive any more holds no high watermark back."""
+        """Takes up a controller's update of the metadata; a broker that has died holds back no high watermark."""
         alive = self._metadata.image.brokers.keys()
         self._metadata.take(update)
         if alive - self._metadata.image.brokers.keys():
@@ -470,8 +470,8 @@ class Replicas:
     def _look_at_high_watermarks(self) -> None:
         """Raises high watermarks that waited for a follower outside of the ISR, which has died, or lags by now.
 
-        Appends and fetches look as well, but clients that may have only so many requests under way do not append any
-        more. (Apache's leader looks at those alone, and leaves them waiting until their requests' time is up.)
+        Appends and fetches look as well, but clients with a bounded number of requests under way append no more.
+        (Apache's leader looks only then, and leaves such clients waiting until their requests time out.)
         """
         now_ms = self._clock.monotonic_ms()
         for partition in self.partitions:
@@ -479,7 +479,7 @@ class Replicas:
                 self.high_watermark_moved(partition)
 
     async def _check_isrs(self) -> None:
-        """Looks for followers that lag; one that stops is out of the ISR after at most one and a half times the lag."""
+        """Looks for followers that lag; one that stops leaves the ISR within one and a half times the lag."""
         while True:
             await asyncio.sleep(self.replica_lag_time_max_ms / 2 / 1000)
             now_ms = self._clock.monotonic_ms()
@@ -507,9 +507,9 @@ class Replicas:
         self.purgatories.wake_all(topic_partition)
 
     def _log_dir_went_offline(self, path: str, partitions: list[TopicPartition]) -> None:
-        """Its replicas are neither led nor followed any more; the controller learns of it and elects others.
+        """Leads and follows the directory's replicas no more; the controller learns of it and elects others.
 
-        Called in the midst of whatever met the disk's error, so the rest of the work waits for the loop's next turn.
+        This is called in the midst of whatever met the disk's error, so the rest waits for the loop's next turn.
         """
         asyncio.get_running_loop().call_soon(self._take_offline, path, partitions)
 
@@ -546,7 +546,7 @@ def _leader_and_isr_response(
     *,
     by_topic_id: bool,
 ) -> LeaderAndIsrResponse:
-    """By topic id since version 5 of the request, before that by name."""
+    """The answer, with topic ids since version 5 of the request, before that with names."""
     response = LeaderAndIsrResponse()
     for name, topic_id, states in topics:
         answered = [

@@ -1,7 +1,7 @@
 """How fast replicas may be copied (Kafka's ``ReplicationQuotaManager``, KIP-73).
 
 What is copied is summed in samples of a second; the rate is the sum over the time since the oldest sample that counts.
-A quota bounds only what it is asked about: a copy is held back while the rate is above it, not to the byte.
+A quota does not bound to the byte: a copy is held back while the rate is above the quota.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from barnabas.runtime import Clock
 
 
 class ReplicationQuota:
-    """What may be copied in one of the three ways, in bytes a second. All times are monotonic."""
+    """The bound of one of the three ways of copying, in bytes a second. All times are monotonic."""
 
     def __init__(self, samples: int, sample_ms: int) -> None:
         self.bytes_per_second = UNLIMITED_RATE
         self._samples_max_ms = samples * sample_ms
         self._sample_ms = sample_ms
         self._samples: deque[tuple[int, int]] = deque()
-        """When a sample began, on a monotonic clock, and how many bytes it has."""
+        """For each sample, when it began on a monotonic clock, and how many bytes it has."""
         self._sum = 0
 
     def record(self, size: int, now_ms: int) -> None:
@@ -56,10 +56,10 @@ class ReplicationQuota:
 
 
 class ReplicationQuotas:
-    """What a leader sends, what a follower fetches, and what moves between log directories.
+    """The quotas for what a leader sends, what a follower fetches, and what moves between log directories.
 
-    The first two bound only the replicas that their topic's configuration names, and never those in sync: they would
-    leave the ISR.
+    The first two bound only replicas that their topic's configuration names, and never those in sync, which would
+    otherwise leave the ISR.
     """
 
     def __init__(self, clock: Clock, config: Config) -> None:
@@ -81,7 +81,7 @@ class ReplicationQuotas:
         self.log_dir_moves.bytes_per_second = config.number(ALTER_LOG_DIRS_RATE)
 
     def holds_back(self, partition: Partition, replica_id: int) -> bool:
-        """Whether the leader's quota is used up, for a follower that is not in sync."""
+        """Whether the leader's quota holds back a follower, which is not in sync."""
         log = partition.log
         return (
             log is not None
@@ -92,7 +92,7 @@ class ReplicationQuotas:
         )
 
     def sent(self, partition: Partition, size: int) -> None:
-        """A follower was sent `size` bytes."""
+        """Counts `size` bytes sent to a follower."""
         log = partition.log
         if log is not None and log.settings.throttled_leaders and partition.is_among(log.settings.throttled_leaders):
             self.leader.record(size, self._clock.monotonic_ms())

@@ -1,7 +1,7 @@
 """What went into a partition's log and out of it, for metrics (Kafka's ``BrokerTopicStats``).
 
-What came in is read off the log, which knows how long it is: only where leading begins or ends does anybody have to
-look, so that an append pays nothing for it. Records are offsets, as Kafka's ``MessagesInPerSec`` counts them.
+What came in is read off the log, which knows its length: somebody has to look only where leading begins or ends, so
+that an append pays nothing for it. Records are offsets, as Kafka's ``MessagesInPerSec`` counts them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Traffic:
-    """Of one partition, or of several together. All of it only grows."""
+    """The traffic of one partition, or of several together. All numbers only grow."""
 
     __slots__ = (
         "_bytes",
@@ -34,7 +34,7 @@ class Traffic:
 
     def __init__(self) -> None:
         self.records_in = 0
-        """By producers; what a follower copies is not among it."""
+        """From producers; what a follower copies does not count."""
         self.bytes_in = 0
         self.bytes_out = 0
         """To consumers."""
@@ -42,7 +42,7 @@ class Traffic:
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
         self.produces = 0
-        """Appends that producers asked for, and reads that consumers and followers did; the failed are among them."""
+        """Producers' appends, and below consumers' and followers' reads, with those that failed."""
         self.failed_produces = 0
         self.fetches = 0
         self.failed_fetches = 0
@@ -52,7 +52,7 @@ class Traffic:
         self._offset = 0
 
     def look(self, log: Log | None, *, leading: bool) -> None:
-        """Takes up what was appended since the last look; `log` is what is appended to from now on, and how."""
+        """Takes up what was appended since the last look; `log` and `leading` are what counts from now on."""
         before = self._log
         if before is not None:
             appended = before.segments.appended_bytes - self._bytes
@@ -66,12 +66,12 @@ class Traffic:
             self._bytes, self._offset = log.segments.appended_bytes, log.log_end_offset
 
     def looked(self) -> Traffic:
-        """As it is now."""
+        """Looks, and returns itself."""
         self.look(self._log, leading=self._leading)
         return self
 
     def add(self, other: Traffic) -> None:
-        """What another partition had, or one that is no more."""
+        """Adds the traffic of another partition, or of one that is gone."""
         self.records_in += other.records_in
         self.bytes_in += other.bytes_in
         self.bytes_out += other.bytes_out

@@ -26,7 +26,7 @@ AskedPartition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """The log is cut to `offset`; unless that is `complete`, the leader has to be asked again."""
+    """Cut the log to `offset`; unless that is `complete`, the leader has to be asked again."""
 
     offset: int
     complete: bool
@@ -72,12 +72,12 @@ def truncation_by_two_ends(log: Log, last_epoch_end: int, end_before: int, *, le
 
 
 def parting_offset(log: Log, records: Bytes) -> int | None:
-    """Where `log` parts from its leader's, which goes on at this one's end with `records` of an older epoch than is
-    written here already; None where it does not.
+    """Where `log` parts from its leader's, which goes on at this one's end with `records` of an older epoch than this
+    log already has; None where it does not.
 
-    Epochs only rise along a log, so that the leader has nothing of what was written here in a later epoch. It lost that
+    Epochs only rise along a log, so the leader has nothing of what was written here in a later epoch. It lost that
     epoch's beginning with the power, or this log did and then went on in it: both have the epoch, and neither a fetch's
-    answer nor OffsetForLeaderEpoch tells. Apache's follower appends, with the epochs falling, and differs for ever.
+    answer nor OffsetForLeaderEpoch shows it. Apache's follower appends, with falling epochs, and differs for ever.
     """
     if len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
         return None
@@ -85,7 +85,7 @@ def parting_offset(log: Log, records: Bytes) -> int | None:
     if epoch >= log.leader_epochs.latest_epoch or epoch == NO_EPOCH:
         return None
     later = log.leader_epochs.first_after(epoch)
-    # One that began at the end has no record: it only leaves the cache (`Log.append_as_follower`).
+    # An epoch that began at the end has no record: it only leaves the cache (`Log.append_as_follower`).
     return later.start_offset if later is not None and later.start_offset < log.log_end_offset else None
 
 

@@ -1,6 +1,6 @@
 """Leaders that write new ISRs into ZooKeeper themselves (``ZkAlterPartitionManager``).
 
-So it is with ``inter.broker.protocol.version`` below 2.7-IV2. A write is conditional on the partition epoch that the
+They do with ``inter.broker.protocol.version`` below 2.7-IV2. A write is conditional on the partition epoch that the
 leader knows, and carries the epoch of the controller that made it leader; the controller and the other brokers hear of
 it later, from a notification that gathers what changed within some seconds.
 """
@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 
 CHECK_INTERVAL_MS: Final = 2_500
 LINGER_MS: Final = 5_000
-"""A notification waits until no ISR has changed for so long,"""
+"""A notification waits until no ISR has changed for this long,"""
 MAX_DELAY_MS: Final = 60_000
-"""unless the last one is so long ago (``IsrChangePropagationConfig``)."""
+"""unless the last notification was this long ago (``IsrChangePropagationConfig``)."""
 
 
 class ZkAlterPartitionManager:
@@ -53,14 +53,14 @@ class ZkAlterPartitionManager:
     ) -> None:
         if self._closed:
             return
-        # A change that waits still is one that a LeaderAndIsr made void: nobody wants its answer any more.
+        # A change that still waits was made void by a LeaderAndIsr: nobody wants its answer any more.
         self._unwritten.pop(topic_partition, None)
         self._unwritten[topic_partition] = (LeaderIsrAndControllerEpoch(sent, controller_epoch), answered)
         if self._writing is None or self._writing.done():
             self._writing = self._tasks.begin(self._write(), "isr-change-writer")
 
     def close(self) -> None:
-        """Nothing is written any more, and what was not answered never is."""
+        """Writes nothing any more; what was not answered never is."""
         self._closed = True
         self._unwritten.clear()
         for task in (self._writing, self._propagating):
