@@ -2,7 +2,7 @@
 
 `controller.KafkaController` is the story; read it first. Events (`events`) wait in one queue (`event_manager`) and are
 handled one at a time, so that between two events the picture of the cluster (`context`) always agrees with itself.
-What is decided is pure (`election`, `alter_partition`, `batch`); what moves is a table (`partition_state_machine`,
-`replica_state_machine`); what is written is guarded by the controller epoch, so that a deposed controller's write
-fails; what is told to brokers goes through `channels`, one request at a time each.
+Decisions are pure (`election`, `alter_partition`, `batch`); state changes are tables (`partition_state_machine`,
+`replica_state_machine`); the controller epoch guards every write, so that a deposed controller's fails; requests to
+brokers go through `channels`, to each one at a time.
 """

@@ -1,7 +1,7 @@
 """What the controller makes of a leader's wish to change its ISR (KIP-497): a pure decision, and the story around it.
 
-The order of the checks is Kafka's: who is ahead of the controller sends the leader looking for another one, who is
-behind is fenced, and what is so already is a success, so that a request whose answer was lost can be sent again.
+The order of the checks is Kafka's: a leader that is ahead of the controller has to look for another one, a leader that
+is behind is fenced, and a change that is made already is a success, so that a request can be sent again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PartitionOutcome = LeaderAndIsr | ErrorCode
 
 @dataclass(slots=True)
 class AlterPartitionDecision:
-    """`accepted` has to be written to ZooKeeper; `outcomes` are settled already; `unknown_topic_ids` have no name."""
+    """`accepted` is to be written to ZooKeeper; `outcomes` are settled already; `unknown_topic_ids` have no name."""
 
     accepted: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
     outcomes: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class AlterPartitionDecision:
 
 
 def refusal(context: ControllerContext, broker_id: int, broker_epoch: int) -> ErrorCode | None:
-    """Why a whole request is refused: its sender isn't registered, or not in that life."""
+    """Why a whole request is refused: its sender isn't registered, or registered anew since."""
     return None if context.broker_epoch(broker_id) == broker_epoch else ErrorCode.STALE_BROKER_EPOCH
 
 
@@ -107,7 +107,7 @@ def response(
     for partition, outcome in outcomes.items():
         topic = topics.get(partition.topic)
         if topic is None:
-            # Versions below 2 carry the name, later ones the id; the codec leaves out the other.
+            # Versions below 2 have the name, later ones the id; the codec leaves the other out.
             topic = topics[partition.topic] = AlterPartitionResponse.TopicData(
                 topic_name=partition.topic, topic_id=topic_ids.get(partition.topic, ZERO_UUID), partitions=[]
             )
@@ -149,7 +149,7 @@ async def process_alter_partition(reign: Reign, event: events.AlterPartitionRece
         for partition in updated.updates_to_retry:
             outcomes[partition] = ErrorCode.INVALID_UPDATE_VERSION
         # Also those that had another version: perhaps the write was done and its answer lost, and the leader,
-        # which comes again, must meet what ZooKeeper has.
+        # which asks again, must meet what ZooKeeper has.
         await reign.update_leader_and_isr_cache(list(decision.accepted))
     known = [*decision.outcomes, *decision.accepted]
     reign.send_metadata_of([partition for partition in known if context.has_partition(partition)])

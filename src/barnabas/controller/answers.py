@@ -20,7 +20,7 @@ from barnabas.wire.messages.stop_replica import StopReplicaRequest
 
 
 def on_response(reign: Reign, broker_id: int, request: ControlRequest, response: Any) -> None:
-    """A channel got an answer; what has to be done about it waits its turn."""
+    """Puts what a channel's answer calls for into the queue of events."""
     if isinstance(request, LeaderAndIsrRequest):
         reign.put(
             events.LeaderAndIsrResponseReceived(response, broker_id, request.controller_epoch, request.broker_epoch)
@@ -58,7 +58,7 @@ def _is_of_this_life(reign: Reign, controller_epoch: int, broker_id: int, broker
 
 
 async def process_leader_and_isr_response(reign: Reign, event: events.LeaderAndIsrResponseReceived) -> None:
-    """KAFKA_STORAGE_ERROR tells that a replica lies in a failed log directory."""
+    """Takes replicas offline that a broker answers KAFKA_STORAGE_ERROR for: their log directory failed."""
     if not _is_of_this_life(reign, event.controller_epoch, event.broker_id, event.broker_epoch):
         return
     context = reign.context
@@ -83,7 +83,7 @@ async def process_leader_and_isr_response(reign: Reign, event: events.LeaderAndI
 def _partition_errors(
     context: ControllerContext, response: LeaderAndIsrResponse
 ) -> Iterator[tuple[TopicPartition, int]]:
-    """Versions below 5 name the topic, later ones tell its id; a topic that was deleted meanwhile is left out."""
+    """Error codes by partition; versions below 5 name topics, later ones have ids. Deleted topics are left out."""
     for partition_error in response.partition_errors:
         yield TopicPartition(partition_error.topic_name, partition_error.partition_index), partition_error.error_code
     for topic in response.topics:

@@ -1,4 +1,4 @@
-"""What one event has to tell the brokers, gathered and then sent as few requests (``ControllerBrokerRequestBatch``).
+"""What one event has to tell the brokers, gathered and sent in few requests (``ControllerBrokerRequestBatch``).
 
 Changes are collected per broker between `ControllerBrokerRequestBatch.new_batch` and
 `ControllerBrokerRequestBatch.send_requests_to_brokers`; `ControllerBrokerRequestBatch.requests` builds them as values.
@@ -35,7 +35,7 @@ class BrokerRequest:
 class ControllerBrokerRequestBatch:
     """`send` puts a request into its broker's queue. `inter_broker_listener` is where followers reach leaders.
 
-    What a broker is sent follows from `metadata_version` alone: it is never asked for its ApiVersions.
+    `metadata_version` alone decides what a broker is sent: it is never asked for its ApiVersions.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class ControllerBrokerRequestBatch:
             )
 
     def requests(self, controller_epoch: int) -> list[BrokerRequest]:
-        """What was gathered, as requests; only brokers that are registered get any."""
+        """The gathered changes as requests, for registered brokers only."""
         context = self._context
         alive = {broker.broker_id: broker for broker in context.live_or_shutting_down_brokers}
         built: list[BrokerRequest] = []

@@ -1,4 +1,4 @@
-"""Brokers come, go, bounce, leave politely, change their listeners or lose a log directory."""
+"""Brokers come, go, restart, shut down in order, change their listeners or lose a log directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _named(broker_ids: Sequence[int]) -> str:
 
 
 async def process_broker_change(reign: Reign, _: events.BrokerChange) -> None:
-    """Who came, who went, and who went and came back between two looks (its epoch grew)."""
+    """Takes up brokers that came, went, or went and came back between two looks (their epoch grew)."""
     context = reign.context
     live = await reign.zk.get_all_brokers_in_cluster(context.live_or_shutting_down_brokers)
     current = {broker.broker_id: broker for broker in live}
@@ -88,7 +88,7 @@ async def on_broker_failure(reign: Reign, dead_brokers: Sequence[int]) -> None:
 
 
 async def on_replicas_become_offline(reign: Reign, offline: Sequence[PartitionAndReplica]) -> None:
-    """New leaders where these led, then out of the ISRs; the deletion of their topics halts."""
+    """Elects leaders where these led, then takes them out of the ISRs; the deletion of their topics halts."""
     context = reign.context
     for_deletion = [r for r in offline if reign.topic_deletion.is_topic_queued_up_for_deletion(r.topic)]
     not_for_deletion = [r for r in offline if not reign.topic_deletion.is_topic_queued_up_for_deletion(r.topic)]
@@ -100,7 +100,7 @@ async def on_replicas_become_offline(reign: Reign, offline: Sequence[PartitionAn
     await reign.topic_deletion.fail_replica_deletion(for_deletion)
     elected = any(isinstance(outcome, LeaderAndIsr) for outcome in elections.values())
     if not not_for_deletion and not elected:
-        # Nothing else would tell the brokers who is gone.
+        # Nothing else tells the brokers who is gone.
         reign.send_update_metadata_request(context.live_or_shutting_down_broker_ids, ())
 
 

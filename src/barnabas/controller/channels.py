@@ -1,7 +1,7 @@
 """The controller's channels to the brokers: for each one connection, one queue, one request in flight.
 
-A request is sent again until it is answered or the broker's registration is gone; a broker therefore gets what it is
-told in the order in which the controller decided it. ``ControllerChannelManager`` and its ``RequestSendThread``.
+A request is sent again until it is answered or the broker's registration is gone, so that a broker hears decisions in
+the order in which the controller made them. ``ControllerChannelManager`` and its ``RequestSendThread``.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ class ControllerChannelManager:
             self.add_broker(broker)
 
     def shutdown(self) -> None:
-        """Nothing more is sent, not even what is queued: a controller that resigned has nothing to say."""
+        """Sends nothing more, not even what is queued: a controller that resigned has nothing to say."""
         for broker_id in list(self._brokers):
             self.remove_broker(broker_id)
 
     async def drained(self, timeout_ms: int, *, except_broker: int) -> None:
-        """Waits a while until the brokers have answered all they were told; the controller's own may be closed."""
+        """Waits, `timeout_ms` at most, until all brokers but `except_broker` have answered everything."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         while self._clock.monotonic_ms() < deadline_ms:
             if not any(size for broker_id, size in self.queue_sizes().items() if broker_id != except_broker):
@@ -112,7 +112,7 @@ class ControllerChannelManager:
         )
 
     def remove_broker(self, broker_id: int) -> None:
-        """The broker's registration is gone: its queue is dropped, its connection closed."""
+        """Drops the queue and closes the connection of a broker whose registration is gone."""
         channel = self._brokers.pop(broker_id, None)
         if channel is None:
             return

@@ -95,7 +95,7 @@ class ControllerContext:
     def is_replica_online(
         self, broker_id: int, partition: TopicPartition, *, include_shutting_down_brokers: bool = False
     ) -> bool:
-        """Its broker is alive (leaving ones count only on request) and its log directory works."""
+        """Whether its broker is alive (leaving ones count only on request) and its log directory works."""
         if broker_id not in self._live_brokers:
             return False
         if broker_id in self.shutting_down_broker_ids and not include_shutting_down_brokers:

@@ -1,8 +1,8 @@
 """The controller of the cluster, or a broker that stands ready to be it (``KafkaController``).
 
 `_elect` creates ``/controller`` and raises the epoch in one step, and begins a `Reign`; `failover` puts the cluster in
-order; then events come, one at a time, each to the story in `_STORIES`. Another broker's epoch, an expired session or
-an error that nobody foresaw ends the reign, and nothing of it is kept.
+order; then the stories of `_STORIES` handle events, one at a time. Another broker's epoch, an expired session or an
+unforeseen error ends the reign, and nothing of it is kept.
 
 Every write checks the version of ``/controller_epoch`` that was won, so a deposed controller's write fails with
 `ControllerMoved` and it learns so; every request carries the epoch, so brokers refuse a deposed controller's word.
@@ -90,7 +90,7 @@ _STORIES: Final[dict[type[events.ControllerEvent], Callable[[Reign, Any], Awaita
     events.UpdateFeatures: features.process_update_features,
     events.PartitionReassignmentIsrChange: reassignment.process_partition_reassignment_isr_change,
 }
-"""What is done about an event in a reign. Those of no reign are in `KafkaController` itself."""
+"""The story for each event in a reign. Stories outside of reigns are in `KafkaController` itself."""
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class KnownTopics(Protocol):
     def topic_ids(self) -> dict[str, Uuid]: ...
 
     def forget_topics(self, topics: Mapping[str, Uuid]) -> object:
-        """Of these, those that still have the id given."""
+        """Forgets those of `topics` that still have the id given."""
 
 
 class KafkaController:
@@ -127,7 +127,7 @@ class KafkaController:
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
         self.config = config
-        """May be replaced while the broker runs; what reads it asks anew each time."""
+        """May be replaced while the broker runs: readers ask anew each time."""
         self.log = StateChangeLog(broker_id, runtime.clock)
         self.event_manager = ControllerEventManager(runtime.clock, self._process)
         self._runtime = runtime
@@ -173,22 +173,22 @@ class KafkaController:
 
     @property
     def unclean_leader_elections(self) -> int:
-        """In all reigns of this broker."""
+        """How many there were in all reigns of this broker."""
         return self._unclean_leader_elections + (
             0 if self._reign is None else self._reign.partitions.unclean_leader_elections
         )
 
     @property
     def reign(self) -> Reign | None:
-        """What there is to be seen of the cluster while this broker is the controller."""
+        """What is known of the cluster while this broker is the controller; None otherwise."""
         return self._reign
 
     def status(self) -> dict[str, Any]:
-        """What there is to be seen, as plain values: for status pages and metrics."""
+        """The state as plain values, for status pages and metrics."""
         return status.controller_status(self)
 
     def startup(self) -> None:
-        """Does not mean to become controller: only to try, now and whenever there is none."""
+        """Tries to become controller, now and whenever there is none."""
         self._zk.register_state_change_handler(
             StateChangeHandler(
                 STATE_CHANGE_HANDLER,
@@ -205,7 +205,7 @@ class KafkaController:
         self._cancel_retry()
         await self.event_manager.close()
         if self._reign is not None:
-            # What this broker's own controlled shutdown decided should reach the others before the reign ends.
+            # Decisions for this broker's own controlled shutdown should reach the others before the reign ends.
             await self._reign.channels.drained(DRAIN_TIMEOUT_MS, except_broker=self.broker_id)
         self._zk.unregister_znode_change_handler(ControllerZNode.path)
         self._on_controller_resignation()
@@ -274,7 +274,7 @@ class KafkaController:
         return requests.update_features_response(outcomes)
 
     async def update_broker_info(self, broker_info: BrokerInfo) -> None:
-        """This broker's listeners changed; its epoch stays."""
+        """Writes this broker's changed listeners; its epoch stays."""
         self._broker_info = broker_info
         await self._zk.update_broker_info(broker_info)
 
@@ -308,7 +308,7 @@ class KafkaController:
         except Exception as error:
             await self._resign_after_failure(event, error)
         finally:
-            event.preempt()  # whoever still waits for an answer has to look for the controller
+            event.preempt()  # whoever waits for an answer has to look for the controller
             self.log.cause = "-"
 
     async def _handle(self, event: events.ControllerEvent) -> None:
@@ -335,7 +335,7 @@ class KafkaController:
             await self._maybe_resign()
 
     async def _resign_after_failure(self, event: events.ControllerEvent, error: Exception) -> None:
-        """Nobody foresaw this, so nobody knows what the context is worth: another broker shall begin afresh."""
+        """Resigns after an unforeseen error: the context may be wrong, and another broker shall begin afresh."""
         logger.error("%s failed in an unforeseen way; resigning as controller", event.name, exc_info=error)
         self.log.error(f"Resigning: {event.name} failed with {error!r}")
         try:
@@ -385,12 +385,12 @@ class KafkaController:
         try:
             self.broker_epoch = await self._zk.register_broker(self._broker_info)
         except BrokerIdInUse as error:
-            # Somebody took the id while this broker had no session, or what is left there goes late: either may end.
+            # Somebody took the id while this broker had no session, or an old registration is slow to go: both may end.
             logger.error("broker %d is not registered, it will try again: %s", self.broker_id, error)
             self._retry_later(events.RegisterBrokerAndReelect())
             return
         logger.info("broker %d registered again, its epoch is now %d", self.broker_id, self.broker_epoch)
-        # A topic whose deletion ended meanwhile is nowhere in what a controller tells a broker that is new to it.
+        # A controller tells a broker that is new to it nothing of topics whose deletion ended meanwhile.
         there = frozenset(await self._zk.get_all_topics_in_cluster())
         self._known.forget_topics({name: topic_id for name, topic_id in known.items() if name not in there})
         await self._maybe_resign()
@@ -406,7 +406,7 @@ class KafkaController:
             raise RuntimeError(f"the channel to broker {event.broker_id} failed") from event.error
 
     async def _maybe_resign(self) -> None:
-        """Learns who is controller, and ends this reign if it is another."""
+        """Learns which broker is controller, and ends this reign if it is another."""
         await self._zk.register_znode_change_handler_and_check_existence(self._controller_change_handler)
         controller_id = await self._zk.get_controller_id()
         self._active_controller_id = NO_BROKER if controller_id is None else controller_id
@@ -426,7 +426,7 @@ class KafkaController:
             logger.info("the controller had already moved to another broker")
 
     async def _elect(self) -> None:
-        """Tries to become controller; who is late learns who won (Kafka's ``elect``)."""
+        """Tries to become controller, or learns who won (Kafka's ``elect``)."""
         controller_id = await self._zk.get_controller_id()
         if controller_id is not None:
             self._active_controller_id = controller_id
@@ -436,7 +436,7 @@ class KafkaController:
         if self._retry is not None:
             return  # it failed a moment ago: the others first
         if self._closed:
-            # An event that was in hand when the broker began to stop: a reign would last for a moment.
+            # The event was in hand when the broker began to stop: a reign would last for a moment.
             self.log.step("Controller has been shut down, aborting startup/failover")
             return
         try:
@@ -465,7 +465,7 @@ class KafkaController:
         await failover.on_controller_failover(self._reign)
 
     async def _give_up_leftover(self) -> None:
-        """``/controller`` names this broker, which does not reign: an earlier life's, or a reign that failed."""
+        """Gives up a ``/controller`` of this broker's earlier life, or of a reign that failed."""
         self._active_controller_id = NO_BROKER
         epoch = await self._zk.get_controller_epoch()
         _, stat = await self._zk.get_data_and_stat(ControllerZNode.path)
@@ -473,7 +473,7 @@ class KafkaController:
             await self._zk.delete_controller(epoch[1].version)
 
     def _on_controller_resignation(self) -> None:
-        """Nothing of the reign is kept; it ends in one step that nothing can interrupt."""
+        """Ends the reign and keeps nothing of it, in one step that nothing can interrupt."""
         reign, self._reign = self._reign, None
         if reign is not None:
             self._unclean_leader_elections += reign.partitions.unclean_leader_elections

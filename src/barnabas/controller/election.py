@@ -1,7 +1,7 @@
 """Who leads a partition next: pure functions of the assignment, the ISR and who is alive (``Election.scala``).
 
-The four algorithms (``PartitionLeaderElectionAlgorithms``) name a leader or None; the four `leader_for_…` make of that
-the partition's next `LeaderAndIsr`, always in a new leader epoch, and name the brokers that must be told.
+The four algorithms (``PartitionLeaderElectionAlgorithms``) name a leader or None. The four `leader_for_…` make the
+partition's next `LeaderAndIsr` of it, always in a new leader epoch, and name the brokers that must be told.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def leader_for_controlled_shutdown(
     live_or_shutting_down_replicas: tuple[int, ...],
     shutting_down_brokers: Collection[int],
 ) -> ElectionResult:
-    """A leader that is not leaving either; whoever is leaving goes out of the ISR with it."""
+    """A leader that is not leaving either; all that are leaving go out of the ISR."""
     leader = controlled_shutdown_partition_leader_election(
         assignment, leader_and_isr.isr, live_or_shutting_down_replicas, shutting_down_brokers
     )

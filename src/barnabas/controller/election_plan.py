@@ -1,7 +1,7 @@
 """Elections planned as a value, before anything is written: who leads which partition next, and who cannot. Pure.
 
-A strategy (Kafka's ``PartitionLeaderElectionStrategy``) says by which of `election`'s four rules a leader is chosen,
-and what the rule is told of the cluster.
+A strategy (Kafka's ``PartitionLeaderElectionStrategy``) says which of `election`'s four rules chooses a leader, and
+what the rule is told of the cluster.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class ControlledShutdownPartitionLeaderElectionStrategy(PartitionLeaderElectionS
 
 @dataclass(frozen=True, slots=True)
 class ElectionPlan:
-    """What is to be written and told of the partitions that get a leader, and in a sentence why others get none."""
+    """What to write and tell of the partitions that get a leader, and in a sentence why others get none."""
 
     elected: dict[TopicPartition, ElectionResult] = field(default_factory=dict)
     failed: dict[TopicPartition, str] = field(default_factory=dict)
@@ -140,7 +140,7 @@ def electable(
     partitions: Iterable[TopicPartition],
     states: Mapping[TopicPartition, LeaderIsrAndControllerEpoch],
 ) -> tuple[dict[TopicPartition, LeaderAndIsr], dict[TopicPartition, str]]:
-    """The states that this controller may change, of those read from ZooKeeper; why it may not change the others."""
+    """Of the states read from ZooKeeper, those that this controller may change, and why it may not change others."""
     current: dict[TopicPartition, LeaderAndIsr] = {}
     failed: dict[TopicPartition, str] = {}
     for partition in partitions:

@@ -61,7 +61,7 @@ class QueueStatus:
 
 
 class ControllerEventManager:
-    """`process` handles one event, and never raises: what it does about an error is its own decision."""
+    """`process` handles one event, and never raises: it decides by itself what an error leads to."""
 
     def __init__(self, clock: Clock, process: Callable[[ControllerEvent], Awaitable[None]]) -> None:
         self._clock = clock
@@ -98,7 +98,7 @@ class ControllerEventManager:
         self._task = tasks.begin(self._run(), name)
 
     async def close(self) -> None:
-        """Waits a while for the event in hand; those that wait are preempted, and so is whatever is put later."""
+        """Waits a while for the event in hand; those that wait, and any put later, are preempted."""
         self._closed = True
         self._preempt_all()
         self._waiting.notify()
@@ -118,7 +118,7 @@ class ControllerEventManager:
         return queued
 
     def clear_and_put(self, event: ControllerEvent) -> QueuedEvent:
-        """Nothing that happened before `event` counts any more."""
+        """Preempts all that wait and puts `event`: nothing that happened before it counts."""
         self._preempt_all()
         return self.put(event)
 

@@ -195,7 +195,7 @@ class AutoPreferredReplicaLeaderElection(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class DelegationTokenExpiry(ControllerEvent):
-    """Time to look for delegation tokens that are over; Apache Kafka does it beside its events."""
+    """Time to look for expired delegation tokens; Apache Kafka does that beside its events."""
 
     state = ControllerState.Idle
 

@@ -16,13 +16,13 @@ AUTO_REBALANCE_FIRST_DELAY_MS: Final = 5_000
 
 
 async def on_controller_failover(reign: Reign) -> None:
-    """The sequence matters: each step rests on those before it."""
+    """Takes up the reign. The order matters: each step rests on those before it."""
     context = reign.context
     zk = reign.zk
     await _set_up_feature_versioning(reign)
     step = reign.log.step
     step("Registering handlers")
-    # Before the truth is read, so that nothing that changes after the reading is missed.
+    # The handlers come before the reading, so that no change after it is missed.
     for handler in reign.child_change_handlers:
         zk.register_znode_child_change_handler(handler)
     for node_handler in (reign.preferred_replica_election_handler, reign.partition_reassignment_handler):
@@ -59,7 +59,7 @@ async def on_controller_failover(reign: Reign) -> None:
 
 
 async def _set_up_feature_versioning(reign: Reign) -> None:
-    """``/feature`` exists, and is enabled where the brokers know of it (KIP-584).
+    """Makes ``/feature``, and enables it where the brokers know of it (KIP-584).
 
     Kafka 3.9 finalizes no feature in ZooKeeper mode.
     """
@@ -103,9 +103,9 @@ async def read_topics(reign: Reign, topics: Iterable[str]) -> list[TopicIdReplic
 
 
 async def take_in_topics(reign: Reign, topics: Sequence[TopicIdReplicaAssignment]) -> None:
-    """Ids and assignments into the context; a topic made before Kafka 2.8 gets its id now.
+    """Takes ids and assignments into the context; a topic made before Kafka 2.8 gets its id now.
 
-    While the brokers do not know of ids no topic gets one; those that have one keep it (``processTopicIds``).
+    While the brokers do not know of ids no topic gets one, and those that have one keep it (``processTopicIds``).
     """
     context = reign.context
     ids = {topic.topic: topic.topic_id for topic in topics}

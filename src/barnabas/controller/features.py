@@ -1,5 +1,5 @@
-"""Finalized features (KIP-584). In ZooKeeper mode Kafka 3.9 supports none, so that there is nothing to finalize: what
-was finalized by another version can be deleted, and everything else is refused with Kafka's words.
+"""Finalized features (KIP-584). In ZooKeeper mode Kafka 3.9 supports none, so there is nothing to finalize: features
+that another version finalized can be deleted, and everything else is refused with Kafka's words.
 """
 
 from __future__ import annotations

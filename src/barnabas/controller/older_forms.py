@@ -1,7 +1,7 @@
 """The controller's requests as an older ``inter.broker.protocol.version`` sends them.
 
-The controller knows one form of each request, the latest. Older ones hold the same in other fields: partitions that
-are not grouped by topic, and, in a StopReplica before version 3, one word on deletion for all of them.
+The controller knows one form of each request, the latest. Older ones hold the same in other fields: partitions are not
+grouped by topic, and a StopReplica before version 3 deletes either all of its partitions or none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 FIRST_WITH_TOPICS: Final = {LeaderAndIsrRequest: 2, UpdateMetadataRequest: 5}
 """From these versions on partition states are grouped by topic."""
 FIRST_STOP_REPLICA_WITH_STATES: Final = 3
-"""From this version on each partition has its leader epoch, and its own word on deletion (KIP-570)."""
+"""From this version on each partition has its leader epoch, and says whether it is deleted (KIP-570)."""
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 T = TypeVar("T")

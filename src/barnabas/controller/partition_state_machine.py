@@ -1,9 +1,9 @@
 """Moves partitions between their states (``ZkPartitionStateMachine``); `states` has the table.
 
-NonExistent -> New: nothing but the mark.
+NonExistent -> New: only the mark.
 New -> Online: the first live replica leads, all live ones are the ISR; written to ZooKeeper, told to the brokers.
 Online, Offline -> Online: an election by the given strategy; written, told.
-New, Online, Offline -> Offline and Offline -> NonExistent: nothing but the mark.
+New, Online, Offline -> Offline and Offline -> NonExistent: only the mark.
 
 Writes are pipelined: as many multis are in flight as there are partitions, and each checks the controller epoch.
 """
@@ -68,7 +68,7 @@ class PartitionStateMachine:
         self.unclean_leader_elections = 0
 
     async def startup(self) -> None:
-        """At a failover: what state each partition is in, then a leader for those that have none."""
+        """At a failover: finds each partition's state, then a leader for those that have none."""
         context = self._context
         for partition in context.all_partitions():
             leader = context.current_leader(partition)
@@ -177,7 +177,7 @@ class PartitionStateMachine:
     async def _elect_leader_for_partitions(
         self, partitions: Sequence[TopicPartition], strategy: PartitionLeaderElectionStrategy
     ) -> dict[TopicPartition, ElectionOutcome]:
-        """Until each has an outcome: a partition whose leader wrote ``state`` meanwhile is read and decided again."""
+        """Elects until each has an outcome: one whose leader wrote ``state`` meanwhile is read and decided again."""
         outcomes: dict[TopicPartition, ElectionOutcome] = {}
         remaining = list(partitions)
         while remaining:

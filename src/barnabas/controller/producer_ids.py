@@ -34,7 +34,7 @@ async def new_producer_id_block(zk: KafkaZkClient, broker_id: int) -> ProducerId
         try:
             first = ProducerIdBlockZNode.decode(data).last_producer_id + 1 if data else 0
         except ZNodeError as error:
-            # Whoever began anew would give out ids for the second time.
+            # To begin anew would give out ids for the second time.
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
         if first > PRODUCER_ID_MAX - PRODUCER_ID_BLOCK_SIZE:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been given out.")

@@ -76,9 +76,9 @@ def validate_isr_stays(
 ) -> KafkaError | None:
     """Why `partition` can't be moved so, where it would leave its last in-sync replica behind; None where it can.
 
-    One that replaces or cancels another may drop all that the other had added, and only these may be in sync. Apache
-    Kafka's controller drops them in ZooKeeper mode, and with them what is committed; in KRaft mode it refuses to cancel
-    so (``PartitionReassignmentRevert``).
+    A reassignment that replaces or cancels another may drop all replicas that the other had added, and only these may
+    be in sync. Apache Kafka's controller drops them in ZooKeeper mode, and with them what is committed; in KRaft mode
+    it refuses such a cancellation (``PartitionReassignmentRevert``).
     """
     leadership = context.partition_leadership_info(partition)
     if leadership is None or any(replica in reassignment.replicas for replica in leadership.leader_and_isr.isr):
@@ -93,7 +93,7 @@ def validate_isr_stays(
 def build_reassignment(
     context: ControllerContext, partition: TopicPartition, target: tuple[int, ...] | None
 ) -> ReplicaAssignment | None:
-    """The assignment on the way to `target`; None as target cancels, and is None where nothing is under way."""
+    """The assignment on the way to `target`; None cancels, and gives None where nothing is under way."""
     assignment = context.partition_full_replica_assignment(partition)
     if target is None:
         return assignment.reassign_to(assignment.origin_replicas) if assignment.is_being_reassigned else None
@@ -127,7 +127,7 @@ class Reassignments:
         self._isr_may_not_change = isr_may_not_change
 
     async def trigger_by_znode(self) -> dict[TopicPartition, KafkaError | None]:
-        """``/admin/reassign_partitions`` is there: begins all in it; what can't be begun leaves the znode."""
+        """Begins all that ``/admin/reassign_partitions`` has; what can't be begun leaves the znode."""
         built: dict[TopicPartition, ReplicaAssignment] = {}
         outcomes: dict[TopicPartition, KafkaError | None] = {}
         for partition, target in sorted((await self._zk.get_partition_reassignment()).items()):
@@ -147,7 +147,7 @@ class Reassignments:
     async def trigger_by_api(
         self, reassignments: Mapping[TopicPartition, tuple[int, ...] | None]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """AlterPartitionReassignments: the newest wish counts, also over one in the legacy znode."""
+        """AlterPartitionReassignments: the newest request counts, also over one in the legacy znode."""
         built: dict[TopicPartition, ReplicaAssignment] = {}
         outcomes: dict[TopicPartition, KafkaError | None] = {}
         for partition, target in reassignments.items():
@@ -193,11 +193,11 @@ class Reassignments:
     async def maybe_resume_reassignments(
         self, should_resume: Callable[[TopicPartition, ReplicaAssignment], bool]
     ) -> None:
-        """Goes on with those that `should_resume` names, except of a topic whose deletion has begun.
+        """Goes on with those that `should_resume` names, except of topics whose deletion has begun.
 
         Apache Kafka 3.9 goes on with these as well (``onBrokerStartup``), and so makes replicas anew that were deleted
-        already. The topic is gone a little later and they stay; their broker then refuses a later topic of that name
-        as it has another id.
+        already. The topic is gone a little later and its replicas stay; their broker then refuses a later topic of that
+        name as it has another id.
         """
         context = self._context
         for partition in list(context.partitions_being_reassigned):
@@ -206,7 +206,7 @@ class Reassignments:
                 await self._go_on(partition, assignment)
 
     async def maybe_complete_reassignment(self, partition: TopicPartition) -> None:
-        """The ISR of `partition` changed: perhaps the target replicas are all in it now."""
+        """Completes the reassignment of `partition`, whose ISR changed, if the target replicas are all in it now."""
         context = self._context
         if partition not in context.partitions_being_reassigned or context.is_topic_deletion_in_progress(
             partition.topic
@@ -231,8 +231,8 @@ class Reassignments:
         if not await self._is_reassignment_complete(partition, reassignment):
             await self._update_leader_epoch_and_send_request(partition, reassignment, reassignment.replicas)  # A1
             adding = _replicas(partition, reassignment.adding_replicas)
-            # Where it is resumed, by another controller or for a broker that is back, they are there already (Apache's
-            # controller tries all the same, and tells of each as an ERROR that it does not become new).
+            # Where it is resumed, by another controller or for a broker that is back, they exist already (Apache's
+            # controller tries all the same, and logs for each an ERROR that it does not become new).
             new = [replica for replica in adding if context.replica_state(replica) is ReplicaState.NonExistentReplica]
             await self._replicas.handle_state_changes(new, ReplicaState.NewReplica)  # A2
             return
@@ -259,8 +259,8 @@ class Reassignments:
             unneeded = [replica for replica in current.replicas if replica not in reassignment.replicas]
             await self._stop_removed_replicas(partition, unneeded)  # U3
             if unneeded and context.current_leader(partition) == NO_BROKER:
-                # It was one of them, added by the reassignment that this one replaces. Apache's controller leaves the
-                # partition without a leader, so that those added now never get into its ISR, until another failover.
+                # The leader was added by the reassignment that this one replaces. Apache's controller leaves the
+                # partition without a leader, and the replicas added now out of its ISR, until another failover.
                 await self._partitions.handle_state_changes([partition], PartitionState.OfflinePartition)
                 await self._partitions.handle_state_changes(
                     [partition], PartitionState.OnlinePartition, OfflinePartitionLeaderElectionStrategy()
@@ -289,7 +289,7 @@ class Reassignments:
             )
 
     async def _stop_removed_replicas(self, partition: TopicPartition, removed: Sequence[int]) -> None:
-        """Out of the ISR first, then deleted; nobody waits for the brokers' word that they are."""
+        """Takes replicas out of the ISR, then has them deleted; it does not wait for the brokers' answers."""
         replicas = _replicas(partition, removed)
         for state in (
             ReplicaState.OfflineReplica,
@@ -302,8 +302,8 @@ class Reassignments:
     async def _update_replica_assignment_for_partition(
         self, partition: TopicPartition, assignment: ReplicaAssignment
     ) -> None:
-        # What is there, rather than what this controller knows: partitions may have been added a moment ago, by a
-        # broker that just became controller or was until now. Apache Kafka writes what it knows, and forgets those.
+        # This changes what is there, rather than what this controller knows: a broker that just became controller, or
+        # was until now, may have added partitions a moment ago. Apache Kafka writes what it knows, and loses those.
         await self._zk.change_topic_assignment(
             partition.topic, lambda known: {**known, partition: assignment}, self._context.epoch_zk_version
         )
@@ -328,11 +328,11 @@ class Reassignments:
     async def _update_leader_epoch(
         self, partition: TopicPartition, replicas: Sequence[int]
     ) -> LeaderIsrAndControllerEpoch:
-        """A new leader epoch, so that the leader takes in another assignment. Nobody but `replicas` is in its ISR.
+        """Writes a new leader epoch, so that the leader takes in another assignment; only `replicas` stay in its ISR.
 
-        Below inter.broker.protocol.version 2.7 a leader writes its ISR by itself, and between the write that takes a
-        replica out and this one it may take it back in, by the assignment that it knows. Nobody would take it out
-        before it lags, and until then nothing is committed.
+        Below inter.broker.protocol.version 2.7 a leader writes its ISR by itself. Between the write that takes a
+        replica out and this one it may take the replica back in, by the assignment that it knows; then the replica
+        would stay until it lags, and nothing be committed before that.
         """
         context = self._context
         while True:
@@ -344,7 +344,7 @@ class Reassignments:
                     f"the state of {partition} was written by a controller of epoch {current.controller_epoch}"
                 )
             state = current.leader_and_isr
-            # A leaderless partition keeps its last in-sync replica, whoever that is: it alone has what was committed.
+            # A leaderless partition keeps its last in-sync replica in any case: it alone has what was committed.
             isr = tuple(member for member in state.isr if member in replicas) or state.isr
             updated = await self._zk.update_leader_and_isr(
                 {partition: state.with_leader(state.leader, isr)}, context.epoch, context.epoch_zk_version
@@ -369,7 +369,7 @@ class Reassignments:
         self._context.partitions_being_reassigned.pop(partition)
 
     async def forget_topic(self, topic: str) -> None:
-        """A topic goes while it is being moved: what ``/admin/reassign_partitions`` asks of it goes too.
+        """Takes a topic that is deleted while it is being moved out of ``/admin/reassign_partitions``.
 
         Apache Kafka's controller leaves it there, and the next one moves a later topic of that name by it.
         """

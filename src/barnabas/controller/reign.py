@@ -1,8 +1,8 @@
 """One reign: all that exists only while this broker is the controller, made at its election and dropped at its end.
 
-The stories of what happens in a reign are in `failover`, `brokers`, `topics`, `answers`, `alter_partition`,
-`replica_election`, `producer_ids` and `reassignment`; each is given the `Reign`. Nothing outlives it: the next one of
-this broker begins with nothing.
+The stories of a reign are in `failover`, `brokers`, `topics`, `answers`, `alter_partition`, `replica_election`,
+`producer_ids` and `reassignment`; each is given the `Reign`. Nothing outlives it: this broker's next reign begins with
+nothing.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Reign:
         await self.reassignments.forget_topic(topic)
 
     def end(self) -> None:
-        """Handlers, timers, channels and what was gathered to be sent go, in one step that nothing can interrupt."""
+        """Drops handlers, timers, channels and what was gathered to be sent, in one step that nothing can interrupt."""
         for handler in self.child_change_handlers:
             self.zk.unregister_znode_child_change_handler(handler.path)
         self.zk.unregister_znode_change_handler(self.preferred_replica_election_handler.path)
@@ -173,20 +173,20 @@ class Reign:
         self.batch.send_requests_to_brokers(self.context.epoch)
 
     def send_metadata_of(self, partitions: Iterable[TopicPartition]) -> None:
-        """To every broker; without partitions they learn only who is alive."""
+        """Tells every broker of `partitions`; without any they learn only who is alive."""
         self.send_update_metadata_request(self.context.live_or_shutting_down_broker_ids, partitions)
 
     # reading
 
     async def update_leader_and_isr_cache(self, partitions: Sequence[TopicPartition]) -> None:
-        """The context's leadership of `partitions` becomes what ZooKeeper has."""
+        """Reads the leadership of `partitions` from ZooKeeper into the context."""
         for partition, leadership in (await self.zk.get_topic_partition_states(partitions)).items():
             self.context.put_partition_leadership_info(partition, leadership)
 
     # handlers of single znodes, and timers
 
     def register_topic_handlers(self, topics: Iterable[str]) -> None:
-        """The watch itself is set by the next read of the topic's znode."""
+        """Registers handlers; the next read of a topic's znode sets the watch itself."""
         for topic in topics:
             self._topic_handlers[topic] = None
             self.zk.register_znode_change_handler(

@@ -29,7 +29,7 @@ async def on_replica_election(
     election_type: ElectionType,
     trigger: ElectionTrigger,
 ) -> dict[TopicPartition, ElectionOutcome]:
-    """Elects; unclean only if an operator says so in a request, never for a znode or the balance of leaders."""
+    """Elects leaders; unclean ones only where an operator's request says so, never for a znode or the balance."""
     strategy: PartitionLeaderElectionStrategy
     if election_type is ElectionType.PREFERRED:
         strategy = PreferredReplicaPartitionLeaderElectionStrategy()
@@ -87,7 +87,7 @@ def _needs_election(context: ControllerContext, partition: TopicPartition, elect
 
 
 def imbalanced_partitions(context: ControllerContext, percentage: int) -> list[TopicPartition]:
-    """Partitions to give to their preferred leaders: of brokers that lead too few of those they should lead.
+    """Partitions to give back to their preferred leaders, which lead too few of those that they should lead.
 
     A broker counts when more than `percentage` of its partitions are led by others (``leader.imbalance.*``).
     """

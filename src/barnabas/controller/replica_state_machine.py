@@ -1,7 +1,7 @@
 """Moves replicas between their states (``ZkReplicaStateMachine``); `states` has the table.
 
 NonExistent -> New: LeaderAndIsr to the replica, which may only follow.
-New -> Online: nothing but the mark. Online, Offline, DeletionIneligible -> Online: LeaderAndIsr to the replica.
+New -> Online: only the mark. Online, Offline, DeletionIneligible -> Online: LeaderAndIsr to the replica.
 New, Online, Offline, DeletionIneligible -> Offline: StopReplica without deletion to the replica; it leaves the ISR (the
 last member stays), and LeaderAndIsr with the shrunken ISR goes to the others.
 Offline -> DeletionStarted: StopReplica with deletion. DeletionStarted -> DeletionSuccessful or DeletionIneligible: as
@@ -55,7 +55,7 @@ class ReplicaStateMachine:
         for replica in online:
             context.put_replica_state(replica, ReplicaState.OnlineReplica)
         for replica in offline:
-            # If its topic is being deleted, its deletion can't go on before its broker is back.
+            # If its topic is being deleted, the deletion can't go on before the broker is back.
             context.put_replica_state(replica, ReplicaState.ReplicaDeletionIneligible)
         await self.handle_state_changes(online, ReplicaState.OnlineReplica)
         await self.handle_state_changes(offline, ReplicaState.OfflineReplica)
@@ -168,7 +168,7 @@ class ReplicaStateMachine:
     async def _remove_replicas_from_isr(
         self, broker_id: int, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
-        """Until each is done or can't be; a partition whose leader wrote ``state`` meanwhile is read again."""
+        """Tries until each is done or can't be; a partition whose leader wrote ``state`` meanwhile is read again."""
         results: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         remaining = list(partitions)
         while remaining:

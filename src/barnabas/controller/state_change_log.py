@@ -1,7 +1,7 @@
 """Every transition and every request about one, a line each, with the event that caused it (``state-change.log``).
 
-The newest lines stay in memory, for status pages; all go to the logger ``state.change``. Steps of what the controller
-does stand among them, and go to ``barnabas.controller``: they are what an operator asks about first.
+The newest lines stay in memory, for status pages; all go to the logger ``state.change``. The controller's own steps
+stand among them, and go to ``barnabas.controller``: operators ask about them first.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class StateChangeLog:
         self.epoch = 0
         self.recent: deque[tuple[int, str]] = deque(maxlen=STATE_CHANGES_KEPT_MAX)
         self.written = 0
-        """How many lines there have been: who counts along knows which of `recent` are new."""
+        """How many lines there have been: a reader that counts along knows which of `recent` are new."""
         self._clock = clock
 
     def step(self, text: str) -> None:
-        """What the controller does next, or has done."""
+        """Writes down what the controller does next, or has done."""
         self._write(logging.INFO, text, steps)
 
     def info(self, text: str) -> None:

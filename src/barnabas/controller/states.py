@@ -1,6 +1,6 @@
 """The states of partitions and replicas, and from which state each may be entered.
 
-The two tables are the machines: whatever is not in them is refused and logged.
+The two tables are the state machines: a change that is not in them is refused and logged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ReplicaState(Enum):
     ReplicaDeletionSuccessful = 5
     """Its broker said that it did."""
     ReplicaDeletionIneligible = 6
-    """It can't be deleted now: its broker is gone or failed at it."""
+    """It can't be deleted now: its broker is gone, or failed to delete it."""
     NonExistentReplica = 7
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What can be seen of a controller from outside: plain values, Kafka's names (``kafka.controller:type=…``)."""
+"""A controller's state for the outside: plain values, Kafka's names (``kafka.controller:type=…``)."""
 
 from __future__ import annotations
 

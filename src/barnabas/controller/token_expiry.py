@@ -1,4 +1,4 @@
-"""Delegation tokens whose time is up are removed by the controller, on time (``DelegationTokenManager.expireTokens``).
+"""The controller removes delegation tokens that have expired (``DelegationTokenManager.expireTokens``).
 
 It looks at its election and every ``delegation.token.expiry.check.interval.ms`` from then on, where the brokers have a
 ``delegation.token.secret.key``; the other brokers hear of each removal by a notification.
@@ -19,13 +19,13 @@ logger = logging.getLogger(__name__)
 
 
 def token_secret(config: Config) -> str:
-    """By which tokens' HMACs are made; empty where there are no tokens."""
+    """The secret by which tokens' HMACs are made; empty where there are no tokens."""
     return config.text("delegation.token.secret.key") or config.text("delegation.token.master.key")
 
 
 async def process_delegation_token_expiry(reign: Reign, event: events.DelegationTokenExpiry) -> None:
     reign.schedule(event, reign.config().number("delegation.token.expiry.check.interval.ms"))
-    # Tokens that stay a while longer are no reason to give up the reign: whoever uses one is refused by its time.
+    # Tokens that stay a while longer are no reason to give up the reign: an expired one is refused in any case.
     try:
         token_ids = await reign.zk.get_children(DelegationTokensZNode.path)
     except SessionExpired:

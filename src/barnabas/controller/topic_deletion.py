@@ -67,7 +67,7 @@ class TopicDeletionManager:
         return self._config().flag("delete.topic.enable")
 
     async def init(self, topics_to_be_deleted: Sequence[str], topics_ineligible: Iterable[str]) -> None:
-        """At a failover, with the deletions in progress."""
+        """Takes up the deletions in progress at a failover."""
         context = self._context
         if not self.is_delete_topic_enabled:
             await self._client.delete_topic_deletions(topics_to_be_deleted, context.epoch_zk_version)
@@ -87,7 +87,7 @@ class TopicDeletionManager:
             await self._resume_deletions()
 
     async def resume_deletion_for_topics(self, topics: Iterable[str]) -> None:
-        """A broker came back or a reassignment is over: what halted these topics may be gone."""
+        """Tries these topics again: a broker came back or a reassignment is over."""
         context = self._context
         resumed = [topic for topic in dict.fromkeys(topics) if context.is_topic_queued_up_for_deletion(topic)]
         if not self.is_delete_topic_enabled or not resumed:
@@ -98,7 +98,7 @@ class TopicDeletionManager:
         await self._resume_deletions()
 
     async def fail_replica_deletion(self, replicas: Sequence[PartitionAndReplica]) -> None:
-        """Their broker is gone or refused: the topics halt until further notice."""
+        """Halts the topics of replicas whose broker is gone or refused, until that changes."""
         failed = [replica for replica in replicas if self.is_topic_queued_up_for_deletion(replica.topic)]
         if not failed:
             return
@@ -107,7 +107,7 @@ class TopicDeletionManager:
         await self._resume_deletions()
 
     async def complete_replica_deletion(self, replicas: Sequence[PartitionAndReplica]) -> None:
-        """Their broker deleted them."""
+        """Notes that the brokers deleted these replicas."""
         deleted = [replica for replica in replicas if self.is_topic_queued_up_for_deletion(replica.topic)]
         await self._replicas.handle_state_changes(deleted, ReplicaState.ReplicaDeletionSuccessful)
         await self._resume_deletions()
@@ -156,7 +156,7 @@ class TopicDeletionManager:
             await self._on_topic_deletion(eligible)
 
     async def _complete_delete_topic(self, topic: str) -> None:
-        # First, so that no event about the old topic's znode can come between it and a new topic of that name.
+        # This comes first, so that no event about the old topic's znode reaches a new topic of that name.
         self._client.mute_partition_modifications(topic)
         deleted = self._context.replicas_in_state(topic, ReplicaState.ReplicaDeletionSuccessful)
         await self._replicas.handle_state_changes(deleted, ReplicaState.NonExistentReplica)
@@ -192,7 +192,7 @@ class TopicDeletionManager:
             if gone:
                 ineligible.append(topic)
         await self._replicas.handle_state_changes(dead, ReplicaState.ReplicaDeletionIneligible)
-        # Stopped before they are deleted, so that no follower goes on fetching from a leader that is gone.
+        # They are stopped before they are deleted, so that no follower fetches from a leader that is gone.
         await self._replicas.handle_state_changes(to_delete, ReplicaState.OfflineReplica)
         await self._replicas.handle_state_changes(to_delete, ReplicaState.ReplicaDeletionStarted)
         self.mark_topic_ineligible_for_deletion(ineligible, "offline replicas")

@@ -1,4 +1,4 @@
-"""Topics are made, get more partitions, are deleted, or have their ISRs written by old leaders."""
+"""Topics that are made, get more partitions, are deleted, or have their ISRs written by old leaders."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def on_new_partition_creation(reign: Reign, partitions: Sequence[TopicPart
 
 
 async def process_partition_modifications(reign: Reign, event: events.PartitionModifications) -> None:
-    """The topic's znode was rewritten: perhaps it has more partitions now."""
+    """Takes up partitions that a rewritten topic's znode may have added."""
     context = reign.context
     assignment = await reign.zk.get_full_replica_assignment_for_topics([event.topic])
     added = {tp: assigned for tp, assigned in assignment.items() if not context.partition_replica_assignment(tp)}
@@ -92,7 +92,7 @@ async def process_topic_deletion(reign: Reign, _: events.TopicDeletion) -> None:
 
 
 async def process_isr_change_notification(reign: Reign, _: events.IsrChangeNotification) -> None:
-    """Leaders with an inter-broker protocol below 2.7 wrote new ISRs themselves."""
+    """Reads new ISRs that leaders with an inter-broker protocol below 2.7 wrote themselves."""
     context = reign.context
     sequence_numbers = await reign.zk.get_all_isr_change_notifications()
     named = await reign.zk.get_partitions_from_isr_change_notifications(sequence_numbers)
@@ -100,8 +100,8 @@ async def process_isr_change_notification(reign: Reign, _: events.IsrChangeNotif
     if partitions:
         await reign.update_leader_and_isr_cache(partitions)
         reign.send_metadata_of(partitions)
-        # A controller that knows of AlterPartition watches no partition's state; these notifications are how it hears
-        # of leaders that do not, half-way through an upgrade.
+        # A controller that knows AlterPartition watches no partition's state: half-way through an upgrade it hears of
+        # leaders that do not know it by these notifications.
         for partition in partitions:
             await reign.reassignments.maybe_complete_reassignment(partition)
     await reign.zk.delete_isr_change_notifications(context.epoch_zk_version, sequence_numbers)
