@@ -26,14 +26,14 @@ class CoordinatorLog(Protocol):
         timeout_ms: int,
         appended: Callable[[int], None] | None = None,
     ) -> Awaitable[int]:
-        """Writes one batch and waits for its replication; its first offset. Raises `KafkaError`.
+        """Writes one batch and waits for its replication; returns its first offset. Raises `KafkaError`.
 
         `appended` is called with that offset as soon as the batch is in the leader's own log.
         """
         ...
 
     def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Stretch:
-        """Batches from `offset` on, none at the log's end; from its start for one before it.
+        """Batches from `offset` on, or from the log's start where that is later; none at the log's end.
 
         Raises `KafkaError`: CORRUPT_MESSAGE where no batch can be found at `offset`.
         """

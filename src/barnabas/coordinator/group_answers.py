@@ -33,7 +33,7 @@ class GroupOverview(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    """A committed offset as it is answered: -1 where nothing was committed."""
+    """A committed offset in an answer: -1 where nothing was committed."""
 
     offset: int = NO_OFFSET
     leader_epoch: int = -1
@@ -53,7 +53,7 @@ def partition_for(group_id: str, partition_count: int) -> int:
 
 
 def offset_commit_error(error: ErrorCode) -> ErrorCode:
-    """What a client that commits offsets is told of a failed append, in words that it knows."""
+    """The error of a failed append as a client that commits offsets knows it."""
     if error is ErrorCode.NETWORK_EXCEPTION:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if error in _NOT_AVAILABLE:

@@ -1,11 +1,11 @@
 """The coordinator of consumer groups: which groups are this broker's, their clocks, and their log.
 
 A group belongs to one partition of ``__consumer_offsets``, and that partition's leader coordinates it. When the broker
-becomes leader it reads the partition to its end; until then its groups are answered COORDINATOR_LOAD_IN_PROGRESS. When
-it is leader no more, everybody who waits is told so and the groups are forgotten; the log has all that counts.
+becomes leader it reads the partition to its end; until then requests get COORDINATOR_LOAD_IN_PROGRESS. When it ceases
+to lead, all requests that wait are told so and the groups are forgotten; the log has all that counts.
 
-What a group decides is in `groups`; here its decisions are carried out: answers to the requests that wait, records to
-the log, a timer for the next deadline. Nothing is awaited between a group's decision and that.
+`groups` decides; this module carries the decisions out: answers to the requests that wait, records to the log, a timer
+for the next deadline. Nothing is awaited between a group's decision and that.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class GroupCoordinator:
         self._active = False
         self._partitions: dict[int, OffsetsPartition] = {}
         self._epochs: dict[int, int] = {}
-        """The last leader epoch heard of each partition, also of those that are led elsewhere."""
+        """The last leader epoch that was heard of each partition, also of those led elsewhere."""
         self.unreadable = Unreadable(runtime.clock)
         self._timers: dict[Group, tuple[asyncio.TimerHandle, int]] = {}
         self.partition_count = config.number("offsets.topic.num.partitions")
@@ -88,39 +88,39 @@ class GroupCoordinator:
         self._tasks.begin(self._expire_offsets(), "offsets-expiry")
 
     def shutdown(self) -> None:
-        """Answers whoever waits. The background stories end with the broker's tasks."""
+        """Answers all that wait. The background stories end with the broker's tasks."""
         self._active = False
         for number in list(self._partitions):
             self._unload(number)
 
     @property
     def owned(self) -> list[OffsetsPartition]:
-        """The partitions whose groups this broker coordinates, and has read."""
+        """The partitions that this broker coordinates and has read."""
         return [partition for partition in self._partitions.values() if not partition.loading]
 
     @property
     def hosted(self) -> list[OffsetsPartition]:
-        """The partitions whose groups this broker coordinates, also where it still reads them."""
+        """The partitions that this broker coordinates, with those that it still reads."""
         return list(self._partitions.values())
 
     def partition_for(self, group_id: str) -> int:
         return partition_for(group_id, self.partition_count)
 
     def elected(self, number: int, leader_epoch: int) -> None:
-        """This broker leads partition `number` of ``__consumer_offsets``: its groups are loaded."""
+        """Loads the groups of partition `number` of ``__consumer_offsets``, which this broker leads now."""
         if leader_epoch <= self._epochs.get(number, -1):
             return
         self._epochs[number] = leader_epoch
         known = self._partitions.get(number)
         if known is not None:
-            # It led before too, and nothing was written by anybody else in between.
+            # This broker led before, too, and nobody else wrote anything in between.
             known.leader_epoch = leader_epoch
             return
         partition = self._partitions[number] = OffsetsPartition(number, leader_epoch, self.limits)
         self._tasks.begin(self._load(partition), f"load {GROUP_METADATA_TOPIC}-{number}")
 
     def resigned(self, number: int, leader_epoch: int | None) -> None:
-        """Another broker leads the partition, or (None) it is gone from here."""
+        """Forgets the partition: another broker leads it, or (None) it is gone from here."""
         if leader_epoch is not None:
             if leader_epoch < self._epochs.get(number, -1):
                 return
@@ -144,7 +144,7 @@ class GroupCoordinator:
                 unreadable=self.unreadable,
             )
         except KafkaError as error:
-            # Not leader any more, or the disk has failed: either way another broker will coordinate these groups.
+            # This broker leads no more, or its disk failed: in both cases another will coordinate these groups.
             logger.warning("groups of %s are not loaded: %s", key, error)
             if self._is_current(partition):
                 self._unload(partition.partition)
@@ -179,7 +179,7 @@ class GroupCoordinator:
     # --- which groups are here --------------------------------------------------------------------------------
 
     def _partition_of(self, group_id: str, *, may_be_empty: bool = False) -> OffsetsPartition:
-        """The loaded partition that holds the group. Raises what its client is to be told otherwise."""
+        """The loaded partition that holds the group; otherwise raises what the client is to be told."""
         if not group_id and not may_be_empty:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         if not self._active:
@@ -226,7 +226,7 @@ class GroupCoordinator:
             self._tasks.begin(_raised(error), "group store")
 
     def _set_timer(self, partition: OffsetsPartition, group: Group) -> None:
-        """One timer a group, which goes off at its next deadline, or before one that has moved on."""
+        """Sets the group's timer, which goes off at its next deadline, or earlier where that has moved on."""
         deadline_ms = None if group.state is DEAD else group.next_deadline_ms()
         timer = self._timers.get(group)
         if timer is not None:
@@ -252,7 +252,7 @@ class GroupCoordinator:
         producer_epoch: int = -1,
         appended: Callable[[int], None] | None = None,
     ) -> int:
-        """Writes records as one batch; the offset of the first. With a producer id, in its transaction.
+        """Writes records as one batch; returns the offset of the first. With a producer id, in its transaction.
 
         Raises `KafkaError`.
         """
@@ -282,7 +282,7 @@ class GroupCoordinator:
         return f"{client_id if group_instance_id is None else group_instance_id}-{uuid}"
 
     async def join(self, group_id: str, join: Join) -> JoinResult:
-        """Answers when the generation begins, or at once with what is wrong."""
+        """Returns when the generation begins, or at once with what is wrong."""
         partition = self._partition_of(group_id)
         if not self.limits.min_session_timeout_ms <= join.session_timeout_ms <= self.limits.max_session_timeout_ms:
             return JoinResult(ErrorCode.INVALID_SESSION_TIMEOUT, join.member_id)
@@ -300,7 +300,7 @@ class GroupCoordinator:
             partition = self._partition_of(group_id)
         except KafkaError as error:
             if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                # What rebalance there was is lost with the old coordinator's memory: the member has to join anew.
+                # A rebalance under way is lost with the old coordinator's memory: the member has to join anew.
                 return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
             raise
         group = partition.groups.get(group_id)
@@ -365,7 +365,7 @@ class GroupCoordinator:
     def _commit(
         self, partition: OffsetsPartition, group: Group, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> asyncio.Future[ErrorCode]:
-        """Offsets count when they are in the log, also where whoever committed them is gone by then."""
+        """Writes offsets, which count when they are in the log, even if the committer is gone by then."""
         told: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
 
         def written(record_offset: int | None, error: BaseException | None) -> None:
@@ -381,7 +381,7 @@ class GroupCoordinator:
         return told
 
     def _drop_if_nothing(self, partition: OffsetsPartition, group: Group) -> None:
-        """A group that a request named and that did not come about is not kept until the next look at all groups."""
+        """Drops a group at once that a request named and that did not come about."""
         if group.generation_id == 0 and partition.groups.get(group.group_id) is group:
             group.maybe_die(self._now())
             if group.state is DEAD:
@@ -438,7 +438,7 @@ class GroupCoordinator:
         return outcome
 
     def transaction_completed(self, producer_id: int, numbers: Iterable[int], committed: bool) -> None:
-        """The transaction's marker is in these partitions for good: what it committed counts from now on, or never.
+        """Takes up a marker that is replicated in these partitions: the transaction's offsets count now, or never.
 
         A partition that is being loaded finds the marker in its log.
         """
@@ -469,7 +469,7 @@ class GroupCoordinator:
     async def delete_offsets(
         self, group_id: str, topic_partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Forgets offsets of a group, of one with members only for topics that it does not read."""
+        """Forgets offsets of a group; of one with members only those of topics that it does not read."""
         partition = self._partition_of(group_id)
         group = partition.groups.get(group_id)
         if group is None or group.state is DEAD:
@@ -484,7 +484,7 @@ class GroupCoordinator:
         return outcome
 
     async def partitions_deleted(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Topics were deleted: what was committed for them is forgotten."""
+        """Forgets what was committed for deleted topics."""
         deleted = dict.fromkeys(topic_partitions)
         for partition in list(self._partitions.values()):
             for group in list(partition.groups.values()):
@@ -493,7 +493,7 @@ class GroupCoordinator:
                     await self._clean_up(partition, group, held)
 
     async def _clean_up(self, partition: OffsetsPartition, group: Group, keys: Iterable[TopicPartition]) -> None:
-        """Forgets offsets, and the group itself when nothing is left of it; the log is told by tombstones."""
+        """Forgets offsets, and the group itself when nothing is left of it; writes tombstones to the log."""
         tombstones = group.offsets.remove(keys)
         last = group.maybe_die(self._now())
         if group.state is DEAD:

@@ -1,4 +1,4 @@
-"""A member of a consumer group, and what it asks and is answered. Pure."""
+"""A member of a consumer group, its requests and their answers. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ UNKNOWN_MEMBER_ID: Final = ""
 NO_GENERATION: Final = -1
 
 Ticket: TypeAlias = Hashable
-"""What a request that waits is told apart by."""
+"""Identifies a request that waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A JoinGroup. `new_member_id` is the id that its sender gets in case it has none."""
+    """A JoinGroup. `new_member_id` is the id for a sender that has none."""
 
     member_id: str
     new_member_id: str
@@ -113,7 +113,7 @@ class Member:
 
     @property
     def may_expire(self) -> bool:
-        """A member whose request waits here cannot send heartbeats; only one in its very first join still expires."""
+        """Whether its session may end: not while a request of the member waits here, except in its very first join."""
         return self.is_new or (self.join_ticket is None and self.sync_ticket is None)
 
     def metadata(self, protocol_name: str) -> bytes:

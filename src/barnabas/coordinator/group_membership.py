@@ -1,4 +1,4 @@
-"""Who is in a group and what they have in common, and how a group says what is to be done. Pure."""
+"""A group's members and what they have in common, and the decisions that a group makes. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class GroupMembership:
         self.pending_members: dict[str, int] = {}
         """Ids given out with MEMBER_ID_REQUIRED, and until when they may come back."""
         self.subscribed_topics: frozenset[str] | None = None
-        """None where it cannot be known: not a consumer group, or a subscription that cannot be read."""
+        """None where it is not known: no consumer group, or a subscription that cannot be read."""
         self.offsets = GroupOffsets(group_id)
         self._pending_sync: dict[str, None] = {}
         self._new_member_added = False
@@ -66,7 +66,7 @@ class GroupMembership:
     # --- what the log says ------------------------------------------------------------------------------------
 
     def restore(self, stored: StoredGroup, now: Now) -> None:
-        """Takes up what the log says of the group's members. Committed offsets stay."""
+        """Takes up the log's record of the group's members. Committed offsets stay."""
         self.state = STABLE if stored.members else EMPTY
         self.generation_id = stored.generation_id
         self.protocol_type = stored.protocol_type or None
@@ -98,7 +98,7 @@ class GroupMembership:
         self.subscribed_topics = self._computed_subscribed_topics()
 
     def forget_members(self, now: Now) -> None:
-        """The log's tombstone for the group: nothing but committed offsets is left."""
+        """Takes up the log's tombstone for the group: only committed offsets are left."""
         self.restore(StoredGroup(self.group_id, "", 0, None, None, now.wall_ms, ()), now)
 
     # --- members ----------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class GroupMembership:
         member.session_deadline_ms = now.ms + timeout_ms
 
     def _selected_protocol(self) -> str:
-        """The protocol most members prefer among those all speak; of equals the one voted for first."""
+        """The protocol that most members prefer among those that all speak; of equals the one voted for first."""
         candidates = self._candidate_protocols()
         assert candidates, "no member was let in that shares no protocol with the others"
         votes: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """What one consumer group has committed. Pure.
 
-An offset counts once its record is in the log, that of a transaction once the transaction's marker is; until then it is
-*unstable*: another offset than the known one is about to count (KIP-447).
+An offset counts once its record is in the log, or, in a transaction, once the transaction's marker is. Until then the
+partition is *unstable*: another offset than the known one is about to count (KIP-447).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from barnabas.model.sentinels import NO_TIMESTAMP
 
 
 class CommitRecord(NamedTuple):
-    """A committed offset and where in ``__consumer_offsets`` its record stands: the later record counts."""
+    """A committed offset and its record's offset in ``__consumer_offsets``: the later record counts."""
 
     record_offset: int
     committed: OffsetAndMetadata
@@ -40,7 +40,7 @@ class GroupOffsets:
         return [offset_record(self.group_id, key, committed) for key, committed in offsets.items()]
 
     def written(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int | None) -> None:
-        """The records are in the log from `record_offset` on, or (None) the write failed."""
+        """Takes up the write: the records are in the log from `record_offset` on, or (None) it failed."""
         for key, committed in offsets.items():
             if record_offset is not None:
                 self.replay(key, committed, record_offset)
@@ -50,10 +50,10 @@ class GroupOffsets:
     def append_transactional(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int, producer_id: int
     ) -> None:
-        """Offsets of an open transaction are in the log, on other replicas or not yet.
+        """Notes that offsets of an open transaction are in the log, on other replicas or not yet.
 
-        The transaction's marker can only come behind them in the same log, so they count with it, whatever the one who
-        committed them was told.
+        The transaction's marker can only come behind them in the same log, so they count with it, whatever the
+        committer was told.
         """
         for key, committed in offsets.items():
             self.replay(key, committed, record_offset, producer_id)
@@ -61,7 +61,7 @@ class GroupOffsets:
     def replay(
         self, key: TopicPartition, committed: OffsetAndMetadata | None, record_offset: int, producer_id: int = -1
     ) -> None:
-        """A committed offset stands in the log, or its tombstone; of a transaction it does not count before its end."""
+        """Takes up a committed offset of the log, or its tombstone; one in a transaction counts after its end."""
         if producer_id >= 0:
             pending = self.pending_transactional.setdefault(producer_id, {})
             if committed is None:
@@ -74,7 +74,7 @@ class GroupOffsets:
             self.committed[key] = CommitRecord(record_offset, committed)
 
     def replay_marker(self, producer_id: int, committed: bool) -> None:
-        """A transaction ended: what it committed counts, unless something later was committed without it."""
+        """Ends a transaction: what it committed counts, unless something later was committed without it."""
         for key, offset in self.pending_transactional.pop(producer_id, {}).items():
             if committed:
                 self.replay(key, offset.committed, offset.record_offset)
@@ -84,7 +84,7 @@ class GroupOffsets:
         return key in self.pending or any(key in offsets for offsets in self.pending_transactional.values())
 
     def remove(self, keys: Iterable[TopicPartition]) -> list[KeyValue]:
-        """Forgets committed offsets; the tombstones of those there were."""
+        """Forgets committed offsets; returns tombstones for those that there were."""
         tombstones = []
         for key in keys:
             self.pending.pop(key, None)
@@ -97,7 +97,7 @@ class GroupOffsets:
     def expired(
         self, empty_since_ms: int | None, subscribed: Set[str], retention_ms: int, wall_ms: int
     ) -> list[TopicPartition]:
-        """Offsets whose time is over (KIP-211): counted from `empty_since_ms`, or (None) each from its own commit."""
+        """Offsets that have expired (KIP-211), counted from `empty_since_ms`, or (None) each from its own commit."""
         over = []
         for key, (_, committed) in self.committed.items():
             if key.topic in subscribed or key in self.pending:

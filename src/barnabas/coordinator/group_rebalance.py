@@ -1,4 +1,4 @@
-"""How a group comes to its next generation: from the first who asks for a rebalance to everybody's assignment. Pure."""
+"""How a group comes to its next generation: from a member that asks for a rebalance to all assignments. Pure."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class RebalancingGroup(GroupMembership):
     def _rebalance_timeout(self, now: Now) -> None:
         left_ms = self._initial_delay_left_ms
         if left_ms and self._new_member_added:
-            # Somebody came during the delay: others may be on their way.
+            # A member came during the delay: others may follow.
             self._new_member_added = False
             delay_ms = min(self.limits.initial_rebalance_delay_ms, left_ms)
             self._initial_delay_left_ms = left_ms - delay_ms
@@ -78,7 +78,7 @@ class RebalancingGroup(GroupMembership):
             self._complete_join(now)
 
     def _maybe_complete_join(self, now: Now) -> None:
-        """All are there: no need to wait for the timeout. The first rebalance always waits out its delay."""
+        """Completes the join before its timeout where all are there. The first rebalance always waits out its delay."""
         if self.state is not PREPARING or self.pending_members:
             return
         if self._initial_delay_left_ms is not None:
@@ -94,10 +94,10 @@ class RebalancingGroup(GroupMembership):
             if not member.awaits_join and not member.is_static:
                 self._remove(member.member_id)
         if self.members and not self._elect_joined_leader():
-            # Static members alone, and none has come back yet: their session timeouts decide.
+            # There are only static members, and none has come back yet: their session timeouts decide.
             self._rebalance_deadline_ms = now.ms + self._rebalance_timeout_ms()
             return
-        # The largest comes from a record only: it was written by a stranger.
+        # Only a record that a stranger wrote has the largest generation.
         self.generation_id = self.generation_id + 1 if self.generation_id < GENERATION_MAX else 1
         self._pending_sync = {}
         if not self.members:
@@ -120,7 +120,7 @@ class RebalancingGroup(GroupMembership):
         self._sync_deadline_ms = now.ms + self._rebalance_timeout_ms()
 
     def _elect_joined_leader(self) -> bool:
-        """The leader stays when it has joined; else the first that has. False when nobody has."""
+        """Keeps a leader that has joined, or elects the first member that has. False when none has."""
         leader = self.members.get(self.leader) if self.leader is not None else None
         if leader is not None and leader.awaits_join:
             return True
@@ -168,7 +168,7 @@ class RebalancingGroup(GroupMembership):
             else:
                 result = SyncResult(error)
             self._answer_sync(member, result)
-            # While its sync waited its session could not expire; from now on it can again.
+            # The member's session could not expire while its sync waited; now it can again.
             self._schedule(member, member.session_timeout_ms, now)
 
     def _synced(self, member_id: str) -> None:

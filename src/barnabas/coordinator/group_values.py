@@ -1,4 +1,4 @@
-"""The words of a group's story: its states, the time, the rules, what is to be written and what is to be answered."""
+"""The values of a group: its states, the time, its limits, records to write and answers to give."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VALID_PREVIOUS_STATES: Final[dict[GroupState, frozenset[GroupState]]] = {
 
 
 class Now(NamedTuple):
-    """The time: `ms` only goes forward and measures intervals, `wall_ms` is what others read in a timestamp."""
+    """The time: `ms` only goes forward and measures intervals, `wall_ms` is for timestamps."""
 
     ms: int
     wall_ms: int
@@ -63,7 +63,7 @@ class Purpose(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What a static member was before another instance with its name took over."""
+    """A static member as it was before another instance with its name took over."""
 
     old_member_id: str
     new_member_id: str
@@ -77,7 +77,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A group's record on its way to the log; given back to `Group.stored` with what became of it."""
+    """A group's record on its way to the log; `Group.stored` gets it back with the outcome."""
 
     record: KeyValue
     purpose: Purpose
@@ -88,7 +88,7 @@ class Write:
 
 @dataclass(slots=True)
 class GroupDecision:
-    """What is to be done: tickets to answer, and records to write. The order is that in which it was decided."""
+    """What is to be done: tickets to answer, and records to write, in the order in which they were decided."""
 
     answers: list[tuple[Ticket, JoinResult | SyncResult]] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)

@@ -6,9 +6,8 @@ The leader works out who reads what and hands it in with its *sync*; once that i
 answered and the group is stable. Then *heartbeats* keep members in; one that leaves, fails or joins begins it anew.
 
 The machine is told what happens (a request, a written record, the passing of time) and returns a `GroupDecision`:
-answers to requests, each with the ticket it came with, and records to be written, whose fate is told to `stored`. A
-heartbeat has its answer at once. It never waits and never reads a clock. `next_deadline_ms` says when `tick` is due at
-the latest.
+answers to requests, each with its ticket, and records to write, whose outcome `stored` takes. A heartbeat is answered
+at once. The machine never waits and never reads a clock; `next_deadline_ms` says when `tick` is due at the latest.
 
                 join                      all joined, or timeout            leader's sync is in the log
     Empty ───────────────▶ PreparingRebalance ───────▶ CompletingRebalance ───────▶ Stable
@@ -50,7 +49,7 @@ from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
-"""How long a member may wait in its first join: it has no id yet, so no heartbeat tells whether it is still there."""
+"""How long a member may wait in its first join: it has no id yet, so no heartbeat shows whether it is still there."""
 
 
 class Group(RebalancingGroup):
@@ -59,7 +58,7 @@ class Group(RebalancingGroup):
     # --- loading ----------------------------------------------------------------------------------------------
 
     def loaded(self, now: Now) -> GroupDecision:
-        """The log was read to its end: members have their session timeout from now."""
+        """Begins members' session timeouts, once the log was read to its end."""
         assert self.state in (STABLE, EMPTY)
         for member in self.members.values():
             self._schedule(member, member.session_timeout_ms, now)
@@ -68,7 +67,7 @@ class Group(RebalancingGroup):
         return self._take()
 
     def unloaded(self, now: Now) -> GroupDecision:
-        """Another broker coordinates the group now: whoever waits here is told to look for it."""
+        """Answers all that wait that another broker coordinates the group now."""
         self._transition(DEAD, now)
         for member in self.members.values():
             self._answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))
@@ -100,7 +99,7 @@ class Group(RebalancingGroup):
         if self.state is PREPARING:
             self._answer(ticket, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
         elif self.state is COMPLETING:
-            self._answer_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))  # an earlier one that was given up
+            self._answer_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))  # its client gave up an earlier one
             member.sync_ticket = ticket
             self._synced(member.member_id)
             if member.member_id == self.leader:
@@ -151,7 +150,7 @@ class Group(RebalancingGroup):
     # --- what follows -----------------------------------------------------------------------------------------
 
     def stored(self, write: Write, error: ErrorCode, now: Now) -> GroupDecision:
-        """A record reached the log, or did not. Whatever has changed since it was written comes first."""
+        """Takes the outcome of a write, which is void where the group has changed since."""
         if write.purpose is Purpose.ASSIGNMENT:
             if self.state is COMPLETING and self.generation_id == write.generation_id:
                 if error is ErrorCode.NONE:
@@ -168,7 +167,7 @@ class Group(RebalancingGroup):
         return self._take()
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` is due, if nothing else happens before."""
+        """When `tick` is due if nothing else happens before."""
         deadlines = [member.session_deadline_ms for member in self.members.values() if member.may_expire]
         deadlines += self.pending_members.values()
         if self._rebalance_deadline_ms is not None:
@@ -178,7 +177,7 @@ class Group(RebalancingGroup):
         return min(deadlines, default=None)
 
     def tick(self, now: Now) -> GroupDecision:
-        """Time passed: whoever is late is removed, and a rebalance that has lasted long enough is completed."""
+        """Removes members that are late, and completes a rebalance that has lasted long enough."""
         if self.state is DEAD:
             return self._take()
         for member_id in [
@@ -232,7 +231,7 @@ class Group(RebalancingGroup):
         return ErrorCode.NONE
 
     def expired_offsets(self, retention_ms: int, now: Now) -> list[TopicPartition]:
-        """Offsets whose time is over (KIP-211).
+        """Offsets that have expired (KIP-211).
 
         Those of a group without members count from when it became empty, those of a consumer group with members only
         for topics it no longer subscribes to, and those of a group that never had members from their commit.
@@ -246,7 +245,7 @@ class Group(RebalancingGroup):
         return []
 
     def maybe_die(self, now: Now) -> KeyValue | None:
-        """A group without members and offsets ends; its tombstone, where the log knows of it."""
+        """Ends a group without members and offsets; returns its tombstone where the log has the group."""
         if self.state is EMPTY and not self.offsets and not self.pending_members:
             self._transition(DEAD, now)
             return group_record(self.group_id, None) if self.generation_id > 0 else None
@@ -258,7 +257,7 @@ class Group(RebalancingGroup):
     # --- joining ----------------------------------------------------------------------------------------------
 
     def _accepts(self, member_id: str) -> bool:
-        """Whether there is room. In a rebalance those who are there already count, else all members."""
+        """Whether there is room. In a rebalance only members that have joined count, else all."""
         if self.state in (EMPTY, DEAD):
             return True
         if self.state is PREPARING:
@@ -314,7 +313,7 @@ class Group(RebalancingGroup):
         member = self.members[member_id]
         unchanged = member.protocols == join.protocols
         if self.state is COMPLETING and unchanged:
-            # It did not get the answer to its join.
+            # The member did not get the answer to its join.
             self._answer(ticket, self._current_generation(member_id, with_members=member_id == self.leader))
         elif self.state is STABLE and unchanged and member_id != self.leader:
             self._answer(ticket, self._current_generation(member_id, with_members=False))
@@ -343,7 +342,9 @@ class Group(RebalancingGroup):
         self._maybe_prepare_rebalance(now)
 
     def _update(self, member: Member, join: Join, ticket: Ticket) -> None:
-        self._answer_join(member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))  # given up long ago
+        self._answer_join(
+            member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+        )  # its client gave up long ago
         member.protocols = join.protocols
         member.session_timeout_ms = join.session_timeout_ms
         member.rebalance_timeout_ms = join.rebalance_timeout_ms
@@ -375,7 +376,7 @@ class Group(RebalancingGroup):
             else:
                 self._maybe_prepare_rebalance(now)
         elif self.state is COMPLETING:
-            # The leader may have been told of the old id: what it hands in would leave the new one without.
+            # The leader may know the old id: its assignments would leave the new id without one.
             self._prepare_rebalance(now)
         else:
             assert self.state is PREPARING
@@ -385,7 +386,7 @@ class Group(RebalancingGroup):
         self._answer_join(member, JoinResult(ErrorCode.FENCED_INSTANCE_ID, old_member_id))
         self._answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
         member.member_id = new_member_id
-        # In its predecessor's place, so that the order in which assignors see members stays.
+        # The new id takes its predecessor's place, so that assignors see members in the same order.
         self.members = {known.member_id: known for known in self.members.values()}
         if old_member_id in self._pending_sync:
             del self._pending_sync[old_member_id]
@@ -418,8 +419,8 @@ class Group(RebalancingGroup):
             self._rename(replaced.new_member_id, replaced.old_member_id, replaced.group_instance_id)
             self._schedule(member, member.session_timeout_ms, now)
         elif self.state is STABLE and self.generation_id == write.generation_id:
-            # From version 9 on a leader can be told that it leads and yet need not assign. An older one is told of its
-            # former id as leader, so that it does not assign: a stable group would not hand that out.
+            # From version 9 on a leader can be told that it leads but need not assign. An older one is told its former
+            # id as that of the leader, so that it does not assign: a stable group would not hand that out.
             leads = replaced.supports_skipping_assignment and self.leader == member.member_id
             self._answer_join(
                 member,

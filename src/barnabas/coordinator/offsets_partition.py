@@ -26,18 +26,18 @@ class OffsetsPartition:
         self.loading = True
         self.groups: dict[str, Group] = {}
         self.open_groups: dict[int, dict[str, None]] = {}
-        """By producer id the groups that its open transaction commits offsets of."""
+        """By producer id, the groups for which its open transaction commits offsets."""
         self.unknown_keys = 0
 
     def group(self, group_id: str, now: Now) -> Group:
-        """The group, made empty where there is none."""
+        """The group; a new, empty one where there is none."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id, self.limits, now)
         return group
 
     def replay_stored(self, header: BatchHeader, record: Record, now: Now) -> None:
-        """One record of a log that is being loaded. Raises `WireError` for one that cannot be read."""
+        """Replays one record of a log that is being loaded. Raises `WireError` for one that cannot be read."""
         if record.key is None:
             raise WireError("it has no key")
         if not header.is_control:
@@ -50,7 +50,7 @@ class OffsetsPartition:
             self.replay_marker(header.producer_id, kind == 1)
 
     def replay(self, key: Bytes, value: Bytes | None, record_offset: int, producer_id: int, now: Now) -> None:
-        """One record. `producer_id` is -1 outside of transactions; `record_offset` that of the record's batch."""
+        """Replays one record. `producer_id` is -1 outside of transactions; `record_offset` is the batch's."""
         read = read_key(key)
         if read is None:
             self.unknown_keys += 1
@@ -69,7 +69,7 @@ class OffsetsPartition:
             self.group(read.group_id, now).restore(stored, now)
 
     def replay_marker(self, producer_id: int, committed: bool) -> None:
-        """The end of a transaction."""
+        """Replays the end of a transaction."""
         for group_id in self.open_groups.pop(producer_id, ()):
             group = self.groups.get(group_id)
             if group is not None:
@@ -80,7 +80,7 @@ class OffsetsPartition:
             self.groups.pop(group_id, None)
 
     def complete(self) -> None:
-        """The log was read to its end: groups of which nothing is left are dropped."""
+        """Drops groups of which nothing is left, once the log was read to its end."""
         self.drop(
             [
                 group_id

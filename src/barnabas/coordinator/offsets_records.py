@@ -1,4 +1,4 @@
-"""What stands in ``__consumer_offsets``: committed offsets and groups, as Kafka writes them.
+"""The records of ``__consumer_offsets``: committed offsets and groups, as Kafka writes them.
 
 A key begins with an int16 that is its version and its type at once: 0 and 1 an offset, 2 a group. A value begins with
 the int16 version of its own schema. A null value is a tombstone.
@@ -21,7 +21,7 @@ OFFSET_KEY_VERSION: Final = 1
 GROUP_KEY_VERSION: Final = 2
 VALUE_VERSION: Final = 3
 OFFSET_VALUE_WITH_EXPIRY: Final = 1
-"""The last version of an offset's value that could say when it expires; still written when a client asked for it."""
+"""The last version of an offset's value that says when it expires; still written when a client asks for that."""
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
@@ -178,7 +178,7 @@ def read_group(group_id: str, value: Bytes) -> StoredGroup:
                 member.group_instance_id,
                 member.client_id,
                 member.client_host,
-                # Version 0 knew the session timeout only, which was both.
+                # Version 0 has only the session timeout, which was both.
                 member.session_timeout if version == 0 else member.rebalance_timeout,
                 member.session_timeout,
                 bytes(member.subscription),

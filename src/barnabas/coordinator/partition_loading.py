@@ -1,9 +1,9 @@
-"""Reads a partition of an internal topic to its end, as a coordinator does that was elected for it.
+"""Reads a partition of an internal topic to its end, as a newly elected coordinator does.
 
 What is stored there may be anything: clients may write to internal topics (those whose client id is ``__admin_client``,
-as in Kafka), disks rot, and a newer broker writes versions that are not known here. A record that cannot be read costs
-itself alone: it is passed over as if it had never been written, so that what the log had before it for the same key
-counts, and the loading goes on. (Apache 3.9 logs "Error loading offsets" and leaves the rest of the partition out.)
+as in Kafka), disks rot, and a newer broker writes versions that are not known here. A record that cannot be read is
+passed over as if it had never been written: an earlier one of the same key counts, and the loading goes on. (Apache 3.9
+logs "Error loading offsets" and leaves the rest of the partition out.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from barnabas.wire.message import Bytes
 from barnabas.wire.records import BatchHeader, Record, batches, check_crc, records_of
 
 Replay: TypeAlias = Callable[[BatchHeader, Record], None]
-"""Takes up one record. What it raises is why the record is passed over."""
+"""Takes up one record; raises why the record is to be passed over."""
 
 _DAMAGED: Final = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RANGE)
 
@@ -37,7 +37,7 @@ async def load_partition(
 ) -> int:
     """Replays every record, a buffer at a time, as long as `is_current`. Returns how much was passed over.
 
-    Raises `KafkaError` where the log is none of this broker's any more, or its disk failed.
+    Raises `KafkaError` where the log is no longer this broker's, or its disk failed.
     """
     passed_over = 0
 
@@ -61,7 +61,7 @@ async def load_partition(
                 break
             behind, damage = _replay_batches(data, offset, end_offset, replay, skip)
         if damage is not None:
-            # Where the next batch begins is not known before the next file.
+            # Only the next file shows where a batch begins again.
             skip("segment", behind, damage)
             behind = log.next_segment(topic_partition, max(offset, behind - 1))
         offset = behind
@@ -72,9 +72,9 @@ async def load_partition(
 def _replay_batches(
     data: Bytes, offset: int, end_offset: int | None, replay: Replay, skip: Callable[[str, int, object], None]
 ) -> tuple[int, str | None]:
-    """Replays whole batches: the offset behind the last, and why there may be more that cannot be found.
+    """Replays whole batches; returns the offset behind the last, and why there may be more that cannot be found.
 
-    None reaches beyond `end_offset`, which tells of an offset that is wrong: it is not under a batch's CRC.
+    A batch beyond `end_offset` has a wrong offset, which no batch's CRC covers.
     """
     next_offset = offset
     try:
@@ -96,7 +96,7 @@ def _replay_batches(
                 except WireError as error:
                     skip("record", record.offset, error)
                 except Exception as error:
-                    # Whatever it is that these bytes lead to: they are stored, and would do it again at each start.
+                    # Any error counts: these bytes are stored, and each start would meet it again.
                     skip("record", record.offset, repr(error))
     except WireError as error:
         return next_offset, str(error)

@@ -1,10 +1,9 @@
 """The coordinator of transactions: which transactional ids are this broker's, their log, their markers and timeouts.
 
-A transactional id belongs to one partition of ``__transaction_state``, and that partition's leader coordinates it; the
-leader epoch is the coordinator's epoch, which stands in every marker, so that an older coordinator's come to nothing.
-When the broker becomes leader it reads the partition to its end; until then its ids are answered
-COORDINATOR_LOAD_IN_PROGRESS. What it finds prepared it completes. When it is leader no more, all is forgotten: the log
-has what counts.
+A transactional id belongs to one partition of ``__transaction_state``, and that partition's leader coordinates it. The
+leader epoch is the coordinator's epoch, which every marker has, so that an older coordinator's markers are refused.
+When the broker becomes leader it reads the partition to its end; until then requests get COORDINATOR_LOAD_IN_PROGRESS.
+It completes transactions that it finds prepared. When it ceases to lead, all is forgotten: the log has what counts.
 
 A change is written in a story of its own: a client that hangs up meanwhile leaves nothing half done. Between a
 decision and its append nothing is awaited.
@@ -75,7 +74,7 @@ class TransactionPartition:
         return TopicPartition(TRANSACTION_STATE_TOPIC, self.partition)
 
     def replay_stored(self, header: BatchHeader, record: Record) -> None:
-        """One record of a log that is being loaded. Raises `WireError` for one that cannot be read."""
+        """Replays one record of a log that is being loaded. Raises `WireError` for one that cannot be read."""
         if header.is_control:
             return
         if record.key is None:
@@ -83,7 +82,7 @@ class TransactionPartition:
         self.replay(record.key, record.value)
 
     def replay(self, key: Bytes, value: Bytes | None) -> None:
-        """One record: the newest of an id counts."""
+        """Replays one record: the newest of an id counts."""
         transactional_id = read_transactional_id(key)
         if transactional_id is None:
             self.unknown_keys += 1
@@ -116,7 +115,7 @@ class TransactionCoordinator:
         self.unreadable = Unreadable(runtime.clock)
         self._partitions: dict[int, TransactionPartition] = {}
         self._epochs: dict[int, int] = {}
-        """The last leader epoch heard of each partition, also of those that are led elsewhere."""
+        """The last leader epoch that was heard of each partition, also of those led elsewhere."""
         self.partition_count = config.number("transaction.state.log.num.partitions")
 
     # --- life -------------------------------------------------------------------------------------------------
@@ -133,7 +132,7 @@ class TransactionCoordinator:
         )
 
     def shutdown(self) -> None:
-        """Whoever asks is told to ask later; the background stories end with the broker's tasks."""
+        """Answers requests that they should come again; the background stories end with the broker's tasks."""
         self._active = False
         self._partitions.clear()
 
@@ -146,16 +145,16 @@ class TransactionCoordinator:
         return partition_for(transactional_id, self.partition_count)
 
     def elected(self, number: int, leader_epoch: int) -> None:
-        """This broker leads partition `number` of ``__transaction_state``: its transactions are loaded."""
+        """Loads the transactions of partition `number` of ``__transaction_state``, which this broker leads now."""
         if leader_epoch <= self._epochs.get(number, -1):
             return
         self._epochs[number] = leader_epoch
-        # What there was before is of another epoch: it is read again, also where this broker led all the time.
+        # What was known is of another epoch: it is read again even where this broker led all the time.
         partition = self._partitions[number] = TransactionPartition(number, leader_epoch)
         self._tasks.begin(self._load(partition), f"load {partition.topic_partition}")
 
     def resigned(self, number: int, leader_epoch: int | None) -> None:
-        """Another broker leads the partition, or (None) it is gone from here."""
+        """Forgets the partition: another broker leads it, or (None) it is gone from here."""
         if leader_epoch is not None:
             if leader_epoch < self._epochs.get(number, -1):
                 return
@@ -179,7 +178,7 @@ class TransactionCoordinator:
                 unreadable=self.unreadable,
             )
         except KafkaError as error:
-            # Not leader any more, or a disk that has failed: another broker will coordinate these ids.
+            # This broker leads no more, or its disk failed: another will coordinate these ids.
             logger.error("transactions of %s are not loaded: %s", partition.topic_partition, error)
             if self._is_current(partition):
                 del self._partitions[partition.partition]
@@ -211,7 +210,7 @@ class TransactionCoordinator:
     # --- which ids are here -----------------------------------------------------------------------------------
 
     def _partition_of(self, transactional_id: str) -> TransactionPartition:
-        """The loaded partition that holds the id. Raises what its client is to be told otherwise."""
+        """The loaded partition that holds the id; otherwise raises what the client is to be told."""
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         partition = self._partitions.get(self.partition_for(transactional_id))
@@ -233,7 +232,7 @@ class TransactionCoordinator:
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
     ) -> ProducerIdAndEpoch:
-        """The id and epoch under which a producer may write from now on; its predecessors may not any more."""
+        """Gives the id and epoch under which a producer may write from now on; its predecessors are fenced."""
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         if not self._allows_timeout(timeout_ms):
@@ -249,13 +248,13 @@ class TransactionCoordinator:
                 decided = transaction.init_producer_id(timeout_ms, expected, fresh, self._clock.now_ms())
                 if not isinstance(decided, NeedsProducerId):
                     break
-            # The world may be another one after this: it is looked at anew.
+            # Everything may have changed during this: it is looked at anew.
             fresh = await self._producer_id()
         if isinstance(decided, ErrorCode):
             raise KafkaError(decided)
         await self._write(partition, transaction, decided)
         if decided.state in PREPARED:
-            # The predecessor's transaction is aborted first; who asks again then gets its id and epoch.
+            # The predecessor's transaction is aborted first; a producer that asks again then gets its id and epoch.
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         logger.info("%r has producer id %d and epoch %d", transactional_id, decided.producer_id, decided.producer_epoch)
         return ProducerIdAndEpoch(decided.producer_id, decided.producer_epoch)
@@ -263,7 +262,7 @@ class TransactionCoordinator:
     async def add_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> None:
-        """The producer is about to write to these. Raises `KafkaError`."""
+        """Adds partitions to which the producer is about to write. Raises `KafkaError`."""
         partition, transaction = self._transaction(transactional_id)
         decided = transaction.add_partitions(producer_id, producer_epoch, frozenset(partitions), self._clock.now_ms())
         if isinstance(decided, TransactionMetadata):
@@ -298,7 +297,7 @@ class TransactionCoordinator:
             raise KafkaError(decided)
 
     def describe(self, transactional_id: str) -> TransactionMetadata:
-        """Raises what the one who asks is to be told otherwise."""
+        """The transaction of an id; raises what the client is to be told otherwise."""
         if not self._active:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         transaction = self._partition_of(transactional_id).transactions.get(transactional_id)
@@ -309,7 +308,7 @@ class TransactionCoordinator:
     def list_transactions(
         self, producer_ids: Sequence[int] = (), states: Sequence[str] = (), longer_than_ms: int = -1
     ) -> tuple[list[str], list[ListedTransaction]]:
-        """The state filters that are no states, and the ids that pass all filters. Raises `KafkaError`."""
+        """The unknown state filters, and the ids that pass all filters. Raises `KafkaError`."""
         if not self._active:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if any(partition.loading for partition in self._partitions.values()):
@@ -333,9 +332,9 @@ class TransactionCoordinator:
     def _write(
         self, partition: TransactionPartition, transaction: TransactionMachine, metadata: TransactionMetadata
     ) -> asyncio.Future[None]:
-        """Writes what was decided. The future is done when the transaction has become it, or fails with `KafkaError`.
+        """Writes what was decided. The future is done when the transaction has become that, or fails with `KafkaError`.
 
-        The story goes on when nobody waits for the future any more.
+        The write goes on even when nobody waits for the future any more.
         """
         transaction.write(metadata)
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -367,14 +366,14 @@ class TransactionCoordinator:
             logger.info("%r did not become %s: %s", transaction.transactional_id, metadata.state.title, error)
             raise KafkaError(_append_error(error.code), error.message) from error
         if not self._is_current(partition):
-            # Whoever coordinates the id now has read, or will read, what was written.
+            # The id's new coordinator has read, or will read, what was written.
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         transaction.written(metadata)
         if metadata.state in PREPARED:
             self._send_markers(partition, transaction)
 
     def _allows_timeout(self, timeout_ms: int) -> bool:
-        """Within ``transaction.max.timeout.ms``, or that of a transaction that others decide on (KIP-939)."""
+        """Whether it is at most ``transaction.max.timeout.ms``, or that of a transaction others decide on (KIP-939)."""
         if timeout_ms == TWO_PHASE_TIMEOUT_MS and self._config.flag("barnabas.transaction.two.phase.commit.enable"):
             return True
         return 0 < timeout_ms <= self._config.number("transaction.max.timeout.ms")
@@ -408,7 +407,7 @@ class TransactionCoordinator:
         )
 
     def _complete(self, partition: TransactionPartition, transaction: TransactionMachine) -> None:
-        """Every marker is written. Where that cannot be noted yet it is tried again: the id waits for it."""
+        """Notes that every marker is written. This is tried until it succeeds: the id waits for it."""
         if not self._is_current(partition):
             return
         completed = self._write(partition, transaction, transaction.complete(self._clock.now_ms()))
@@ -489,5 +488,5 @@ _APPEND_ERRORS: Final = {
 
 
 def _append_error(error: ErrorCode) -> ErrorCode:
-    """What a producer is told of a failed append, in words that it knows."""
+    """The error of a failed append as a producer knows it."""
     return _APPEND_ERRORS.get(error, error)

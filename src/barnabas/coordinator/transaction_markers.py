@@ -1,10 +1,10 @@
 """The end markers of transactions on their way to their partitions' leaders (``TransactionMarkerChannelManager``).
 
-Every broker that leads such a partition has a queue. What is in it goes out in one WriteTxnMarkers; the next request
-follows its answer. A marker that was refused for the time being, or whose leader is not known or cannot be reached,
-goes a little later to the leader that the metadata name then, for as long as it takes. A partition that was deleted
-needs none (KAFKA-5610). That it is not in the metadata does not tell: a broker that has just begun may coordinate
-before it has heard of all partitions, and a transaction whose marker is left out would be torn. So it is looked up.
+Every broker that leads such a partition has a queue. All that is in it goes out in one WriteTxnMarkers; the next
+request follows the answer. A marker that was refused for now, or whose leader is unknown or cannot be reached, goes a
+little later to the leader that the metadata name then, for as long as it takes. A deleted partition needs no marker
+(KAFKA-5610), but is not told by its absence from the metadata: a broker that has just begun may coordinate before it
+has heard of all partitions, and a transaction without one of its markers would be torn. So the partition is looked up.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ RETRY_BACKOFF_MS: Final = 50
 
 Marker: TypeAlias = WriteTxnMarkersRequest.WritableTxnMarker
 LeaderOf: TypeAlias = Callable[[TopicPartition], int | None]
-"""The broker that leads a partition: NO_BROKER while there is none that lives, None for a partition unknown."""
+"""The broker that leads a partition: NO_BROKER while no live one does, None for an unknown partition."""
 Exists: TypeAlias = Callable[[TopicPartition], Awaitable[bool]]
 """Whether a partition that the metadata do not know is there, or may be."""
 WriteMarkers: TypeAlias = Callable[[int, WriteTxnMarkersRequest], Awaitable[Any]]
-"""Sends the request to a broker; its response. Raises ``OSError``, or `WireError` for an answer that is garbled."""
+"""Sends the request to a broker; returns the response. Raises ``OSError``, or `WireError` for a garbled answer."""
 
 _LATER: Final = frozenset(
     {
@@ -112,7 +112,7 @@ class TransactionMarkers:
         """What waits for a broker; a broker that has a queue, perhaps an empty one, has a sender at work."""
 
     def send(self, ended: EndedTransaction) -> None:
-        """Sees to it that every partition gets its marker, then calls `ended.on_complete`."""
+        """Sends every partition its marker, then calls `ended.on_complete`."""
         self._enqueue(ended, list(ended.partitions))
         self._maybe_complete(ended)
 
@@ -146,7 +146,7 @@ class TransactionMarkers:
             ended.on_complete()
 
     async def _look_up(self, ended: EndedTransaction, unknown: list[TopicPartition]) -> None:
-        """Gives up those that were deleted; the others are known soon."""
+        """Gives up partitions that were deleted; the others will soon be known."""
         there = []
         for topic_partition in unknown:
             if await self._exists(topic_partition):
@@ -170,14 +170,14 @@ class TransactionMarkers:
                 self._maybe_complete(ended)
 
     async def _send_to(self, broker_id: int) -> None:
-        """Sends what waits for a broker until nothing does."""
-        while entries := [entry for entry in self._queues[broker_id] if entry[0].is_current()]:
+        """Sends a broker's queue until it is empty."""
+        while entries := [(ended, asked) for ended, asked in self._queues[broker_id] if ended.is_current()]:
             self._queues[broker_id] = []
             self._retry_later(await self._send_once(broker_id, entries))
         del self._queues[broker_id]
 
     async def _send_once(self, broker_id: int, entries: list[_Entry]) -> list[_Entry]:
-        """One request; what is to be sent again."""
+        """Sends one request; returns what is to be sent again."""
         request = WriteTxnMarkersRequest(markers=[ended.marker(partitions) for ended, partitions in entries])
         try:
             response = await self._write(broker_id, request)
@@ -203,13 +203,13 @@ class TransactionMarkers:
         return again
 
     def _take(self, ended: EndedTransaction, answers: dict[TopicPartition, ErrorCode | None]) -> list[TopicPartition]:
-        """Takes up one transaction's answers; the partitions to ask again."""
+        """Takes up one transaction's answers; returns the partitions to ask again."""
         later = []
         for topic_partition, error in answers.items():
             if error is ErrorCode.NONE or error in _NO_MARKERS_THERE:
                 ended.partitions.pop(topic_partition, None)
             elif error in _FENCED:
-                # Somebody newer has ended the transaction, or will: it is not ours to complete any more.
+                # A newer coordinator has ended the transaction, or will: it is no longer ours to complete.
                 logger.info("the marker of %r for %s is fenced: %s", ended.transactional_id, topic_partition, error)
                 ended.is_current = _never
                 return []

@@ -1,8 +1,8 @@
-"""What stands in ``__transaction_state``: each transactional id's metadata, as Kafka writes it; the newest counts.
+"""The records of ``__transaction_state``: each transactional id's metadata, as Kafka writes it; the newest counts.
 
 Key and value begin with the int16 version of their schema; a null value is a tombstone. Version 0 of the value is
 written, as Kafka 3.9 does in ZooKeeper mode, where ``transaction.version`` cannot be raised; version 1 is read as well.
-Neither has the producer's id and epoch before the last change of them: a coordinator that loads them begins without.
+Neither has the producer's previous id and epoch: a coordinator that loads the log begins without them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """One transactional id: its producer, and how far its transaction has come. Pure.
 
-Kafka's ``TransactionMetadata``, and what ``TransactionCoordinator`` decides about it. A request is answered with an
-error, or with the metadata that the transaction is to have next. That is written to ``__transaction_state``, and only
-when it stands there on every in-sync replica does the transaction become it (`written`): a coordinator that loads the
-log ends with the same metadata, since it does the same with what it reads.
+Kafka's ``TransactionMetadata``, and what ``TransactionCoordinator`` decides about it. A decision is an error, or the
+metadata that the transaction is to have next. These are written to ``__transaction_state``, and count when every
+in-sync replica has them (`written`): a coordinator that loads the log ends with the same metadata, since it takes up
+what it reads in the same way.
 
         init producer id             add partitions            end                  every partition has its marker
     ┌──▶ Empty ───────────────────────▶ Ongoing ─────────────▶ PrepareCommit ──────▶ CompleteCommit ──┐
@@ -34,13 +34,13 @@ from barnabas.model.ids import TopicPartition
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 LAST_GIVEN_EPOCH: Final = 2**15 - 2
-"""No producer gets a larger one: one is kept back to fence it with."""
+"""The largest epoch that a producer gets: one more is kept back to fence it with."""
 
 
 class TransactionState(Enum):
     """The number stands in records, the name is what tools show.
 
-    Nothing is ever Dead or in PrepareEpochFence here: those are moments of Kafka's, known to ListTransactions' filter.
+    No transaction is ever Dead or in PrepareEpochFence here: these are Kafka's, known to ListTransactions' filter.
     """
 
     EMPTY = 0, "Empty"
@@ -108,13 +108,13 @@ class TransactionMetadata:
 
 
 class NeedsProducerId(Enum):
-    """The answer to an InitProducerId that has to be asked again with a fresh producer id."""
+    """Says that an InitProducerId has to be decided again, with a fresh producer id."""
 
     YES = True
 
 
 Decision: TypeAlias = ErrorCode | TransactionMetadata
-"""An answer at once (NONE where there is nothing left to do), or what is to be written before the answer."""
+"""An immediate answer (NONE where nothing is left to do), or the metadata to write before the answer."""
 
 
 class TransactionMachine:
@@ -137,24 +137,24 @@ class TransactionMachine:
     # --- on its way to the log, and there -------------------------------------------------------------------------
 
     def write(self, metadata: TransactionMetadata) -> None:
-        """`metadata` is about to be written."""
+        """Notes that `metadata` is about to be written."""
         assert self.pending is None, f"{self} cannot become {metadata} as well"
         assert self.metadata.state in VALID_PREVIOUS_STATES[metadata.state], f"{self} cannot become {metadata}"
         assert 0 <= metadata.producer_epoch < 2**15, f"{self} cannot become {metadata}"
         self.pending = metadata
 
     def written(self, metadata: TransactionMetadata) -> None:
-        """`metadata` is in the log for good."""
+        """Takes up `metadata`, which is in the log for good."""
         assert self.pending is metadata, f"{self} did not wait for {metadata}"
         self.metadata = metadata
         self.pending = None
 
     def not_written(self) -> None:
-        """Whether the log has it is not known; nobody was told, and the next record overrules it."""
+        """Drops what was to be written. The log may have it, but nobody was told, and the next record overrules it."""
         self.pending = None
 
     def expire(self) -> None:
-        """A tombstone is about to be written; until then no new change begins."""
+        """Notes that a tombstone is about to be written; until it is, no new change begins."""
         assert self.pending is None, f"{self} cannot be forgotten now"
         self.pending = self.metadata
 
@@ -163,7 +163,7 @@ class TransactionMachine:
     def init_producer_id(
         self, timeout_ms: int, expected: ProducerIdAndEpoch | None, fresh_producer_id: int | None, now_ms: int
     ) -> Decision | NeedsProducerId:
-        """A producer begins. An answer in PrepareAbort ends the predecessor's transaction: its sender asks again."""
+        """Begins a producer. A decision for PrepareAbort ends the predecessor's transaction: the client asks again."""
         metadata = self.metadata
         if self.pending is not None:
             return ErrorCode.CONCURRENT_TRANSACTIONS
@@ -189,7 +189,7 @@ class TransactionMachine:
             if expected.epoch == metadata.producer_epoch or metadata.producer_epoch == NO_PRODUCER_EPOCH:
                 last_epoch = metadata.producer_epoch
             elif expected.epoch == metadata.last_producer_epoch:
-                # Asked again: the answer to its first question was lost.
+                # The request came again: the answer to the first was lost.
                 epoch, last_epoch = metadata.producer_epoch, metadata.last_producer_epoch
             else:
                 return ErrorCode.PRODUCER_FENCED
@@ -212,7 +212,7 @@ class TransactionMachine:
         )
 
     def _fenced(self, now_ms: int) -> TransactionMetadata:
-        """The open transaction is aborted in an epoch that nobody is ever given, so that its producer is fenced.
+        """Aborts the open transaction in an epoch that nobody is ever given, so that its producer is fenced.
 
         Where that cannot be written the epoch is not raised either: trying again does not use epochs up (KAFKA-9666).
         """
@@ -242,7 +242,7 @@ class TransactionMachine:
         )
 
     def verification_error(self, producer_id: int, producer_epoch: int) -> ErrorCode:
-        """Why no partition at all can be in the producer's transaction; NONE where it is a question of which."""
+        """Why no partition can be in the producer's transaction; NONE where some may be."""
         error = self._producer_error(producer_id, producer_epoch)
         if error is ErrorCode.NONE and self.metadata.state in PREPARED:
             return ErrorCode.CONCURRENT_TRANSACTIONS
@@ -260,7 +260,7 @@ class TransactionMachine:
         return ErrorCode.INVALID_TXN_STATE
 
     def complete(self, now_ms: int) -> TransactionMetadata:
-        """Every partition has its marker."""
+        """The metadata once every partition has its marker."""
         metadata = self.metadata
         assert metadata.state in PREPARED, f"{self} was not prepared"
         return replace(
