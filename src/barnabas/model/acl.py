@@ -89,4 +89,4 @@ SUPPORTED_OPERATIONS: Final[Mapping[ResourceType, Sequence[Operation]]] = {
     ResourceType.DELEGATION_TOKEN: (_O.DESCRIBE,),
     ResourceType.USER: (_O.CREATE_TOKENS, _O.DESCRIBE_TOKENS),
 }  # fmt: skip
-"""What may be done on each (``AclEntry.supportedOperations``), in the order in which Kafka's tools name it."""
+"""The operations on each type (``AclEntry.supportedOperations``), in the order of Kafka's tools."""

@@ -22,7 +22,7 @@ class Endpoint:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what is bound to `host`; of a name but ``localhost`` it is not known."""
+    """Whether only this machine reaches what is bound to `host`; False for any name but ``localhost``."""
     if host == "localhost":
         return True
     try:
@@ -33,7 +33,7 @@ def is_loopback(host: str) -> bool:
 
 def host_address(host: str) -> str:
     """An address as Java's ``InetAddress.getHostAddress`` writes it, and so as ACLs name it: all eight groups of IPv6,
-    and IPv4 where a socket of both kinds has it mapped into IPv6. What is no IPv6 address stays as it is."""
+    and plain IPv4 for an IPv4 address mapped into IPv6. Anything but an IPv6 address stays as it is."""
     if ":" not in host:
         return host
     try:
@@ -96,12 +96,12 @@ class ClusterImage:
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     topic_names: dict[Uuid, str] = field(default_factory=dict)
     is_kraft_controller: bool = False
-    """Whether the controller is one of KRaft's (KIP-866): a node of its own, which clients do not reach."""
+    """Whether the controller is KRaft's (KIP-866): a node of its own, which clients do not reach."""
 
     def controller_for_clients(self, asked: int) -> int:
-        """Whom clients take for the controller, -1 where there is none.
+        """The broker that clients take for the controller, -1 where there is none.
 
-        Of a KRaft controller they are told the broker that they asked: it forwards. (Apache's names any live one.)
+        Instead of a KRaft controller that is the broker that they asked, which forwards. (Apache's names any live one.)
         """
         if not self.is_kraft_controller:
             return self.controller_id

@@ -160,7 +160,7 @@ DYNAMIC_ONLY: Final = {
         _rate(ALTER_LOG_DIRS_RATE, "What is copied from one log directory to another"),
     )
 }
-"""Broker keys that are told only where they are set, while brokers run (``QuotaConfigs``, KIP-73, KIP-113)."""
+"""Broker keys that are only set dynamically, and described only where they are (``QuotaConfigs``, KIP-73, KIP-113)."""
 
 JAAS_FILE: Final = "java.security.auth.login.config"
 JUTE_MAX_BUFFER_KEY: Final = "barnabas.zookeeper.jute.maxbuffer"
@@ -272,7 +272,7 @@ def topic_definitions() -> Mapping[str, Definition]:
 
 
 _AUTHORIZERS_KEYS: Final = ("super.users", "allow.everyone.if.no.acl.found", "authorizer.")
-"""Kafka leaves these to the authorizer, and has no definitions of them."""
+"""Keys that Kafka leaves to the authorizer and does not define."""
 
 
 class Config:
@@ -385,7 +385,7 @@ def topic_config(broker: Config, values: Mapping[str, str]) -> Config:
 
 
 def refused_values(definitions: Mapping[str, Definition], values: Mapping[str, str]) -> dict[str, ConfigError]:
-    """By name those of `values` that their definitions do not allow, each with the reason."""
+    """The names among `values` whose values their definitions do not allow, each with the reason."""
     refused: dict[str, ConfigError] = {}
     for name, text in values.items():
         if name in definitions:
@@ -401,7 +401,7 @@ _COARSER_UNITS: Final[dict[str, tuple[tuple[str, int], ...]]] = {
     "log.roll.ms": (("log.roll.hours", 3_600_000),),
     "log.roll.jitter.ms": (("log.roll.jitter.hours", 3_600_000),),
 }
-"""Where the broker's millisecond key is not set, these count instead, the finest first."""
+"""The keys that count where the broker's millisecond key is not set, the finest first."""
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -199,7 +199,7 @@ class KafkaError(Exception):
 class ConfigError(ValueError):
     """A configuration value that cannot be used; the text says which key, what it was, and what is allowed.
 
-    `in_kafkas_words` is what Kafka's ``ConfigException`` says of it, which is what its clients are told.
+    `in_kafkas_words` is the text of Kafka's ``ConfigException``, which clients are told.
     """
 
     def __init__(self, text: str, in_kafkas_words: str | None = None) -> None:

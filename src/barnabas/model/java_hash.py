@@ -1,4 +1,4 @@
-"""Java's hash of a string, by which groups, transactional ids and fetchers are spread."""
+"""Java's hash of a string, which spreads groups, transactional ids and fetchers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 
 @lru_cache(4096)
 def string_hash(text: str) -> int:
-    """``String.hashCode``: over UTF-16 units, a signed int32. Kept for the names that are asked about all the time."""
+    """``String.hashCode``: over UTF-16 units, a signed int32. Cached, since the same names come all the time."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for place in range(0, len(units), 2):

@@ -1,9 +1,9 @@
 """Who leads a partition and which replicas are in sync with it.
 
 ``LeaderAndIsr`` is what the partition's ``state`` znode and the requests about it carry. ``IsrState`` is
-the leader's own view of its ISR: while a change that it asked the controller for is in flight, two sets count. Who may
-hold back the high watermark is the ``maximal_isr``; who is known to be in sync is ``isr`` (KIP-497, Kafka's
-``PartitionState`` in ``Partition.scala``).
+the leader's own view of its ISR: while a change that it asked the controller for is in flight, two sets count. The
+``maximal_isr`` holds back the high watermark; ``isr`` is known to be in sync (KIP-497, Kafka's ``PartitionState`` in
+``Partition.scala``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What brokers may say to each other: ``inter.broker.protocol.version`` (Kafka's ``MetadataVersion``).
 
 Brokers do not ask each other for their versions; each sends what this configuration says, so that a cluster can be
-upgraded broker by broker. Kafka's order is this enumeration's order. Below 1.0 Barnabas has no form for what is sent:
-Apache Kafka before 1.0 has no LeaderAndIsr that tells a new replica from one whose log directory failed.
+upgraded broker by broker. Kafka's order is this enumeration's order. Barnabas has no requests from before 1.0: the
+LeaderAndIsr of that time does not tell a new replica from one whose log directory failed.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class MetadataVersion(IntEnum):
 
     @property
     def text(self) -> str:
-        """As it is written in the configuration, ``2.6-IV0``."""
+        """The version as the configuration has it, ``2.6-IV0``."""
         _, major, minor, internal = self.name.split("_")
         return f"{major}.{minor}-{internal}"
 
     @property
     def feature_level(self) -> int:
-        """KRaft's number of it, 1 for 3.0-IV1, where its versions begin; 0 before."""
+        """KRaft's number of the version: 1 for 3.0-IV1, where its versions begin; 0 before."""
         return max(self - MetadataVersion.IBP_3_0_IV1 + 1, 0)
 
     @property
@@ -218,5 +218,5 @@ def metadata_version(text: str) -> MetadataVersion:
 
 
 def metadata_version_of(config: Config) -> MetadataVersion:
-    """What `config` says of ``inter.broker.protocol.version``, 3.9 where it says nothing."""
+    """The ``inter.broker.protocol.version`` of `config`, 3.9 by default."""
     return metadata_version(config.text(KEY))

@@ -1,4 +1,4 @@
-"""Numbers of Kafka's protocol that stand for something else."""
+"""Numbers of Kafka's protocol that have a special meaning."""
 
 from __future__ import annotations
 
