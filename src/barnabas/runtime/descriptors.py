@@ -1,9 +1,9 @@
-"""The process's file descriptors, which connections and files share: what connections may not take, files can have.
+"""The process's file descriptors, which connections and files share: a part is kept for files.
 
-A file that cannot be opened is a disk that cannot be written, and a broker without a disk ends; a connection that is
-refused is made again. So a part of what the process may open is kept from connections (`is_scarce`), and because many
-may be accepted in one turn of the loop before one of them can be closed, a few are held open for nothing and given up
-one by one (`opening`) when the rest is used.
+A file that cannot be opened means a disk that cannot be written, and ends the broker; a connection that is refused is
+made again. So connections may not take all descriptors (`is_scarce`). Many connections may be accepted in one turn of
+the loop before one of them can be closed, so a few descriptors are held as spares and given up one by one (`opening`)
+when the rest is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
-"""What the system says where the process (the machine) has as many files open as it may have."""
+"""The errors where the process, or the machine, has as many files open as it may."""
 SPARES: Final = 32
 OPEN_MAX: Final = 10_240
 """macOS's, of ``sys/syslimits.h``."""
@@ -29,7 +29,7 @@ _spares: list[int] = []
 def raise_limit() -> tuple[int, int]:
     """Lets the process open as many files as its hard limit allows; returns the limit before and now.
 
-    macOS has a hard limit without end and refuses a soft one above ``OPEN_MAX``.
+    macOS has an unlimited hard limit and refuses a soft one above ``OPEN_MAX``.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in (hard, OPEN_MAX):
@@ -44,7 +44,7 @@ def raise_limit() -> tuple[int, int]:
 
 
 def hold_spares() -> None:
-    """To be called once by a process that is a server and nothing else."""
+    """Opens the spares; called once, by a process that is only a server."""
     while len(_spares) < SPARES:
         _spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
@@ -60,14 +60,14 @@ def reserve() -> int:
 
 
 def is_scarce(transport: asyncio.BaseTransport) -> bool:
-    """Whether this connection has a descriptor of the reserve. The system gives the lowest that is free: all below it
+    """Whether this connection took a descriptor of the reserve. The system gives the lowest free one, so all below it
     are in use."""
     socket = transport.get_extra_info("socket")
     return socket is not None and socket.fileno() >= limit() - reserve()
 
 
 def opening(open_file: Callable[[], T]) -> T:
-    """What `open_file` returns; where descriptors have run out, it gets the spares. Raises what it raises."""
+    """Returns and raises what `open_file` does, which gets the spares where descriptors have run out."""
     while True:
         try:
             opened = open_file()

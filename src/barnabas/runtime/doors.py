@@ -1,7 +1,7 @@
 """The four doors to the world: clock, disk, network, entropy. A Protocol each, and `Runtime`, which holds one of each.
 
 Nothing that the simulator runs imports ``time``, ``os``, ``socket``, ``random``, ``threading``, ``uuid`` or ``secrets``
-by itself (``make check`` holds it), so that the simulator can stand behind the same four doors. The command, the
+itself (``make check`` enforces it), so that the simulator can stand behind the same four doors. The command, the
 benches, Spark, the clusters for tests and the blocking client reach the world as they please. Waiting is asyncio's own
 (``asyncio.sleep``, ``loop.call_later``): the simulator brings a loop with virtual time.
 
@@ -47,7 +47,7 @@ class File(Protocol):
         ...
 
     def read_ahead(self, length: int, position: int) -> None:
-        """Says that these bytes will be read soon, so that the disk may fetch them meanwhile."""
+        """Announces that these bytes will be read soon, so that the disk may fetch them meanwhile."""
         ...
 
     def pwrite(self, data: Bytes, position: int) -> None: ...
@@ -77,9 +77,9 @@ class Disk(Protocol):
     def read(self, path: str) -> bytes: ...
 
     def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """The whole file at once and for good: write ``path + ".tmp"``, fsync, rename, fsync the directory.
+        """Replaces the whole file for good: write ``path + ".tmp"``, fsync, rename, fsync the directory.
 
-        Without `sync` a process that dies leaves the old file or the new one, and a power loss either or a torn one.
+        Without `sync` a dying process leaves the old file or the new one, and a power loss one of them or a torn one.
         """
         ...
 
@@ -94,13 +94,13 @@ class Disk(Protocol):
         ...
 
     def makedirs(self, path: str) -> None:
-        """With parents; nothing happens where it exists."""
+        """Makes the directory and its parents, if it is not there."""
         ...
 
     def rename(self, source: str, target: str) -> None: ...
 
     def remove(self, path: str) -> None:
-        """One file; a missing one is no error."""
+        """Removes one file; a missing one is no error."""
         ...
 
     def rmtree(self, path: str) -> None: ...

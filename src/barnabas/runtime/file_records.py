@@ -15,28 +15,28 @@ from barnabas.runtime.doors import Bytes, File
 logger = logging.getLogger(__name__)
 
 FILE_RECORDS_BYTES: Final = 64 * 1024
-"""Fewer bytes than this are read: what it costs to send them from the file would be more."""
+"""Fewer bytes than this are read, which costs less than sending them from the file."""
 PIECE_BYTES: Final = 256 * 1024
-"""So much of what the socket does not take is read and left to the transport, which tells when it is gone: more than
-what a transport takes without a word (64 KiB)."""
+"""How much of what the socket does not take is read and left to the transport, which tells when it is gone. It is more
+than a transport takes silently (64 KiB)."""
 _MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
-"""Linux keeps the head for the packet of what comes next; elsewhere it may leave alone."""
+"""Makes Linux send the head in one packet with what comes next; elsewhere the head may leave alone."""
 
 
 class InFile(Protocol):
     """A segment, which opens its file again when it was closed meanwhile."""
 
     cuts: int
-    """How often what it holds was cut off: what lies there then is something else."""
+    """How often it was cut: other bytes may stand there since."""
 
     @property
     def file(self) -> File: ...
 
 
 class FileRecords:
-    """A part of a segment's file, as Kafka's class of that name. Its length is that of the part.
+    """A part of a segment's file, as Kafka's class of that name. Its ``len`` is that of the part.
 
-    A truncation may take it away once the loop does something else, which `read` then tells.
+    A truncation may take the part away once the loop does something else; `read` then raises.
     """
 
     __slots__ = ("_cuts", "_length", "_segment", "position")
@@ -58,8 +58,8 @@ class FileRecords:
         return self._segment.file
 
     def read(self, start: int = 0, size: int | None = None) -> bytes:
-        """All from `start` on, or so much of it. Raises ``OSError``, ``EOFError`` where the file has no longer so
-        much."""
+        """The bytes from `start` on, `size` of them at most. Raises ``OSError``, ``EOFError`` where the file has become
+        shorter."""
         size = self._length - start if size is None else min(size, self._length - start)
         data = self.file.pread(size, self.position + start)
         if len(data) != size:
@@ -70,24 +70,24 @@ class FileRecords:
 class FileSender:
     """Sends parts of files over one plain TCP connection, past its transport while that has nothing to send.
 
-    What the socket does not take waits in its file: a client that asks for fifty megabytes and reads none of them costs
-    `PIECE_BYTES`. Whoever is told that the transport has room again (``resume_writing``) calls `go_on`, and writes
-    nothing past this while it `waits`.
+    What the socket does not take stays in its file: a client that asks for fifty megabytes and reads none of them costs
+    `PIECE_BYTES`. The protocol calls `go_on` when the transport has room again (``resume_writing``), and writes nothing
+    past this while it `waits`.
     """
 
     __slots__ = ("_parts", "_sent", "_socket", "_transport")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        # One of its own: what a transport shows of its socket refuses to send.
+        # A socket of its own: the one that a transport shows refuses to send.
         self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         self._parts: deque[Bytes | FileRecords] = deque()
         self._sent = 0
-        """Bytes of the first part, where that is in a file."""
+        """How many bytes of the first part are sent, where that is in a file."""
 
     @staticmethod
     def can_send_over(transport: asyncio.BaseTransport) -> bool:
-        """Not with TLS, and not where there is no socket: there bytes have to pass through this process."""
+        """Whether files can be sent: not with TLS or without a socket, where bytes pass through this process."""
         connected = transport.get_extra_info("socket") is not None and transport.get_extra_info("sslcontext") is None
         return connected and hasattr(os, "sendfile")
 
@@ -99,13 +99,13 @@ class FileSender:
     def send(self, parts: Sequence[Bytes | FileRecords]) -> None:
         """Sends them in their order.
 
-        The connection ends where a file fails or is shorter than it was: the size of the answer is already told.
+        The connection ends where a file fails or has become shorter: the answer's size is already sent.
         """
         self._parts += parts
         self.go_on()
 
     def go_on(self) -> None:
-        """Sends until all is sent, or the transport has a piece that it will tell of when it is gone."""
+        """Sends until all is sent, or the transport has a piece and will tell when that is gone."""
         transport, parts = self._transport, self._parts
         try:
             while parts and transport.get_write_buffer_size() < PIECE_BYTES:
@@ -124,7 +124,7 @@ class FileSender:
             transport.abort()
 
     def _send_head(self, head: Bytes) -> bool:
-        """Whether the socket took what comes before records in a file, to be sent in one packet with them."""
+        """Sends what comes before records in a file, in one packet with them; returns whether the socket took it."""
         if self._transport.get_write_buffer_size() or len(self._parts) < 2:
             return False
         try:

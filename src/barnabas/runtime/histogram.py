@@ -1,4 +1,4 @@
-"""How long things took, as plain integers: what is counted while they happen, and read when somebody asks.
+"""How long things took, as plain integers, counted while they happen and read when somebody asks.
 
 Buckets double, from a microsecond on, so that an observation costs a shift and two additions, and no object.
 """
@@ -25,7 +25,7 @@ class Histogram:
         return sum(self.buckets)
 
     def observe(self, duration_ns: int, weight: int = 1) -> None:
-        """`weight` is how many such there were, where only one of several is measured."""
+        """Counts a duration; `weight` is how many it stands for, where only one of several is measured."""
         at = (duration_ns // 1000).bit_length()
         self.buckets[at if at < BUCKETS else -1] += weight
         self.total_ns += duration_ns * weight

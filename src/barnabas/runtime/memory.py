@@ -1,17 +1,17 @@
-"""Memory that a server needed for a while goes back to the system.
+"""Gives memory that a server needed for a while back to the system.
 
-Two keep it. Python's collector looks at its oldest generation only once a quarter as many objects have survived anew:
-in a process that has gone quiet, what hangs together in a cycle stays for good, such as an exception that was kept,
-its traceback, and the request of the story in that. And glibc keeps what was freed in the midst of its heap: after four
-thousand groups with 100 KB each had come and gone, a broker stayed as large as with them.
+Two parts of a process keep it. Python's collector looks at its oldest generation only when a quarter as many objects
+have survived anew: in a process that has gone quiet, cycles stay for good, such as a kept exception, its traceback, and
+the request of a story in that. And glibc keeps what was freed in the midst of its heap: after four thousand groups with
+100 KB each had come and gone, a broker stayed as large as with them.
 
 So once a process has been larger for a while, by `GROWTH_BYTES`, than it was after the last time, both are asked to let
-go (``gc.collect``, ``malloc_trim``). The collector takes 0.3 s for a broker with five thousand partitions, so a process
-that has work to do is spared it; the heap takes 0.3 ms for a megabyte that goes, and a process with work to do spends
-that where a third of what is resident (`WASTE`) has been free in the heap all the while. What either took of a core is
-followed by a rest `REST` times as long, up to `REST_MAX_S`. (By the clock it soon is a second on a busy machine, and
-minutes of rest.) Larger is what is resident, or what is resident beside what the heap has in use: what was in use the
-last time may be free now, and the process no larger. What Python's own arenas of small objects have grown to stays.
+go (``gc.collect``, ``malloc_trim``). The collector takes 0.3 s for a broker with five thousand partitions, so a busy
+process is spared it. The heap takes 0.3 ms for a megabyte that goes: a busy process spends that where a third of what is
+resident (`WASTE`) has been free in the heap all the while. The CPU time that either took is followed by a rest `REST`
+times as long, up to `REST_MAX_S`. (By the clock it is soon a second on a busy machine, and minutes of rest.) Two sizes
+count: what is resident, and what of that the heap does not have in use, since what was in use the last time may be free
+now and the process no larger. Python's own arenas of small objects stay as large as they have grown.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ logger = logging.getLogger(__name__)
 GROWTH_BYTES: Final = 4 << 20
 INTERVAL_S: Final = 5.0
 LOOKS: Final = 4
-"""So many times in a row has it to be larger."""
+"""How many times in a row the process has to be larger."""
 BUSY: Final = 0.25
-"""Of a core: who takes more has work to do."""
+"""The share of a core above which a process is busy."""
 WASTE: Final = 1 / 3
-"""Of what is resident: a process that has work to do gives back as much, and lets less lie."""
+"""The share of what is resident that a busy process gives back, while it lets less lie."""
 REST: Final = 100
 REST_MAX_S: Final = 20.0
-"""A look that came while millions of objects were alive took seconds. What has nothing to do may take so many again."""
+"""A collection among millions of live objects takes seconds. An idle process may spend as much again after this."""
 LARGE_BYTES: Final = 4 << 20
-"""Ordinary requests are smaller: to them a mapping, page by page, would be dear."""
+"""Ordinary requests are smaller: a mapping of their own, page by page, would be dear for them."""
 KEPT_BYTES: Final = 64 << 20
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
@@ -58,7 +58,7 @@ class _MallInfo(ctypes.Structure):
 
 
 class Heap:
-    """glibc's, by its own words."""
+    """glibc's heap, by its own figures."""
 
     def __init__(self) -> None:
         libc = ctypes.CDLL(None)
@@ -68,7 +68,7 @@ class Heap:
         libc.mallinfo2.restype = _MallInfo
 
     def used_bytes(self) -> int:
-        """Allocated and not freed, beside what is so large that it has a mapping of its own."""
+        """Bytes allocated and not freed, without those in mappings of their own."""
         return int(self._info().uordblks)
 
     @staticmethod
@@ -77,10 +77,10 @@ class Heap:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def keep_large_apart(self) -> None:
-        """What is as large as `LARGE_BYTES` has a mapping of its own, and goes back when it is freed.
+        """Gives blocks from `LARGE_BYTES` on mappings of their own, which go back when they are freed.
 
-        By itself glibc learns from what is freed: after the first request of 16 MiB such requests lie in the heap, with
-        whatever is made and stays above them.
+        By default glibc adapts to what is freed: after the first request of 16 MiB such requests lie in the heap, with
+        whatever is made above them and stays.
         """
         self._option(_M_MMAP_THRESHOLD, LARGE_BYTES)
         self._option(_M_TRIM_THRESHOLD, KEPT_BYTES)  # as it would have learnt
@@ -98,7 +98,7 @@ def heap() -> Heap | None:
 
 
 async def give_memory_back(known: Heap) -> None:
-    """Until it is cancelled."""
+    """Looks at the process, and gives memory back, until it is cancelled."""
     known.keep_large_apart()
 
     def sizes() -> tuple[int, int]:

@@ -58,7 +58,7 @@ class RealFile:
         if sys.platform == "linux":  # not everywhere, and no more than advice
             os.posix_fadvise(self._descriptor, position, length, os.POSIX_FADV_WILLNEED)
 
-    # What the system says of a descriptor names no file; whoever reads of a full disk wants to know which.
+    # The system's errors about a descriptor name no file; whoever reads of a full disk wants to know which.
 
     def pwrite(self, data: Bytes, position: int) -> None:
         try:
@@ -86,7 +86,7 @@ class RealFile:
             raise
 
     def _write_rest(self, buffers: list[memoryview], position: int) -> None:
-        """The kernel took a part: the disk may be full. The next write tells which, as an ``OSError``."""
+        """Writes what the kernel did not take. If the disk is full, this raises the ``OSError`` that says so."""
         for buffer in buffers:
             while len(buffer):
                 written = os.pwrite(self._descriptor, buffer, position)
@@ -176,7 +176,7 @@ class RealDisk:
         return sorted(opening(lambda: os.listdir(path)))
 
     def makedirs(self, path: str) -> None:
-        # What it will hold is its owner's: other users of the machine have no business in it.
+        # Its content is the owner's alone: other users of the machine may not read it.
         os.makedirs(path, mode=0o700, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
@@ -255,7 +255,7 @@ class RealNetwork:
         tls: ssl.SSLContext | None = None,
     ) -> P:
         loop = asyncio.get_running_loop()
-        # A task of its own, so that a driven story, which is no task, may connect within a time too.
+        # A task of its own, so that a driven story, which is no task, may connect with a timeout, too.
         connecting = loop.create_task(
             loop.create_connection(protocol_factory, host, port, ssl=tls, server_hostname=host if tls else None)
         )

@@ -1,4 +1,4 @@
-"""A file for a moment: what OpenSSL reads only from one, and nobody else should."""
+"""A short-lived file, for what OpenSSL reads only from a file and nobody else should read."""
 
 from __future__ import annotations
 

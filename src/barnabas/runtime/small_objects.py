@@ -1,14 +1,15 @@
 """Where Python's small objects lie while long work goes on.
 
-CPython keeps objects of up to 512 bytes in arenas of a megabyte, and an arena goes back to the system when all that is
-in it is gone. Among the hundred thousand elements of a long request lies something that stays, a topic that was made
-meanwhile, a decoder that was compiled, and the megabyte with it: after two minutes of such requests a broker of 36 MiB
+CPython keeps objects of up to 512 bytes in arenas of a megabyte, and an arena goes back to the system only when all of
+its objects are gone. Among the hundred thousand elements of a long request lies something that stays, such as a new
+topic or a compiled decoder, and keeps its megabyte: after two minutes of such requests a broker of 36 MiB
 kept 95 arenas for 20 MiB of objects. What malloc gave goes back by pages (`barnabas.runtime.memory`);
 but malloc for everything would cost some 3 to 8 % of a broker's CPU. So what a slice of long work makes
 (`barnabas.runtime.turns`) comes from malloc, and everything else from arenas.
 
-Only who allocates is exchanged. What is freed goes to the functions that were there before: of every address they ask
-whether it is in an arena, as they have to, since what is larger or finds no arena came from malloc always.
+Only the allocating functions are exchanged. Objects are freed by the functions that were there before: they ask of
+every address whether it is in an arena, since larger objects, and those for which no arena had room, always came from
+malloc.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ class _Allocator(ctypes.Structure):
 
 
 class SmallObjects:
-    """This process's: new ones come from arenas, or from malloc. Takes 0.4 µs a change, in the loop's thread."""
+    """Switches this process's new small objects between arenas and malloc, in 0.4 µs, in the loop's thread."""
 
     def __init__(self) -> None:
-        """Raises OSError where this process's memory is not what CPython makes of it by itself."""
+        """Raises ``OSError`` where this process does not use CPython's own allocators."""
         if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
             raise OSError("this Python has other arenas, or none")
         if os.environ.get("PYTHONMALLOC", "default") not in ("", "default", "pymalloc"):
@@ -70,7 +71,7 @@ class SmallObjects:
 
 
 def small_objects() -> SmallObjects | None:
-    """None where they are better left alone."""
+    """The switch; None where the allocators are better left alone."""
     try:
         return SmallObjects()
     except OSError:

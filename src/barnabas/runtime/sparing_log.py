@@ -1,4 +1,4 @@
-"""Log lines that whoever is outside can cause as often as he likes: one a cause and minute, with a count."""
+"""Log lines that outsiders can cause as often as they like: one for each cause and minute, with a count."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Final
 
 INTERVAL_S: Final = 60.0
 VARYING: Final = re.compile(r"\(.*\)|0x[0-9a-f]+|\d+")
-"""What differs between two sentences that are of one kind: numbers, and what is in brackets."""
+"""What differs between two lines of one kind: numbers, and what is in brackets."""
 
 
 class SparingLog:
-    """The first line of a cause is written at once; those of the minute after it are counted, and the last of them is
-    written at its end, with their number."""
+    """Writes a cause's first line at once, counts those of the following minute, and writes the last of them at its
+    end, with their number."""
 
     __slots__ = ("_counted", "_level", "_logger")
 

@@ -2,8 +2,8 @@
 
 `drive` steps a coroutine at once, in the caller's frame. Most requests never suspend, so most stories end inside the
 call and cost no task, no queue and no trip through the event loop; one that waits on a future goes on when the future
-is done. What a driven story may await: futures, ``asyncio.sleep``, other coroutines. What needs ``current_task`` (such
-as ``asyncio.timeout``) belongs in a task of `Tasks`.
+is done. A driven story may await futures, ``asyncio.sleep`` and other coroutines. What needs ``current_task`` (such as
+``asyncio.timeout``) belongs in a task of `Tasks`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Story(Generic[T]):
             self.wait_for(yielded)
 
     def abandon(self) -> None:
-        """Ends the story where it stands: ``GeneratorExit`` is raised at its ``await``; `on_done` is not called."""
+        """Ends the story where it is: its ``await`` raises ``GeneratorExit``; `on_done` is not called."""
         if self._waiting_for is not None:
             self._waiting_for.remove_done_callback(self._step)
             self._waiting_for = None

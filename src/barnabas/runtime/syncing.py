@@ -1,4 +1,4 @@
-"""Bringing a file's bytes to the platter, by whatever call does that on this system."""
+"""Brings a file's bytes to the disk for good, by whatever call does that on this system."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import ModuleType
 def syncing(
     system: ModuleType = os, controls: ModuleType = fcntl
 ) -> tuple[Callable[[int], None], Callable[[int], None]]:
-    """How a descriptor's data is synced, and how its data and inode are. Both raise ``OSError``.
+    """The functions that sync a descriptor's data, and its data and inode. Both raise ``OSError``.
 
     Linux needs no more than ``fdatasync`` for bytes and size; the times in the inode, which nobody here reads, would
     cost a second write. On macOS ``fsync`` leaves the bytes in the drive's cache, where a power loss takes them, and

@@ -21,7 +21,7 @@ from barnabas.runtime.doors import Bytes, Clock
 
 ARRIVED_BYTES: Final = 64 * 1024
 ENCRYPTED_AT_ONCE: Final = 256 * 1024
-"""So much is encrypted before the socket is asked whether it takes more."""
+"""How much is encrypted before the socket is asked whether it takes more."""
 _HANDSHAKE_RECORD: Final = 0x16
 
 _arrived: Final = bytearray(ARRIVED_BYTES)
@@ -32,11 +32,11 @@ class SecuredProtocol(Protocol):
     """An ``asyncio.BufferedProtocol`` that knows of TLS."""
 
     def secured(self, certificate: bytes | None) -> None:
-        """Handshake done; the peer's certificate, verified and in DER, where it showed one."""
+        """The handshake is done; `certificate` is the peer's, verified and in DER, where it showed one."""
         ...
 
     def insecure(self, reason: str) -> None:
-        """The handshake failed, or a record that is none came; the connection ends."""
+        """The handshake failed, or a bad record came; the connection ends."""
         ...
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
@@ -140,7 +140,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             while not (self._reading_paused or self._closing):
                 buffer = protocol.get_buffer(-1)
                 count = tls.read(len(buffer), cast(Any, buffer))
-                if not count:  # it has said that it ends
+                if not count:  # the other side has closed TLS
                     self.close()
                     break
                 protocol.buffer_updated(cast(int, count))
@@ -186,7 +186,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     def _say_goodbye(self) -> None:
         assert self._raw is not None
         if self._secured:
-            with contextlib.suppress(ssl.SSLError):  # it waits for the other side's word; nobody here does
+            with contextlib.suppress(ssl.SSLError):  # it wants the other side's alert; nobody here waits for that
                 self._tls.unwrap()
             self._send()
         self._raw.close()
@@ -222,7 +222,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         if self._raw is not None and not self._closing:
             self._raw.resume_reading()
             if self._secured:
-                # What had arrived and was not decrypted; not in the midst of what the protocol does now.
+                # Bytes that arrived and were not decrypted; not in the midst of what the protocol does now.
                 asyncio.get_running_loop().call_soon(self._decrypt)
 
     def is_closing(self) -> bool:

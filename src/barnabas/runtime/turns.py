@@ -1,9 +1,8 @@
 """Long work in slices, one slice a turn of the loop.
 
-A request may name a hundred thousand things, and whoever answers it holds the loop as long as it does not wait. So it
-waits, behind each slice, for its turn. Of all stories that wait so one goes on at each turn of the
-loop, in the order they came; whatever else there is to do, a heartbeat, somebody's record, is done between two slices,
-however many stories there are.
+A request may name a hundred thousand things, and whatever answers it holds the loop as long as it does not wait. So it
+waits for its turn after each slice. Each turn of the loop lets one of the waiting stories go on, in the order they
+came; other work, such as a heartbeat or a record, is done between two slices, however many stories there are.
 
 Slices are counted and not timed: the simulator's clock stands still while code runs.
 """
@@ -22,7 +21,7 @@ SLICE: Final = 128
 
 
 class Turns:
-    """Those who wait to go on with long work, of one loop."""
+    """The stories of one loop that wait to go on with long work."""
 
     __slots__ = ("_advancing", "_urgent", "_waiting", "small_objects")
 
@@ -31,7 +30,7 @@ class Turns:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._advancing = False
         self.small_objects: SmallObjects | None = None
-        """Those that a slice makes come from malloc, where this is set."""
+        """Where this is set, small objects that a slice makes come from malloc."""
 
     def next(self, *, urgent: bool = False) -> asyncio.Future[None]:
         """Done when it is the caller's turn; the urgent come before all others."""
@@ -59,7 +58,7 @@ class Turns:
         if small_objects is None:
             turn.set_result(None)
             return
-        # The loop calls these three one behind the other: whoever waits for the turn is the second.
+        # The loop calls these three one after the other; the story that has the turn is the second.
         loop = asyncio.get_running_loop()
         loop.call_soon(small_objects.from_malloc)
         turn.set_result(None)
@@ -67,7 +66,7 @@ class Turns:
 
 
 class Lane:
-    """Lets so many stories in at a time, in the order they came."""
+    """Lets a number of stories in at a time, in the order they came."""
 
     __slots__ = ("_free", "_waiting")
 
@@ -76,7 +75,7 @@ class Lane:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def enter(self) -> None:
-        """Returns when the caller is in; `leave` is owed then."""
+        """Returns when the caller is in; it has to call `leave`."""
         if self._free:
             self._free -= 1
             return

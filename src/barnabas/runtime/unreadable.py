@@ -1,7 +1,7 @@
-"""What was stored and cannot be read: passed over, counted, and told.
+"""Stored things that cannot be read are passed over, counted, and logged.
 
-Bytes that come back from a disk, an internal topic or a znode are wrong one day: a bit flips, a newer version wrote
-them, a stranger did. Whoever meets such a thing goes on without it, as Kafka does, and says here what it was.
+Bytes that come back from a disk, an internal topic or a znode are wrong one day: a bit flips, or a newer version or a
+stranger wrote them. Code that meets such a thing goes on without it, as Kafka does, and says here what it was.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from barnabas.runtime.doors import Clock
 logger = logging.getLogger(__name__)
 
 LINES_MAX: Final = 10
-"""So many lines a kind within `INTERVAL_MS`; what comes after is counted only."""
+"""How many lines of a kind are logged within `INTERVAL_MS`; further ones are only counted."""
 INTERVAL_MS: Final = 60_000
 
 Skip: TypeAlias = Callable[[str, str, object], None]
-"""Takes note of one thing that is passed over: its kind, where it stands, and why it cannot be read."""
+"""Notes one thing that is passed over: its kind, where it is, and why it cannot be read."""
 
 
 def told(name: str, where: str, why: object) -> None:
-    """A `Skip` that tells each in a line of the log."""
+    """A `Skip` that logs each."""
     logger.warning("%s passed over, it cannot be read: %s: %s", name, where, why)
 
 
 class _Kind:
-    """How many there were, and what of them was told since `since_ms`."""
+    """How many there were, and how many of them were logged since `since_ms`."""
 
     __slots__ = ("count", "lines", "since_ms", "untold")
 
@@ -52,7 +52,7 @@ class Unreadable:
         return {name: kind.count for name, kind in sorted(self._kinds.items())}
 
     def skip(self, name: str, where: str, why: object) -> None:
-        """Counts one of this kind, and tells it in a line unless there were many of late."""
+        """Counts one of this kind, and logs it unless there were many of late."""
         now_ms = self._clock.monotonic_ms()
         kind = self._kinds.get(name)
         if kind is None:
