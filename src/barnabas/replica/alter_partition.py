@@ -26,7 +26,7 @@ RETRY_BACKOFF_MS: Final = 50
 
 LAST_WITH_TOPIC_NAMES: Final = 1
 LAST_WITH_PLAIN_ISR: Final = 2
-"""The last version of AlterPartition that names topics; later ones have topic ids, and each member's broker epoch."""
+"""The last versions of AlterPartition that name topics, and that have an ISR without its members' broker epochs."""
 
 Answered = Callable[[LeaderAndIsr | ErrorCode], None]
 _Change = tuple[Uuid, LeaderAndIsr, Answered]
