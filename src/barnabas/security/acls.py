@@ -1,12 +1,12 @@
 """Access control lists, and what they decide: Kafka's ``AclAuthorizer``, without where they are kept.
 
 An ACL allows or denies one principal an operation, from one host, on a resource. A resource is named to the letter, by
-the beginning of its name, or by ``*`` for all of its type. Who is denied is denied, whoever allows it; who is allowed
-nothing is denied, too, and only where no ACL speaks of a resource at all may ``allow.everyone.if.no.acl.found`` say
-otherwise. Whoever may read, write, delete or alter may describe, and whoever may alter configurations may describe
-them; denying one does not deny the other.
+the beginning of its name, or by ``*`` for all of its type. A denial counts whatever else is allowed; what no ACL allows
+is denied, unless no ACL speaks of the resource at all and ``allow.everyone.if.no.acl.found`` is set. Whoever may read,
+write, delete or alter may describe, and whoever may alter configurations may describe them; denying one does not deny
+the other.
 
-What was decided is remembered until an ACL changes: a hot path pays for one look into a dict.
+Decisions are remembered until an ACL changes: a hot path pays for one look into a dict.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ WILDCARD: Final = "*"
 """A resource's name that means all of its type; a host that means any."""
 EVERYBODY: Final = "User:*"
 MAX_DECISIONS: Final = 65_536
-"""So many decisions are remembered, 300 bytes each; names that strangers make up have no more room than that."""
+"""How many decisions are remembered, 300 bytes each: names that strangers make up take no more room than that."""
 
 _O: Final = Operation
 _IMPLIED_BY: Final = {
     _O.DESCRIBE: frozenset({_O.DESCRIBE, _O.READ, _O.WRITE, _O.DELETE, _O.ALTER, _O.ALL}),
     _O.DESCRIBE_CONFIGS: frozenset({_O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS, _O.ALL}),
 }
-"""Operations that may be done by who may do one of several; any other goes by its own name, or ``ALL``."""
+"""The operations that imply an operation; any other is implied by itself and ``ALL`` alone."""
 
 
 class Resource(NamedTuple):
@@ -55,12 +55,12 @@ class Acl(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """False of what only a newer version can say: it allows and denies nothing here."""
+        """False where a newer version wrote it: it allows and denies nothing here."""
         return self.operation is not Operation.UNKNOWN and self.permission is not Permission.UNKNOWN
 
 
 class AclFilter(NamedTuple):
-    """``AclBindingFilter``: which ACLs are meant. None, and ``ANY``, ask for nothing in particular."""
+    """``AclBindingFilter``: which ACLs are meant. None and ``ANY`` match everything."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -94,7 +94,7 @@ class AclFilter(NamedTuple):
         )
 
     def named_resources(self) -> tuple[Resource, ...]:
-        """The resources that it means and no other, where it can be said without looking (``matchesAtMostOne``)."""
+        """The only resources that it can match, where that is known without looking (``matchesAtMostOne``)."""
         if (
             self.resource_type in (ResourceType.UNKNOWN, ResourceType.ANY)
             or self.name is None
@@ -102,7 +102,7 @@ class AclFilter(NamedTuple):
         ):
             return ()
         pattern_types = _PATTERN_TYPES if self.pattern_type is PatternType.ANY else (self.pattern_type,)
-        return tuple(Resource(self.resource_type, self.name, each) for each in pattern_types)
+        return tuple(Resource(self.resource_type, self.name, pattern_type) for pattern_type in pattern_types)
 
 
 _PATTERN_TYPES: Final = (PatternType.LITERAL, PatternType.PREFIXED)
@@ -117,9 +117,13 @@ class AclAuthorizer:
         self.super_users = frozenset(super_users)
         self.allow_everyone_if_no_acl_found = allow_everyone_if_no_acl_found
         self._acls: dict[Resource, frozenset[Acl]] = {}
-        self._literals: dict[ResourceType, dict[str, frozenset[Acl]]] = {each: {} for each in ResourceType}
-        self._prefixes: dict[ResourceType, dict[str, frozenset[Acl]]] = {each: {} for each in ResourceType}
-        self._prefix_lengths: dict[ResourceType, list[int]] = {each: [] for each in ResourceType}
+        self._literals: dict[ResourceType, dict[str, frozenset[Acl]]] = {
+            resource_type: {} for resource_type in ResourceType
+        }
+        self._prefixes: dict[ResourceType, dict[str, frozenset[Acl]]] = {
+            resource_type: {} for resource_type in ResourceType
+        }
+        self._prefix_lengths: dict[ResourceType, list[int]] = {resource_type: [] for resource_type in ResourceType}
         self._decisions: dict[_Decision, bool] = {}
 
     @property
@@ -127,7 +131,7 @@ class AclAuthorizer:
         return self._acls
 
     def update(self, resource: Resource, acls: Iterable[Acl]) -> None:
-        """These are a resource's ACLs from now on; none take the resource out."""
+        """Sets a resource's ACLs; an empty set removes the resource."""
         kept = frozenset(acls)
         resource_type, name, pattern_type = resource
         named = (self._literals if pattern_type is PatternType.LITERAL else self._prefixes)[resource_type]
@@ -136,11 +140,11 @@ class AclAuthorizer:
         else:
             self._acls.pop(resource, None)
             named.pop(name, None)
-        self._prefix_lengths[resource_type] = sorted({len(each) for each in self._prefixes[resource_type]})
+        self._prefix_lengths[resource_type] = sorted({len(prefix) for prefix in self._prefixes[resource_type]})
         self._decisions.clear()
 
     def find(self, wanted: AclFilter) -> Iterator[tuple[Resource, Acl]]:
-        """In the order of resources and ACLs."""
+        """The ACLs that `wanted` takes, in the order of resources and ACLs."""
         for resource, acls in sorted(self._acls.items()):
             if wanted.takes_resource(resource):
                 for acl in sorted(acls):
@@ -175,11 +179,11 @@ class AclAuthorizer:
         return any(acl.permission is Permission.ALLOW and acl.operation in allowing for acl in of_caller)
 
     def _concerned(self, resource_type: ResourceType, name: str) -> list[frozenset[Acl]]:
-        """The ACLs of a name, by itself, by ``*`` and by its beginnings."""
+        """The ACLs that speak of a name: to the letter, by ``*``, and by its beginnings."""
         literals, prefixes = self._literals[resource_type], self._prefixes[resource_type]
         found = [literals.get(name), literals.get(WILDCARD)]
         found += [prefixes.get(name[:length]) for length in self._prefix_lengths[resource_type] if length <= len(name)]
-        return [each for each in found if each is not None]
+        return [acls for acls in found if acls is not None]
 
     def allows_on_any(self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether there may be a resource of the type that allows it (``authorizeByResourceType``, KIP-679)."""
@@ -203,8 +207,8 @@ class AclAuthorizer:
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
     ) -> tuple[dict[PatternType, set[str]], dict[PatternType, set[str]]]:
         """The names, by the pattern's type, under which the caller is denied and those under which it is allowed."""
-        denied: dict[PatternType, set[str]] = {each: set() for each in _PATTERN_TYPES}
-        allowed: dict[PatternType, set[str]] = {each: set() for each in _PATTERN_TYPES}
+        denied: dict[PatternType, set[str]] = {pattern_type: set() for pattern_type in _PATTERN_TYPES}
+        allowed: dict[PatternType, set[str]] = {pattern_type: set() for pattern_type in _PATTERN_TYPES}
         for named, pattern_type in (
             (self._literals[resource_type], PatternType.LITERAL),
             (self._prefixes[resource_type], PatternType.PREFIXED),

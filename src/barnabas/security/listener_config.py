@@ -25,7 +25,7 @@ def of_mechanism(config: Config, listener: str, mechanism: str) -> Config:
 
 
 def mechanism_key(listener: str, mechanism: str, name: str) -> str:
-    """The only place where ``sasl.jaas.config`` and the callback handlers' classes count."""
+    """A mechanism's key on a listener: ``sasl.jaas.config`` and the callback handlers' classes count only so."""
     return f"{listener_prefix(listener)}{mechanism.lower()}.{name}"
 
 

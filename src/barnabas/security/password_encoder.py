@@ -30,7 +30,7 @@ _SALT_BYTES: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class PasswordEncoder:
-    """`old_secrets` are read by as well, and never written by."""
+    """`old_secrets` open what was written before; `secret` also encrypts."""
 
     secret: str = field(repr=False)
     old_secrets: Sequence[str] = field(default=(), repr=False)
@@ -69,7 +69,7 @@ class PasswordEncoder:
 
 
 def password_encoder(config: Config) -> PasswordEncoder | None:
-    """The one that a broker's configuration has a secret for. Raises `ConfigError`."""
+    """The encoder of a broker's configuration, None where that has no secret. Raises `ConfigError`."""
     secret = config.text("password.encoder.secret")
     if not secret:
         return None
@@ -113,7 +113,7 @@ def _decoded(secret: str, encoded: str) -> str:
 
 
 def _utf16_units(text: str) -> int:
-    """How long Java thinks that it is."""
+    """The length of `text` in Java."""
     return len(text.encode("utf-16-le")) // 2
 
 

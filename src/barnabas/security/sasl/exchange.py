@@ -13,7 +13,7 @@ class SaslRefused(ValueError):
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason or message
-        """What the broker's log may know beside."""
+        """What only the broker's log may know."""
 
 
 class InvalidCredentials(SaslRefused):

@@ -1,7 +1,7 @@
 """One HTTP request for which nobody keeps a connection: a token from its endpoint, an authority's keys.
 
-`HttpExchange` is without I/O; `fetch` drives it on `runtime.network`. Redirects are answers like any other: who allowed
-one address did not allow where that points (CVE-2025-27817).
+`HttpExchange` is without I/O; `fetch` drives it on `runtime.network`. Redirects are not followed: whoever allowed one
+address did not allow the one that it points to (CVE-2025-27817).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class HttpRequest:
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     tls: tuple[tuple[str, str], ...] = ()
-    """Kafka's ``ssl.*`` settings for this address, as they stand among JAAS options."""
+    """Kafka's ``ssl.*`` settings for this address, from the JAAS options."""
     connect_timeout_ms: int = TIMEOUT_MS
     read_timeout_ms: int = TIMEOUT_MS
 
@@ -100,12 +100,12 @@ class HttpExchange:
         sent = [self._connection.send(h11.Request(method=request.method, target=target, headers=headers))]
         sent.append(self._connection.send(h11.Data(data=request.body)))
         sent.append(self._connection.send(h11.EndOfMessage()))
-        self.to_send = b"".join(each for each in sent if each)
+        self.to_send = b"".join(part for part in sent if part)
         self._status = 0
         self._body = bytearray()
 
     def received(self, data: bytes) -> HttpAnswer | None:
-        """The answer, once it is whole; no `data` are the end of the stream. Raises `HttpError`."""
+        """The answer, once it is whole; empty `data` is the end of the stream. Raises `HttpError`."""
         try:
             self._connection.receive_data(data)
             while True:

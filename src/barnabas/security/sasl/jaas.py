@@ -86,7 +86,7 @@ def jaas_sections(text: str) -> dict[str, tuple[LoginModule, ...]]:
             modules.append(_module(tokens))
         _sign(tokens, "}", f"at the end of {name}")
         _sign(tokens, ";", f"behind the end of {name}")
-        for option, value in (each for module in modules for each in module.options.items()):
+        for option, value in (option for module in modules for option in module.options.items()):
             if "${" in value:
                 raise ValueError(f"option {option} in section {name} asks for a Java property, which nobody has here")
         sections[name] = tuple(modules)

@@ -22,9 +22,9 @@ ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
 )
-"""Signatures by a key pair: never ``none``, and never an HMAC, whose key the public ones could be mistaken for."""
+"""Signatures by a key pair: never ``none``, and never an HMAC, for whose key a public key could be mistaken."""
 REFRESH_PAUSE_MS: Final = 10_000
-"""Keys are not asked for more often than this because of a token whose key is not known (`RefreshingHttpsJwks`)."""
+"""Tokens with unknown keys have the keys asked for no more often than this (`RefreshingHttpsJwks`)."""
 TOKEN_BYTES_MAX: Final = 64 * 1024
 
 
@@ -60,8 +60,8 @@ class Expectations:
     def _meant_for_us(self, claims: Mapping[str, Any]) -> None:
         audience = claims.get("aud", [])
         audiences = audience if isinstance(audience, list) else [audience]
-        # As Kafka: a token that names whom it is for is for nobody where nobody is expected.
-        if (audiences or self.audiences) and not any(each in self.audiences for each in audiences):
+        # As in Kafka, a token that names an audience is refused where none is expected.
+        if (audiences or self.audiences) and not any(name in self.audiences for name in audiences):
             raise TokenRefused(f"the token is for {audiences}")
         if self.issuer and claims.get("iss") != self.issuer:
             raise TokenRefused(f"the token is of issuer {claims.get('iss')!r}")
@@ -122,7 +122,7 @@ class UnsecuredTokens:
         if now_ms - self._skew_ms >= expires_ms or (issued_ms is not None and expires_ms <= issued_ms):
             raise TokenRefused(f"the token expired at {expires_ms}")
         scopes = _scopes(claims, self._scope_claim)
-        missing = [each for each in self._required_scope if each not in scopes]
+        missing = [scope for scope in self._required_scope if scope not in scopes]
         if missing:
             required = " ".join(self._required_scope)
             raise TokenRefused(f"scope {missing[0]} is missing", "insufficient_scope", required)
@@ -148,7 +148,7 @@ class Keys:
                 raise ConfigError(f"The keys of {request.url} cannot be read: {error}") from None
 
     async def named(self, key_id: str | None) -> list[Any]:
-        """Those with this id, or all for a token that names none. An id that is not known has them asked for again."""
+        """The keys with this id, or all where it is None. An unknown id has the keys asked for again."""
         if file_of(self._request.url) is None:
             if self._old(self._refresh_ms):
                 await self._ask()
@@ -166,7 +166,7 @@ class Keys:
         return self._asked_ms is None or self._runtime.clock.monotonic_ms() - self._asked_ms >= age_ms
 
     async def _ask(self) -> None:
-        """Keeps those it has where no others are to be had."""
+        """Asks for the keys; the old ones stay where there is no answer."""
         self._asked_ms = self._runtime.clock.monotonic_ms()
         self._asking = True
         try:
@@ -190,11 +190,11 @@ def keys_of(text: bytes) -> list[Any]:
     if not isinstance(found, dict) or not isinstance(found.get("keys"), list):
         raise ValueError("they are no JSON Web Key Set")
     keys = []
-    for each in found["keys"]:
-        if not isinstance(each, dict) or each.get("kty") not in ("RSA", "EC", "OKP") or each.get("use", "sig") != "sig":
+    for key in found["keys"]:
+        if not isinstance(key, dict) or key.get("kty") not in ("RSA", "EC", "OKP") or key.get("use", "sig") != "sig":
             continue
         try:
-            keys.append(import_key(each))
+            keys.append(import_key(key))
         except (JoseError, ValueError, TypeError, KeyError) as error:
             logger.warning("a key of the authority is passed over, it cannot be read: %s", error)
     return keys
@@ -214,7 +214,7 @@ def _verified(token: str, key: Any, algorithm: str) -> dict[str, Any] | None:
 
 
 def _parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and claims, of which nothing is proved."""
+    """Header and claims, not verified."""
     parts = token.split(".")
     if len(parts) != 3:
         raise TokenRefused("the token has not three parts")
@@ -242,7 +242,7 @@ def _time(claims: Mapping[str, Any], name: str, *, required: bool = True) -> int
 def _scopes(claims: Mapping[str, Any], name: str) -> list[str]:
     value = claims.get(name, [])
     scopes = value.split() if isinstance(value, str) else value
-    if not isinstance(scopes, list) or not all(isinstance(each, str) and each.strip() for each in scopes):
+    if not isinstance(scopes, list) or not all(isinstance(scope, str) and scope.strip() for scope in scopes):
         raise TokenRefused(f"claim {name} is {value!r}")
     if len(set(scopes)) < len(scopes):
         raise TokenRefused(f"claim {name} says the same twice")

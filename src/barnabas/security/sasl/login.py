@@ -1,7 +1,7 @@
 """How a client says who it is: a login by Kafka's settings, and the tokens that each mechanism has it send.
 
-A login is a value without sockets: it can be compared and sent to another process. What it needs of the world when a
-connection begins, it is given (`Doors`).
+A login is a value without sockets: it can be compared and sent to another process. When a connection begins, it is
+given what it needs of the world (`Doors`).
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ SETTINGS: Final = (
     "sasl.oauthbearer.token.endpoint.url",
     ALLOWED_URLS,
 )
-"""Those of Kafka's settings that a login is made of, and librdkafka's names for some."""
+"""Kafka's settings for a login, and librdkafka's names for some of them."""
 CALLBACK_HANDLERS: Final = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
 )
-"""The classes of Kafka whose work is done here."""
+"""Kafka's classes whose work is done here."""
 Tokens: TypeAlias = Generator[bytes, bytes, None]
 """Yields what to send and is sent the broker's answer to it; raises `SaslRefused`."""
 
@@ -111,7 +111,7 @@ class _Held(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OAuthBearerLogin:
-    """OAUTHBEARER with a token from an endpoint or a file, or with one that says of itself who it is for."""
+    """OAUTHBEARER with a token from an endpoint or a file, or with one that nobody signs."""
 
     mechanism = oauthbearer.MECHANISM
 
@@ -121,7 +121,7 @@ class OAuthBearerLogin:
     client_secret: str = field(default="", repr=False)
     scope: str = ""
     unsecured: tuple[tuple[str, str], ...] = ()
-    """The ``unsecuredLogin`` options, of a token that nobody signs (``OAuthBearerUnsecuredLoginCallbackHandler``)."""
+    """The ``unsecuredLogin`` options: a token that nobody signs (``OAuthBearerUnsecuredLoginCallbackHandler``)."""
     extensions: tuple[tuple[str, str], ...] = ()
     tls: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     connect_timeout_ms: int = TIMEOUT_MS
@@ -157,7 +157,7 @@ class OAuthBearerLogin:
         return held.fetched_ms <= now_ms < until_ms
 
     async def _fetched(self, doors: Doors) -> str:
-        """As ``HttpAccessTokenRetriever``."""
+        """Fetches a token as ``HttpAccessTokenRetriever`` does."""
         secret = base64.b64encode(f"{self.client_id}:{self.client_secret}".encode()).decode()
         body = "grant_type=client_credentials" + (f"&scope={quote_plus(self.scope)}" if self.scope else "")
         request = HttpRequest(
@@ -224,7 +224,7 @@ def login_of_module(mechanism: str, module: LoginModule, settings: Mapping[str, 
 
 def _oauthbearer_login(options: Mapping[str, str], settings: Mapping[str, str]) -> OAuthBearerLogin:
     url = settings.get("sasl.oauthbearer.token.endpoint.url", "")
-    unsecured = tuple(sorted(each for each in options.items() if each[0].startswith("unsecuredLogin")))
+    unsecured = tuple(sorted((name, value) for name, value in options.items() if name.startswith("unsecuredLogin")))
     if unsecured and url:
         raise ConfigError("sasl.oauthbearer.token.endpoint.url is set, and unsecuredLogin options too: it takes one.")
     if not unsecured and not url:
@@ -239,7 +239,7 @@ def _oauthbearer_login(options: Mapping[str, str], settings: Mapping[str, str]) 
         login = OAuthBearerLogin(unsecured=unsecured, extensions=tuple(sorted(extensions.items())))
         unsecured_token(options, 0)
         return login
-    allowed = tuple(each.strip() for each in settings.get(ALLOWED_URLS, "").split(",") if each.strip())
+    allowed = tuple(part.strip() for part in settings.get(ALLOWED_URLS, "").split(",") if part.strip())
     url = allowed_url("sasl.oauthbearer.token.endpoint.url", url, allowed)
     if file_of(url) is None and not (options.get("clientId") and options.get("clientSecret")):
         raise ConfigError("sasl.jaas.config needs clientId and clientSecret for a token endpoint.")
@@ -281,12 +281,12 @@ def unsecured_token(options: Mapping[str, str], now_ms: int) -> str:
     if not claims.get(principal):
         raise ConfigError(f"sasl.jaas.config names nobody: {prefix}StringClaim_{principal} is missing.")
     claims = {"iat": now_ms / 1000, "exp": now_ms / 1000 + lifetime, **claims}
-    parts = (json.dumps(each, separators=(",", ":")).encode() for each in ({"alg": "none"}, claims))
-    return ".".join(base64.urlsafe_b64encode(each).rstrip(b"=").decode() for each in parts) + "."
+    parts = (json.dumps(part, separators=(",", ":")).encode() for part in ({"alg": "none"}, claims))
+    return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts) + "."
 
 
 def _expires_ms(token: str) -> int | None:
-    """What a token says of its own end; the broker looks, the client only plans by it."""
+    """When a token says that it expires; the broker checks it, the client only plans by it."""
     try:
         claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
         return int(claims["exp"] * 1000)

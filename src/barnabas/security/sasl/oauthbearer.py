@@ -56,7 +56,7 @@ class OAuthBearer:
 
 
 class OAuthBearerServer:
-    """One exchange: of one token, or where that is refused, of two (``OAuthBearerSaslServer``)."""
+    """One exchange of one token, or of two where the first is refused (``OAuthBearerSaslServer``)."""
 
     def __init__(self, validator: TokenValidator) -> None:
         self._validator = validator
@@ -94,7 +94,7 @@ def _shown(token: bytes) -> tuple[str, str]:
     said = _FIRST.fullmatch(token.decode("utf-8", "replace"))
     if said is None:
         raise InvalidCredentials(MECHANISM, "the client's first message is none")
-    pairs = dict(each.partition("=")[::2] for each in said["pairs"].split("\x01") if each)
+    pairs = dict(pair.partition("=")[::2] for pair in said["pairs"].split("\x01") if pair)
     auth = _AUTH.fullmatch(pairs.get("auth", ""))
     if auth is None or auth["scheme"].lower() != "bearer":
         raise InvalidCredentials(MECHANISM, "the client's first message shows no bearer token")

@@ -42,7 +42,7 @@ _SECURED_VALIDATORS: Final = (
 )
 _UNSECURED_VALIDATOR: Final = f"{_OAUTHBEARER}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 _VALIDATORS: Final = (*_SECURED_VALIDATORS, _UNSECURED_VALIDATOR)
-"""The classes of Kafka's whose work is done here."""
+"""Kafka's classes whose work is done here."""
 _SERVER_HANDLER: Final = "sasl.server.callback.handler.class"
 _LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
 
@@ -53,7 +53,7 @@ def enabled_mechanisms(config: Config, listener: str) -> tuple[str, ...]:
 
 
 def offered_mechanisms(config: Config, listener: str, users: ScramUsers, runtime: Runtime) -> dict[str, SaslMechanism]:
-    """By name, in the order of ``sasl.enabled.mechanisms``, which is what SaslHandshake answers.
+    """The mechanisms by name, in the order of ``sasl.enabled.mechanisms``, which SaslHandshake answers, too.
 
     Raises `ConfigError`, with the key's name, for a mechanism that is not there or lacks what it needs.
     """
@@ -64,8 +64,8 @@ def offered_mechanisms(config: Config, listener: str, users: ScramUsers, runtime
 
 
 def login_of_broker(config: Config, listener: str, key: str = BETWEEN_BROKERS) -> Login:
-    """As whom a broker logs in to others on `listener`: by the mechanism that `key` names, and with the options of
-    that mechanism, which serve both sides in Kafka. Raises `ConfigError`."""
+    """The login of a broker at others on `listener`: by the mechanism that `key` names, with the options of that
+    mechanism, which serve both sides in Kafka. Raises `ConfigError`."""
     name = of_listener(config, listener).text(key)
     if name not in LOGIN_MODULES:
         raise ConfigError(f"{key} is {name}: this broker speaks {', '.join(LOGIN_MODULES)}.")
@@ -130,7 +130,7 @@ def _oauthbearer(config: Config, listener: str, options: Mapping[str, str], runt
         )
     if importlib.util.find_spec("joserfc") is None:
         raise ConfigError("OAUTHBEARER needs the Python package joserfc: pip install 'barnabas[oauth]'.")
-    allowed = tuple(each.strip() for each in config.overrides.get(ALLOWED_URLS, "").split(",") if each.strip())
+    allowed = tuple(part.strip() for part in config.overrides.get(ALLOWED_URLS, "").split(",") if part.strip())
     request = HttpRequest(allowed_url(name, url, allowed), headers=(("Accept", "*/*"),), tls=tls_options(options))
     keys = Keys(runtime, request, mine.number("sasl.oauthbearer.jwks.endpoint.refresh.ms"))
     expected = Expectations(
@@ -144,7 +144,7 @@ def _oauthbearer(config: Config, listener: str, options: Mapping[str, str], runt
 
 
 def _settings(config: Config) -> dict[str, str]:
-    """What a login is made of, of those that a broker has."""
+    """The broker's settings that a login is made of."""
     found = {name: config.text(name) for name in SETTINGS if name in broker_definitions()}
     found.pop("sasl.jaas.config", None)
     return {name: text for name, text in found.items() if text}

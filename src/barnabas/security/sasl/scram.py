@@ -5,7 +5,7 @@ broker  r=NONCE+ITS OWN,s=SALT,i=ITERATIONS
 client  c=biws,r=BOTH NONCES,p=PROOF
 broker  v=SIGNATURE
 
-The proof covers everything that was said, so neither side can be made to say another's words. There is no channel
+The proof covers everything that was said, so that nobody between the two can change a word of it. There is no channel
 binding: the client's first token begins with ``n``, and its second must repeat that beginning in ``c``.
 """
 
@@ -53,7 +53,7 @@ class TokenCredential(NamedTuple):
 
 
 class ScramUsers(Protocol):
-    """Who is known, at this moment."""
+    """The credentials that are known now."""
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None: ...
 
@@ -61,7 +61,7 @@ class ScramUsers(Protocol):
 
 
 class NoUsers:
-    """Nobody is."""
+    """Knows nobody."""
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         return None
@@ -137,7 +137,7 @@ class ScramServer:
 
     def _known(self, name: str, extensions: str) -> tuple[ScramCredential, Authenticated]:
         mechanism = self._scram.mechanism
-        named = dict(each.partition("=")[::2] for each in extensions.split(",") if each)
+        named = dict(extension.partition("=")[::2] for extension in extensions.split(",") if extension)
         if named.get(TOKEN_AUTHENTICATED, "").lower() != "true":
             credential = self._scram.users.credential(mechanism, name)
             if credential is None:
@@ -209,7 +209,7 @@ def client_tokens(
 
 
 ITERATIONS_TRUSTED: Final = 1_000_000
-"""A client computes no more than this for a broker that nothing has proved yet: half a second."""
+"""A client computes no more than this, half a second, for a broker that has proved nothing yet."""
 
 
 def _unescaped(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What a SCRAM password is checked against (RFC 5802), in the words in which ZooKeeper keeps it. Never a password."""
+"""What a SCRAM password is checked against (RFC 5802), and its form in ZooKeeper. Never a password."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384
-"""``ScramMechanism``: as many as a broker stores; a client trusts no server that asks for fewer than the least."""
+"""``ScramMechanism``: the bounds of what a broker stores; a client refuses a server that asks for fewer."""
 
 
 class ScramMechanism(IntEnum):
@@ -32,7 +32,7 @@ class ScramMechanism(IntEnum):
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), salt, iterations)
 
 
-MECHANISMS: Final = {each.mechanism_name: each for each in ScramMechanism}
+MECHANISMS: Final = {mechanism.mechanism_name: mechanism for mechanism in ScramMechanism}
 
 
 class ScramCredential(NamedTuple):
@@ -58,7 +58,7 @@ class ScramCredential(NamedTuple):
         return cls.of(mechanism, salt, mechanism.salted_password(password, salt, iterations), iterations)
 
     def encode(self) -> str:
-        salt, stored, server = (base64.b64encode(each).decode() for each in self[:3])
+        salt, stored, server = (base64.b64encode(value).decode() for value in self[:3])
         return f"salt={salt},stored_key={stored},server_key={server},iterations={self.iterations}"
 
     @classmethod
@@ -68,7 +68,7 @@ class ScramCredential(NamedTuple):
         if fields.keys() != {"salt", "stored_key", "server_key", "iterations"}:
             raise ValueError("it has other fields than a credential")
         salt, stored, server = (
-            base64.b64decode(fields[each], validate=True) for each in ("salt", "stored_key", "server_key")
+            base64.b64decode(fields[name], validate=True) for name in ("salt", "stored_key", "server_key")
         )
         iterations = int(fields["iterations"])
         if not 0 < iterations < 1 << 31:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 VALID_DAYS: Final = 3650
 _EARLIER: Final = timedelta(hours=1)
-"""Certificates are valid from so long ago: clocks differ."""
+"""How long before now certificates begin to be valid: clocks differ."""
 
 
 class Authority(NamedTuple):
@@ -26,7 +26,7 @@ class Authority(NamedTuple):
 
 
 def make_authority(name: str, now_ms: int) -> Authority:
-    """One whose subject is ``CN=name``. Raises `ConfigError` without ``cryptography``."""
+    """An authority whose subject is ``CN=name``. Raises `ConfigError` without ``cryptography``."""
     try:
         from cryptography import x509
     except ImportError:
@@ -56,7 +56,7 @@ def issue(authority: Authority, name: str, hosts: Sequence[str], now_ms: int) ->
     builder = builder.add_extension(_usage(digital_signature=True), critical=True)
     builder = builder.add_extension(both, critical=False)
     builder = builder.add_extension(
-        x509.SubjectAlternativeName([_general_name(each) for each in hosts]), critical=False
+        x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False
     )
     return _pem_of_key(key) + _signed(builder, issuer_key)
 

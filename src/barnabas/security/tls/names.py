@@ -1,4 +1,4 @@
-"""A certificate's subject as Java writes it (RFC 2253, ``X500Principal.getName``): what users and ACLs are named by.
+"""A certificate's subject as Java writes it (RFC 2253, ``X500Principal.getName``), by which users and ACLs are named.
 
 Java knows nine attributes by their keywords; of every other it prints the number and, in hexadecimal, the value's
 bytes as they stand in the certificate. So the certificate itself is read, as far as its subject.
@@ -29,12 +29,12 @@ _SPECIAL: Final = ',=+<>#;"\\'
 
 
 def subject_of(certificate: bytes) -> str:
-    """The subject of a DER certificate, the last name first. Raises ``ValueError`` for what is none."""
+    """The subject of a DER certificate, the last name first. Raises ``ValueError`` for any other bytes."""
     try:
         [(_, _, whole)] = _elements(certificate)
         (_, _, signed), *_ = _elements(whole)
-        fields = [element for element in _elements(signed) if element[0] != _VERSION]
-        _, _, subject = fields[4]  # behind the serial number, signature algorithm, issuer and validity
+        fields = [content for tag, _, content in _elements(signed) if tag != _VERSION]
+        subject = fields[4]  # behind the serial number, signature algorithm, issuer and validity
         names = [
             "+".join(_attribute(attribute) for _, _, attribute in _elements(name)) for _, _, name in _elements(subject)
         ]
@@ -93,7 +93,7 @@ def _dotted(kind: bytes) -> str:
 
 
 def _elements(encoded: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """What follows one another in a DER value: each one's tag, all its bytes, and its content."""
+    """The elements of a DER value: for each its tag, all its bytes, and its content."""
     position = 0
     while position < len(encoded):
         start, tag, length = position, encoded[position], encoded[position + 1]

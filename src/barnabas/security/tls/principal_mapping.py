@@ -19,7 +19,7 @@ _PART: Final = re.compile(r"\\(.)|\$(\d+)|\$\{(\w+)\}|([^\\$]+)", re.S)
 
 
 class NoMatchingRule(ValueError):
-    """No rule fits the subject: whoever showed it is nobody."""
+    """No rule fits the subject: its certificate is refused."""
 
 
 class _Rule(NamedTuple):
@@ -78,7 +78,7 @@ def _java_pattern(text: str, rule: str) -> re.Pattern[str]:
 
 
 def _parts(replacement: str, pattern: re.Pattern[str], rule: str) -> list[str | int]:
-    """What a Java replacement consists of: ``$n`` is a group, as many digits as there are groups for; ``\\x`` is x.
+    """The parts of a Java replacement: ``$n`` is a group, as many digits as there are groups for; ``\\x`` is x.
 
     A ``$n`` beyond the groups stays as it is written, where the pattern has groups at all.
     """

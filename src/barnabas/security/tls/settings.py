@@ -27,13 +27,13 @@ _CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "r
 CHANGING_STORES: Final = frozenset(
     (
         "ssl.key.password",
-        *(f"ssl.keystore.{each}" for each in ("certificate.chain", "key", "location", "password", "type")),
-        *(f"ssl.truststore.{each}" for each in ("certificates", "location", "password", "type")),
+        *(f"ssl.keystore.{setting}" for setting in ("certificate.chain", "key", "location", "password", "type")),
+        *(f"ssl.truststore.{setting}" for setting in ("certificates", "location", "password", "type")),
     )
 )
-"""What a broker's listener may change while it runs (``SslConfigs.RECONFIGURABLE_CONFIGS``)."""
+"""Settings that a broker's listener may change while it runs (``SslConfigs.RECONFIGURABLE_CONFIGS``)."""
 PROTOCOLS: Final = ("TLSv1.2", "TLSv1.3")
-"""Those that Kafka enables by default."""
+"""The protocols that Kafka enables by default."""
 _PLUGINS: Final = {
     "ssl.engine.factory.class": ("",),
     "ssl.provider": ("",),
@@ -48,8 +48,8 @@ _PLUGINS: Final = {
 class TlsSettings:
     """What one side of a connection needs. `client_auth` is none, requested or required, and a server's alone.
 
-    `check_revocation` needs the lists (CRL) in the trust store, one of each authority that signs for somebody: whose
-    authority has none, or one that is out of date, is not trusted.
+    `check_revocation` needs the lists (CRL) in the trust store, one of each authority: a certificate whose authority
+    has no list there, or one that is out of date, is not trusted.
     """
 
     key_store: Store | None = None
@@ -87,8 +87,8 @@ class TlsSettings:
     def server_context(self) -> ssl.SSLContext:
         """What a server needs to accept. Raises `ConfigError`.
 
-        No tickets are given, by which a session would go on after the context that began it (`TlsTransport` has what
-        is left of resuming).
+        No tickets are given: a session would go on after the context that began it (`TlsTransport` has what is left of
+        resuming).
         """
         if self.key_store is None:
             raise ConfigError("ssl.keystore.location is not set: a TLS listener needs a private key and certificate.")
@@ -120,7 +120,7 @@ class TlsSettings:
         newest = [name for name in suites if name in _SUITES_OF_TLS_1_3]
         older = [openssl_name(name) for name in suites if name not in _SUITES_OF_TLS_1_3]
         if suites:
-            # A protocol without a suite is not spoken.
+            # A protocol without a suite is not offered.
             protocols = [name for name in protocols if (newest if name == "TLSv1.3" else older)]
             if not protocols:
                 raise ConfigError(
@@ -156,7 +156,7 @@ class TlsSettings:
 def tls_settings(values: Mapping[str, str], *, prefix: str = "") -> TlsSettings:
     """What the ``ssl.*`` settings among `values` say; those that are empty count as not set.
 
-    `prefix` stands before the names in what is complained of. Raises `ConfigError` for settings that contradict each
+    `prefix` stands before the names in errors. Raises `ConfigError` for settings that contradict each
     other, and for those that name a part of a JVM.
     """
 
@@ -190,7 +190,7 @@ def tls_settings(values: Mapping[str, str], *, prefix: str = "") -> TlsSettings:
 
 
 def _key_store(text: Callable[[str], str], prefix: str) -> Store | None:
-    location, key, chain = (text(f"ssl.keystore.{each}") for each in ("location", "key", "certificate.chain"))
+    location, key, chain = (text(f"ssl.keystore.{setting}") for setting in ("location", "key", "certificate.chain"))
     if not (key or chain):
         return _file(text, prefix, "keystore") if location else None
     if location:
@@ -232,7 +232,7 @@ def _file(text: Callable[[str], str], prefix: str, kind: str) -> Store:
 
 
 def _items(text: str) -> tuple[str, ...]:
-    return tuple(each.strip() for each in text.split(",") if each.strip())
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def openssl_name(cipher_suite: str) -> str:

@@ -50,7 +50,7 @@ class Store:
     key_password: str = field(default="", repr=False)
     inline: str = field(default="", repr=False)
     data: bytes | None = field(default=None, repr=False)
-    """What the file held when it was read, where that is to count and not what it holds now."""
+    """What the file held when `read` read it; None: what it holds now counts."""
 
     def read(self) -> Store:
         """The same store with its file's bytes. Raises `ConfigError`."""
@@ -67,7 +67,7 @@ class Store:
         if kind == "PEM":
             keys = _PEM_KEY.findall(data)
             chain = b"\n".join(_PEM_CERTIFICATE.findall(data)) + b"\n"
-            entries = [KeyEntry(each, chain, self.key_password or self.password or None) for each in keys]
+            entries = [KeyEntry(key, chain, self.key_password or self.password or None) for key in keys]
             if len(keys) > 1:
                 raise ConfigError(f"{self.named} holds {len(keys)} private keys; a PEM store holds one.")
         elif kind == "PKCS12":
@@ -107,7 +107,7 @@ class Store:
             raise ConfigError(f"{self.named} holds no {kind} certificates: {error}.") from None
 
     def certificates(self) -> list[bytes]:
-        """What is in it, PEM each; of a key store the chain, the owner's first. Raises `ConfigError`."""
+        """The certificates, each as PEM; of a key store the chain, the owner's first. Raises `ConfigError`."""
         data = self._read()
         return self._certificates(data, self._kind(data))
 
@@ -146,10 +146,10 @@ class Store:
 
             bundle = self._pkcs12(data)
             own = [] if bundle.cert is None else [bundle.cert]
-            return [each.certificate.public_bytes(Encoding.PEM) for each in (*own, *bundle.additional_certs)]
+            return [entry.certificate.public_bytes(Encoding.PEM) for entry in (*own, *bundle.additional_certs)]
         store = self._jks(data)
-        chains = [each.cert_chain for each in store.private_keys.values()]
-        ders = [der for chain in chains for _, der in chain] + [each.cert for each in store.certs.values()]
+        chains = [entry.cert_chain for entry in store.private_keys.values()]
+        ders = [der for chain in chains for _, der in chain] + [entry.cert for entry in store.certs.values()]
         return [ssl.DER_cert_to_PEM_cert(der).encode() for der in ders]
 
     def _pkcs12(self, data: bytes) -> PKCS12KeyAndCertificates:
