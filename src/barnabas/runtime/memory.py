@@ -7,11 +7,11 @@ the request of a story in that. And glibc keeps what was freed in the midst of i
 
 So once a process has been larger for a while, by `GROWTH_BYTES`, than it was after the last time, both are asked to let
 go (``gc.collect``, ``malloc_trim``). The collector takes 0.3 s for a broker with five thousand partitions, so a busy
-process is spared it. The heap takes 0.3 ms for a megabyte that goes: a busy process spends that where a third of what is
-resident (`WASTE`) has been free in the heap all the while. The CPU time that either took is followed by a rest `REST`
-times as long, up to `REST_MAX_S`. (By the clock it is soon a second on a busy machine, and minutes of rest.) Two sizes
-count: what is resident, and what of that the heap does not have in use, since what was in use the last time may be free
-now and the process no larger. Python's own arenas of small objects stay as large as they have grown.
+process is spared it. The heap takes 0.3 ms for a megabyte that goes: a busy process spends that where a third of what
+is resident (`WASTE`) has been free in the heap all the while. The CPU time that either took is followed by a rest
+`REST` times as long, up to `REST_MAX_S`. (By the clock it is soon a second on a busy machine, and minutes of rest.)
+Two sizes count: what is resident, and what of that the heap does not have in use, since what was in use the last time
+may be free now and the process no larger. Python's own arenas of small objects stay as large as they have grown.
 """
 
 from __future__ import annotations
