@@ -24,8 +24,8 @@ def filter_of(
     context: RequestContext,
 ) -> AclFilter:
     """Raises `Disconnect`."""
-    codes = _codes(resource_type, pattern_type, operation, permission, context)
-    return AclFilter(codes[0], name, codes[1], principal, host, codes[2], codes[3])
+    resource, pattern, wanted, effect = _codes(resource_type, pattern_type, operation, permission, context)
+    return AclFilter(resource, name, pattern, principal, host, wanted, effect)
 
 
 def binding_of(
@@ -43,7 +43,8 @@ def binding_of(
     for code, what in zip(codes, ("resourceType", "patternType", "operation", "permissionType"), strict=True):
         if code.name == "ANY" or code is PatternType.MATCH:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{what} must not be {code.name}")
-    return Resource(codes[0], name, codes[1]), Acl(principal, host, codes[2], codes[3])
+    resource, pattern, allowed, effect = codes
+    return Resource(resource, name, pattern), Acl(principal, host, allowed, effect)
 
 
 def _codes(

@@ -37,9 +37,11 @@ RETRY_BACKOFF_MS: Final = 100
 
 _OWN_ZOOKEEPER: Final = "authorizer.zookeeper."
 """ACLs may be kept in another ensemble than all else: ``authorizer.zookeeper.url``, and other ``zookeeper.`` keys."""
-_OPERATIONS: Final = {each.words.upper(): each for each in Operation}
-_PERMISSIONS: Final = {each.words.upper(): each for each in Permission}
-_RESOURCE_TYPES: Final = {each.words.upper(): each for each in ResourceType if each > ResourceType.ANY}
+_OPERATIONS: Final = {operation.words.upper(): operation for operation in Operation}
+_PERMISSIONS: Final = {permission.words.upper(): permission for permission in Permission}
+_RESOURCE_TYPES: Final = {
+    resource_type.words.upper(): resource_type for resource_type in ResourceType if resource_type > ResourceType.ANY
+}
 
 Change = Callable[[frozenset[Acl]], frozenset[Acl]]
 
@@ -52,7 +54,7 @@ def authorizer_of(config: Config) -> Authorizer:
     if flag not in ("true", "false"):
         raise ConfigError(f"allow.everyone.if.no.acl.found is {flag}: it takes true or false.")
     super_users = []
-    for text in filter(None, (each.strip() for each in config.overrides.get("super.users", "").split(";"))):
+    for text in filter(None, (part.strip() for part in config.overrides.get("super.users", "").split(";"))):
         try:
             super_users.append(principal_of(text))
         except ValueError as error:
@@ -69,7 +71,7 @@ def principal_of(text: str) -> Principal:
 
 
 class AclStore:
-    """Keeps an `AclAuthorizer` what ZooKeeper says, and changes what it says."""
+    """Keeps an `AclAuthorizer` in step with ZooKeeper, and changes the ACLs there."""
 
     def __init__(self, broker: Broker, authorizer: AclAuthorizer) -> None:
         self._broker = broker
@@ -84,7 +86,7 @@ class AclStore:
 
     async def startup(self) -> None:
         """Listens first and reads then, so that nothing falls between. Raises ``ZNodeError`` for ACLs that cannot be
-        read: who they deny would be let in."""
+        read: whoever they deny would be let in."""
         await self._connect()
         await self.zk.create_acl_paths()
         for path, pattern_of in (
@@ -149,7 +151,7 @@ class AclStore:
             self._versions.pop(resource, None)
 
     async def create(self, bindings: Sequence[tuple[Resource, Acl]]) -> list[KafkaError | None]:
-        """Adds ACLs; of each, why it was not."""
+        """Adds ACLs; for each, in order, why it was not added, or None."""
         outcomes: list[KafkaError | None] = [None] * len(bindings)
         by_resource: dict[Resource, list[int]] = {}
         for index, (resource, acl) in enumerate(bindings):
@@ -173,11 +175,11 @@ class AclStore:
         return outcomes
 
     async def delete(self, filters: Sequence[AclFilter]) -> list[list[tuple[Resource, Acl, KafkaError | None]]]:
-        """Removes ACLs; of each filter those that it was the first to take, and why one is there still."""
+        """Removes ACLs; for each filter those that it was the first to take, with why one is still there, or None."""
         deleted: list[dict[tuple[Resource, Acl], KafkaError | None]] = [{} for _ in filters]
-        named = [resource for each in filters for resource in each.named_resources()]
+        named = [resource for wanted in filters for resource in wanted.named_resources()]
         for resource in sorted({*self.authorizer.acls, *named}):
-            taking = [(index, each) for index, each in enumerate(filters) if each.takes_resource(resource)]
+            taking = [(index, wanted) for index, wanted in enumerate(filters) if wanted.takes_resource(resource)]
             if not taking:
                 continue
             of_resource: dict[Acl, int] = {}
@@ -189,7 +191,7 @@ class AclStore:
             ) -> frozenset[Acl]:
                 of_resource.clear()
                 for acl in sorted(acls):
-                    first = next((index for index, each in taking if each.takes_acl(acl)), None)
+                    first = next((index for index, wanted in taking if wanted.takes_acl(acl)), None)
                     if first is not None:
                         of_resource[acl] = first
                 return acls.difference(of_resource)
@@ -201,7 +203,7 @@ class AclStore:
                 refusal = error.with_traceback(None)
             for acl, index in of_resource.items():
                 deleted[index][resource, acl] = refusal
-        return [[(resource, acl, error) for (resource, acl), error in each.items()] for each in deleted]
+        return [[(resource, acl, error) for (resource, acl), error in refusals.items()] for refusals in deleted]
 
     @telling(ErrorCode.REQUEST_TIMED_OUT)
     async def _update(self, resource: Resource, change: Change) -> None:

@@ -1,7 +1,7 @@
-"""A connection's answers: they leave in the order of their requests, whoever is ready first.
+"""A connection's answers: they leave in the order of their requests, whichever is ready first.
 
-So does the end of the connection that a request brings about. What several requests of one read are answered leaves in
-one write, and so does what became ready in one turn of the loop.
+So does the end of the connection that a request brings about. The answers to several requests of one read leave in one
+write, and so do those that became ready in one turn of the loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ JOINED_BYTES: Final = 32 * 1024
 
 
 class Abandonable(Protocol):
-    """What gives an answer by and by: a story, or an operation in a purgatory."""
+    """What gives an answer later: a story, or an operation in a purgatory."""
 
     def abandon(self) -> None:
         """The connection is gone: nobody wants the answer."""
@@ -57,11 +57,11 @@ class Unanswered:
 
     @property
     def settled(self) -> bool:
-        """Whether what comes behind it may begin: nothing but its answer is waited for."""
+        """Whether the request behind it may begin: this one waits for nothing but its answer."""
         return self._settled if self.context is None else self.context.settled
 
     def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], Any]) -> None:
-        """Its story is over, and left an operation to be waited for."""
+        """Its story has ended, and its answer waits for `operation`."""
         self.waits_for = operation
         operation.then = partial(self._connection.completed, self, put)
 
@@ -252,7 +252,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
             transport.write(parts[0])
         elif sum(map(len, parts)) <= JOINED_BYTES:
             transport.write(b"".join(parts))
-        elif self.sends_files and any(isinstance(each, FileRecords) for each in parts):
+        elif self.sends_files and any(isinstance(part, FileRecords) for part in parts):
             self._write_files(transport, parts)
         else:
             transport.writelines(parts)
@@ -262,10 +262,10 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
             self._file_sender = FileSender(transport)
         joined: list[Bytes | FileRecords] = []
         before: list[Bytes] = []
-        for each in parts:
-            if isinstance(each, FileRecords):
-                joined += (b"".join(before), each)
+        for part in parts:
+            if isinstance(part, FileRecords):
+                joined += (b"".join(before), part)
                 before.clear()
             else:
-                before.append(each)
+                before.append(part)
         self._file_sender.send([*joined, *before])

@@ -105,7 +105,7 @@ async def describe(
 
 
 async def load(zk: KafkaZkClient, quotas: Quotas) -> None:
-    """Makes `quotas` what ZooKeeper has of them."""
+    """Loads all quotas from ZooKeeper into `quotas`."""
     for kind, name, config in await _stored(zk):
         quotas.set(f"{kind}/{name}", config)
 
@@ -125,7 +125,7 @@ async def _entities(zk: KafkaZkClient) -> list[tuple[Entity, dict[str, str]]]:
 
 
 async def _stored(zk: KafkaZkClient) -> list[tuple[str, str, dict[str, str]]]:
-    """Users, client ids and addresses with what is configured of them: the kind, the name as a path has it, values."""
+    """Every user, client id and address that has a configuration: its kind, its name as in the path, its values."""
     users = sorted(await zk.get_all_entities_with_config(USERS))
     names = {USERS: list(users), CLIENTS: sorted(await zk.get_all_entities_with_config(CLIENTS))}
     for user in users:
@@ -168,7 +168,9 @@ def _place(entity: Entity) -> tuple[str, str, Mapping[str, tuple[int, int] | Non
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unhandled client quota entity type: {entity_type}")
         if name == "":
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Empty {entity_type} not supported")
-    sanitized = {each: DEFAULT_ENTITY if name is None else sanitize(name) for each, name in entity.items()}
+    sanitized = {
+        entity_type: DEFAULT_ENTITY if name is None else sanitize(name) for entity_type, name in entity.items()
+    }
     if IP in sanitized:
         if len(sanitized) > 1:
             raise KafkaError(

@@ -128,7 +128,7 @@ class ConfigChanges:
         """Applies single changes to what is set now."""
         entity_type, entity = self._entity(resource_type, name)
         if entity_type == BROKERS:
-            _refuse_promises(each for each, operation, _ in operations if operation != AlterOperation.DELETE)
+            _refuse_promises(key for key, operation, _ in operations if operation != AlterOperation.DELETE)
         definitions = topic_definitions() if entity_type == TOPICS else broker_definitions()
         current = await self._broker.zk.get_entity_configs(entity_type, entity)
         if entity_type == BROKERS:

@@ -1,4 +1,4 @@
-"""What AlterConfigs, IncrementalAlterConfigs and DescribeConfigs share: who may alter, and a result a resource."""
+"""What AlterConfigs, IncrementalAlterConfigs and DescribeConfigs share: who may alter, and each resource's result."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ _FAMILIES: Final = (
 
 
 _SYSTEM_PROPERTIES: Final = ("java.", "org.apache.kafka.")
-"""What Kafka reads from its JVM, ours from the configuration: told where it is set."""
+"""Keys that Kafka reads from its JVM, and this broker from its configuration: described only where they are set."""
 _INTERNAL: Final = frozenset(
     {
         "group.consumer.migration.policy",
@@ -92,7 +92,7 @@ _INTERNAL: Final = frozenset(
         "zookeeper.metadata.migration.min.batch.size",
     }
 )
-"""Keys that Kafka reads and does not tell of (``ConfigDef.defineInternal``)."""
+"""Keys that Kafka reads and does not describe (``ConfigDef.defineInternal``)."""
 
 
 class Synonym(NamedTuple):
@@ -178,7 +178,7 @@ class BrokerConfigLayers:
         return self.static.with_overrides({**self.dynamic_default, **self.dynamic_broker})
 
     def synonyms(self, name: str, *, sensitive: bool) -> list[Synonym]:
-        """What was set for `name` and its synonyms, what counts first, then defaults; it begins with `name` itself."""
+        """Values of `name` and its synonyms: first the one that counts, then defaults; begins at `name` itself."""
         names = broker_synonyms(name)
         found: list[Synonym] = []
         layers: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (
@@ -187,11 +187,11 @@ class BrokerConfigLayers:
             (self.static.overrides, ConfigSource.STATIC_BROKER_CONFIG),
         )
         for values, source in layers:
-            found.extend(Synonym(each, None if sensitive else values[each], source) for each in names if each in values)
-        for each in names:
-            default = broker_definitions()[each].default if each in broker_definitions() else None
+            found.extend(Synonym(key, None if sensitive else values[key], source) for key in names if key in values)
+        for key in names:
+            default = broker_definitions()[key].default if key in broker_definitions() else None
             if default is not None:
-                found.append(Synonym(each, None if sensitive else default, ConfigSource.DEFAULT_CONFIG))
+                found.append(Synonym(key, None if sensitive else default, ConfigSource.DEFAULT_CONFIG))
         return list(dropwhile(lambda synonym: synonym.name != name, found))
 
     def describe_broker(self) -> list[Entry]:
@@ -232,7 +232,7 @@ class BrokerConfigLayers:
         return entries
 
     def describe_topic(self, values: Mapping[str, str]) -> list[Entry]:
-        """Every key of a topic whose own values are `values`. One that is not allowed is told, and does not count."""
+        """Every key of a topic whose own values are `values`. One that is not allowed is shown, and does not count."""
         refused = refused_values(topic_definitions(), values)
         config = topic_config(self.current(), {name: text for name, text in values.items() if name not in refused})
         entries = []
@@ -325,8 +325,8 @@ def check_listeners_value(name: str, text: str) -> None:
 
 
 def _listeners_definitions(config: Config) -> dict[str, Definition]:
-    """Of the listeners' own keys that are set: what Kafka tells of the key without the prefix, but no documentation.
-    No tool changes them at the default level, so that they are told as read-only."""
+    """Definitions of the listeners' own keys that are set: those of the keys without the prefix, but no documentation.
+    No tool changes them at the default level, so they are shown as read-only."""
     found: dict[str, Definition] = {}
     for name in config.overrides:
         match = _LISTENERS_OWN(name)

@@ -1,9 +1,9 @@
 """One client's connection: bytes in, requests begun in their order, answers out in the same order.
 
-How bytes become frames, and when the next one may begin, is `FramedConnection`'s; in which order answers leave,
-`AnsweringConnection`'s. Here a frame becomes a request, the request a story, and what the story ends with an answer.
+`FramedConnection` makes frames of bytes and says when the next one may begin; `AnsweringConnection` keeps answers in
+their order. Here a frame becomes a request, the request a story, and what the story ends with an answer.
 
-All whole frames of one read are begun in one go, and what they are answered leaves in one write. A story is begun in
+All whole frames of one read are begun in one go, and their answers leave in one write. A story is begun in
 place, without a task; most end at once. While one waits, the connection is Kafka's muted channel: the next request
 begins when this one is answered. One kind of waiting is no reason to mute: a produce whose records are appended, and
 which waits only for the followers, is settled (`RequestContext.settle`): whatever it does is done. The next produce
@@ -90,9 +90,9 @@ class BrokerConnection(FramedConnection):
         self.peer_host = "unknown"
         self.requests = 0
         self._decoded = 0
-        """So many of `requests` were decoded, or are counted already."""
+        """How many of `requests` were decoded, or are counted already."""
         self._repeated: RequestFigures | None = None
-        """What the requests are that were not decoded; who produces does not follow, over one connection."""
+        """Counts the requests that were not decoded: a follower's, whose connection has no others of that kind."""
         self._repeated_version = 0
         self._timing: Timing | None = None
 
@@ -139,8 +139,8 @@ class BrokerConnection(FramedConnection):
         self._drop_requests()
         self._corked = None
         unanswered, self._unanswered = self._unanswered, deque()
-        for each in unanswered:
-            waits_for, each.waits_for = each.waits_for, None
+        for request in unanswered:
+            waits_for, request.waits_for = request.waits_for, None
             if waits_for is not None:
                 waits_for.abandon()
 
@@ -176,7 +176,7 @@ class BrokerConnection(FramedConnection):
                 self._transport.write(parts[0])  # type: ignore[union-attr]
 
     def _run_timed(self, frame: bytearray, arrived_ns: int) -> None:
-        """As `_run`; where the request is one that repeats it is measured, in the place of several."""
+        """As `_run`; a request that repeats is measured, and counts for `TIMED_EACH`."""
         self.requests -= 1
         timing = self._timing = Timing(self._broker.requests.clock, arrived_ns, TIMED_EACH)
         decoded = self._decoded
@@ -194,7 +194,7 @@ class BrokerConnection(FramedConnection):
             timing.sent()
 
     def count_repeats(self) -> None:
-        """Tells how many requests there were that nobody decoded."""
+        """Counts the requests that nobody decoded."""
         if self._repeated is not None and self.requests > self._decoded:
             self._repeated.count(self._repeated_version, self.requests - self._decoded)
             self._repeated.count_error(0, self.requests - self._decoded)
@@ -327,7 +327,7 @@ class BrokerConnection(FramedConnection):
             self._send(answer, timing)
 
     def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], list[Bytes]]) -> None:
-        """The request that is being run is answered when `operation` is complete, by the parts of a frame."""
+        """Answers the request that is being run when `operation` is complete; `put` gives the parts of the frame."""
         unanswered = Unanswered(self, None, settled=False)
         unanswered.waits_for = operation
         operation.then = partial(self.completed, unanswered, put)
@@ -342,7 +342,7 @@ class BrokerConnection(FramedConnection):
         return self._broker.long_requests.turns.next(urgent=urgent)
 
     def told(self, context: RequestContext, response: Any) -> None:
-        """What a request is answered, by whoever writes the answer himself."""
+        """Counts an answer that `LongRequests` writes."""
         self._broker.requests.answered(context, response)
 
     # What stories end with

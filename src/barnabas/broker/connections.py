@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 GIVES_WAY_AFTER_MS: Final = 1_000
-"""A connection has so long to say something before it makes room for another."""
+"""How long a connection has to say something before it makes room for another."""
 UNLIMITED: Final = 2**31 - 1
 OVERRIDES: Final = "max.connections.per.ip.overrides"
 
@@ -55,6 +55,7 @@ class Connections:
         self.protected_listener = protected_listener
         self._max_idle_ms = config().number("connections.max.idle.ms")
         self._open: dict[BrokerConnection, tuple[int, int]] = {}
+        """For each, how many requests it had made when it was last looked at, and since when it has been idle (ms)."""
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
         self._listener_limits: dict[str, int] = {}
@@ -87,8 +88,8 @@ class Connections:
         self._throttle(connection)
 
     def _throttle(self, connection: BrokerConnection) -> None:
-        """New connections have quotas, too (KIP-612): an address that makes too many is kept waiting and then closed;
-        where there are too many of all, they are read from later."""
+        """Holds a new connection to its quotas (KIP-612): one too many of an address waits and is then closed; one too
+        many of all is read from later."""
         quotas = self._quotas
         rate = self._config().number("max.connection.creation.rate")
         if rate != UNLIMITED_CONNECTION_RATE and connection.listener != self.protected_listener:
@@ -109,7 +110,7 @@ class Connections:
             self._listener_limits.clear()
             try:
                 self._overrides = overrides_of(config)
-            except ConfigError as error:  # another broker's, or a tool's, took it: it keeps nobody out
+            except ConfigError as error:  # another broker, or a tool, took it: it keeps nobody out
                 logger.error("the overrides stay as they were: %s", error)
         address = connection.peer_host
         allowed = self._overrides.get(address, config.number("max.connections.per.ip"))
@@ -137,8 +138,8 @@ class Connections:
         return self._listener_limits[listener]
 
     def _make_room(self, count: int, *, idle_ms: int) -> int:
-        """Closes so many that wait for nothing, those first that never asked for anything and those that have been
-        idle for longest; returns how many there were."""
+        """Closes up to `count` idle connections: first those that never asked anything, then those idle for longest.
+        Returns how many it closed."""
         now_ms = self._clock.monotonic_ms()
         idle: list[tuple[bool, int, int, BrokerConnection]] = []
         for order, (connection, (requests, since_ms)) in enumerate(self._open.items()):
@@ -178,7 +179,7 @@ class Connections:
                 elif now_ms - since_ms >= self._max_idle_ms:
                     logger.debug("closing the connection from %s: idle", connection.peer)
                     connection.close()
-                    connection.abort()  # of what it has not read for so long, nothing more is sent
+                    connection.abort()  # it has not read for so long: nothing more is sent
 
     def close(self) -> None:
         for connection in list(self._open):
@@ -189,7 +190,7 @@ def overrides_of(config: Config) -> dict[str, int]:
     """``max.connections.per.ip.overrides`` by address. Raises `ConfigError`."""
     key = OVERRIDES
     found: dict[str, int] = {}
-    for item in filter(None, (each.strip() for each in config.text(key).split(","))):
+    for item in filter(None, (part.strip() for part in config.text(key).split(","))):
         address, _, count = item.rpartition(":")
         if not re.fullmatch(r"[0-9a-fA-F:.]+", address) or not count.isdecimal():
             raise ConfigError(f"{key} has {item!r}: it takes ADDRESS:COUNT, an IP address and a whole number.")

@@ -1,4 +1,4 @@
-"""A broker that stops has what it leads moved away first (``KafkaServer.controlledShutdown``).
+"""A stopping broker first has its leaderships moved to others (``KafkaServer.controlledShutdown``).
 
 Each wait has a limit, for ZooKeeper and the controller may be stopping at the same moment and answer nobody.
 """
@@ -62,7 +62,7 @@ async def _ask(broker: Broker) -> bool:
         )
     finally:
         connection.abort()
-    remaining = [f"{each.topic_name}-{each.partition_index}" for each in response.remaining_partitions]
+    remaining = [f"{partition.topic_name}-{partition.partition_index}" for partition in response.remaining_partitions]
     if response.error_code or remaining:
         logger.warning(
             "[broker %d] controlled shutdown: %s, still leading %s",
@@ -75,7 +75,7 @@ async def _ask(broker: Broker) -> bool:
 
 
 async def _controller_within(broker: Broker, timeout_ms: int) -> Endpoint | None:
-    """Where the controller is. What is asked of ZooKeeper waits for a lost connection to come back: not here."""
+    """Where the controller is. A request to ZooKeeper waits for a lost connection: this one `timeout_ms` at most."""
     asking = asyncio.get_running_loop().create_task(_controller(broker), name="controlled-shutdown")
     try:
         if not await within(asking, timeout_ms):

@@ -76,7 +76,7 @@ class ControllerChannel:
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "The broker is shutting down.")
 
     def look_again(self) -> None:
-        """What is under way to somebody who is not the controller any more is sent again; the answer may never come."""
+        """Sends again what is under way to a former controller, whose answer may never come."""
         if self._connection is not None and self._find() != self._endpoint:
             self._drop(self._connection)
 

@@ -53,7 +53,7 @@ class DelegationTokens:
         self._secret = secret_key.encode()
         self._tokens: dict[str, TokenInformation] = {}
         self._ids: dict[bytes, str] = {}
-        """Of each HMAC."""
+        """Token ids by HMAC."""
         self._credentials: dict[tuple[ScramMechanism, str], ScramCredential] = {}
         """Made when a token is first used: each takes some thousand hashes."""
 
@@ -124,7 +124,7 @@ class DelegationTokens:
     async def create(
         self, owner: Principal, requester: Principal, renewers: Sequence[Principal], lifetime_ms: int
     ) -> tuple[TokenInformation, bytes]:
-        """A new token and its HMAC; `lifetime_ms` of 0 or less is as long as there is. Raises `KafkaError`."""
+        """A new token and its HMAC; `lifetime_ms` of 0 or less is the longest allowed. Raises `KafkaError`."""
         self._require_enabled()
         config = self._broker.config
         longest = config.number("delegation.token.max.lifetime.ms")
@@ -145,7 +145,7 @@ class DelegationTokens:
         return token, self.hmac(token.token_id)
 
     async def renew(self, principal: Principal, mac: bytes, period_ms: int) -> int:
-        """Until when it is valid now, ms of the wall clock; a `period_ms` below 0 is the ordinary one."""
+        """Returns until when the token is valid now (ms of the wall clock); a `period_ms` below 0 is the default."""
         token = self._token_of(principal, mac)
         self._require_valid(token)
         if period_ms < 0:
@@ -153,7 +153,7 @@ class DelegationTokens:
         return await self._ends(token, period_ms)
 
     async def expire(self, principal: Principal, mac: bytes, period_ms: int) -> int:
-        """Until when it is valid now, ms of the wall clock; with a `period_ms` below 0 it is removed at once."""
+        """Returns until when the token is valid (ms of the wall clock); a `period_ms` below 0 removes it at once."""
         token = self._token_of(principal, mac)
         if period_ms < 0:
             await self._broker.zk.delete_delegation_token(token.token_id)
@@ -167,7 +167,7 @@ class DelegationTokens:
     async def _ends(self, token: TokenInformation, period_ms: int) -> int:
         ends = min(token.max_timestamp, self._broker.runtime.clock.now_ms() + period_ms)
         changed = replace(token, expiry_timestamp=ends)
-        # Not made again: whoever removed it meanwhile was right.
+        # A token that was removed meanwhile is not made again.
         if not await self._broker.zk.set_delegation_token(changed):
             self._forget(token.token_id)
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
@@ -202,4 +202,4 @@ class DelegationTokens:
 def concerns(token: TokenInformation, principals: Iterable[Principal]) -> bool:
     """Whether one of them owns it, asked for it or may renew it (``TokenInformation.ownerOrRenewer``)."""
     theirs = (token.owner, token.token_requester, *token.renewers)
-    return any(str(each) in theirs for each in principals)
+    return any(str(principal) in theirs for principal in principals)

@@ -1,7 +1,7 @@
-"""Listeners that come, go and are told anew while the broker runs (KIP-226; Kafka's ``DynamicListenerConfig``).
+"""Listeners that come, go and change while the broker runs (KIP-226; Kafka's ``DynamicListenerConfig``).
 
-What stays keeps its connections, its protocol and its own keys, but for its stores and limits: who wants another
-protection makes another listener. The inter-broker listener stays, and an address does, too.
+A listener that stays keeps its connections, its protocol and its own keys, but for its stores and limits: another
+protection takes another listener. Neither the inter-broker listener nor an open listener's address changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CHANGING: Final = CHANGING_STORES | {"max.connections", "num.network.threads"}
-"""What a listener's own keys may change of one that is open."""
+"""The listener's own keys that may change while it is open."""
 
 
 class DynamicListeners:
@@ -43,7 +43,7 @@ class DynamicListeners:
         return wanted
 
     def begin(self, config: Config) -> Listeners:
-        """Those that are opened at the start, by what ZooKeeper says of them as well."""
+        """The listeners to open at the start; `config` has what ZooKeeper says of them, too."""
         self._config, self.wanted = config, self.of(config)
         self._broker.connections.protected_listener = self.wanted.protected
         return self.wanted
@@ -52,7 +52,7 @@ class DynamicListeners:
         """The listeners that `config` wants. Raises `ConfigError` where they could not become that
         (``validateReconfiguration``)."""
         wanted = self.of(config)
-        after = {each.listener: each for each in wanted.bound}
+        after = {endpoint.listener: endpoint for endpoint in wanted.bound}
         for endpoint in self.wanted.bound:
             name = endpoint.listener
             if name not in after:
@@ -91,7 +91,7 @@ class DynamicListeners:
             logger.info(
                 "[broker %d] is at %s now",
                 broker.broker_id,
-                ", ".join(str(each) for each in broker.listeners.advertised),
+                ", ".join(str(endpoint) for endpoint in broker.listeners.advertised),
             )
             await broker.controller.update_broker_info(broker.info())
         self._told = broker.listeners

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def write_end_markers(broker: Broker, request: WriteTxnMarkersRequest) -> asyncio.Future[WriteTxnMarkersResponse]:
-    """Appends the markers and waits for their replication; the offsets that were committed count before it answers.
+    """Appends the markers and waits for their replication; the offsets that were committed count before the answer.
 
     The story goes on when nobody waits for the answer any more: offsets whose marker is in the log have to count.
     """
@@ -98,7 +98,10 @@ def _response(errors: dict[int, dict[TopicPartition, ErrorCode]]) -> WriteTxnMar
         response.markers.append(
             WriteTxnMarkersResponse.WritableTxnMarkerResult(
                 producer_id,
-                [WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(name, each) for name, each in topics.items()],
+                [
+                    WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(name, results)
+                    for name, results in topics.items()
+                ],
             )
         )
     return response

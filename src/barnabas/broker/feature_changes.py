@@ -25,7 +25,7 @@ class FeatureChanges:
         self._stale = True
 
     async def startup(self) -> None:
-        """Ends when ``/feature`` has been read: whoever is served is told what counts, and not what was before."""
+        """Returns when ``/feature`` has been read, so that no client is told an older epoch."""
         zk = self._broker.zk
         zk.register_znode_change_handler(ZNodeChangeHandler(FeatureZNode.path, self._wake, self._wake, self._wake))
         # A new session has none of the old one's watches.
@@ -54,7 +54,7 @@ class FeatureChanges:
         return True
 
     async def _follow(self) -> None:
-        """Does not end."""
+        """Reads again whenever ``/feature`` changes; does not end."""
         while True:
             while not self._stale:
                 await self._woken

@@ -1,7 +1,7 @@
-"""What a KRaft controller decides is asked of it, in the name of whoever asked this broker (KIP-590).
+"""Sends what a KRaft controller decides to it, in the name of the client that asked this broker (KIP-590).
 
-A KRaft controller is not reached by clients: their request goes to it in an Envelope, with their principal and address,
-and its answer goes back as it is (``ForwardingManager``). While a broker is controller nothing is forwarded: clients
+Clients do not reach a KRaft controller: their request goes to it in an Envelope, with their principal and address, and
+its answer goes back as it is (``ForwardingManager``). While a broker is controller nothing is forwarded: clients
 are told who it is.
 """
 
@@ -41,7 +41,7 @@ _PRINCIPAL_VERSION: Final = 0
 
 
 def forwarding(handle: Handle) -> Handle:
-    """`handle`, but by the controller where that is a KRaft one."""
+    """`handle`, except that a KRaft controller answers where there is one."""
 
     @wraps(handle)
     async def answer(broker: Broker, request: Any, context: RequestContext) -> Any:
@@ -55,7 +55,7 @@ def forwarding(handle: Handle) -> Handle:
 
 
 async def _configuration(handle: Handle, broker: Broker, request: Any, context: RequestContext) -> Any:
-    """What this broker refuses of its own configuration is refused here, for the controller cannot know of it
+    """Refuses here what this broker refuses of its own configuration: the controller cannot know of it
     (``ConfigAdminManager.preprocess``)."""
     own = [resource for resource in request.resources if resource.resource_type == ConfigResourceType.BROKER]
     if not own:

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 SHARED_BYTES: Final = 32 * 1024
 """Frames up to about this size are copied once, into their own bytearray; of larger ones only this much is."""
 READ_BYTES: Final = ORDINARY_BYTES
-"""Of a larger frame in one read: a loop reads a few dozen times before it looks at anybody else."""
+"""How much of a larger frame one read takes: a loop reads a few dozen times before it looks at anybody else."""
 MAX_WAITING_BYTES: Final = 1024 * 1024
 """How many bytes of further requests may wait until they can begin before reading pauses."""
 MAX_UNANSWERED: Final = 64
 """How many requests may be begun and not answered: the last one to be begun waits until the first is answered."""
 
 AT_ONCE: Final = 8
-"""How many requests of one connection are begun in one go: whatever is small to ask and dear to answer is a
-millisecond or two, and a read has room for a thousand of them. The others wait for their turn (`Turns`)."""
+"""How many requests of one connection are begun in one go: a short one may take a millisecond or two, and a read has
+room for a thousand of them. The others wait for their turn (`Turns`)."""
 
 TLS_RECORDS: Final = range(0x160300, 0x160305)
-"""How a size begins that is none, but the first record of a TLS handshake."""
+"""The first three bytes of a TLS handshake, where a frame has its size."""
 _WRITING_PAUSED: Final = 1
 _THROTTLED: Final = 2
 _GIVES_WAY: Final = 4
@@ -86,7 +86,7 @@ class FramedConnection(AnsweringConnection):
         self._routes = router.routes
         self._memory = limits.memory
         self.max_request_bytes = limits.max_request_bytes
-        """What may be announced now; less than the listener grants while nobody knows who it is."""
+        """The longest request that may be announced; less than the listener grants before authentication."""
         self._head = b""  # up to three bytes of a size whose rest has not come
         self._frame: bytearray | None = None
         self._frame_view = _shared_view
@@ -98,7 +98,7 @@ class FramedConnection(AnsweringConnection):
         self._muted = False  # until there is room for the frame that is announced
         self._reading_paused = False
         self._stalled = 0
-        """Why no request may begin, though no other is in its way: flags."""
+        """Flags: why no request may begin although no other is in its way."""
         self._throttle: asyncio.TimerHandle | None = None
 
     @abstractmethod
@@ -203,7 +203,7 @@ class FramedConnection(AnsweringConnection):
         self._pause_or_resume()
 
     def _grow_frame(self, frame: bytearray) -> None:
-        """Into a new buffer: whoever received into the old one may have a hand on it still."""
+        """Makes a new, larger buffer: the transport may still hold the old one."""
         memory = self._memory
         grown = bytearray(memory.buffer_bytes(self._frame_size, self._filled))
         grown[: self._filled] = frame
@@ -317,7 +317,7 @@ class FramedConnection(AnsweringConnection):
         self._abort("it does not read its answers, and others need the memory")
 
     def throttle(self, milliseconds: int) -> None:
-        """Begins no request, and reads none, for so long from now (KIP-219); what was begun is answered."""
+        """Begins no request, and reads none, for this long from now (KIP-219); what was begun is answered."""
         if self._closed:
             return
         loop = asyncio.get_running_loop()
@@ -335,7 +335,7 @@ class FramedConnection(AnsweringConnection):
         self._stalled &= ~_THROTTLED
         self._begin_waiting()
 
-    # The last of them
+    # Ending
 
     def _refuse(self, reason: str) -> None:
         """Ends the connection when all that came before is answered; nothing behind is begun or read."""
@@ -343,7 +343,7 @@ class FramedConnection(AnsweringConnection):
         self._end_when_answered(reason)
 
     def _drop_requests(self) -> None:
-        """Those that have not begun."""
+        """Drops the requests that have not begun."""
         held = self._waiting_bytes
         self._waiting.clear()
         self._waiting_since.clear()

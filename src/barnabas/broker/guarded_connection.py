@@ -85,10 +85,10 @@ class SaslConnection(GuardedConnection):
         super().__init__(gate, limits)
         self._granted_bytes = limits.max_request_bytes
         self._authenticator: SaslServerAuthenticator | None = None
-        """There while nobody knows who is speaking, or whether it is still the same."""
+        """Set while it is not known who is speaking, or whether it is still the same."""
         self._story: Story[Reply] | None = None
         self._behind: deque[bytearray] = deque()
-        """What had arrived behind a token that is being looked at."""
+        """Frames that arrived behind a token that is being looked at."""
         self._session: SaslSession | None = None
         self._began_ms = 0
         self._failing: asyncio.TimerHandle | None = None
@@ -179,7 +179,7 @@ class SaslConnection(GuardedConnection):
         self.max_request_bytes = self._granted_bytes
 
     def _fail_later(self, answer: list[Bytes], reason: str) -> None:
-        """After a delay, in which nothing is read, so that guessing costs time."""
+        """Fails after a delay, in which nothing is read, so that guessing costs time."""
         self.hold()
         self._failing = asyncio.get_running_loop().call_later(
             self._gate.failed_authentication_delay_ms / 1000, self._fail, answer, reason

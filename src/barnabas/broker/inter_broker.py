@@ -18,7 +18,7 @@ from barnabas.security.sasl.offered import BETWEEN_BROKERS, WITH_CONTROLLERS, lo
 
 
 class InterBrokerAccess:
-    """To the listeners named in `endpoints`, which are this broker's own, and to that of the KRaft `controllers`.
+    """Connections to the listeners in `endpoints`, which are this broker's own, and to that of the KRaft `controllers`.
 
     Raises `ConfigError`.
     """

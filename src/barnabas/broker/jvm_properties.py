@@ -1,4 +1,4 @@
-"""What Kafka's operators say to a broker's JVM rather than in its properties, read as they write it.
+"""Settings that Kafka's operators give to a broker's JVM rather than in its properties, read as they write them.
 
 ``KAFKA_OPTS="-Djava.security.auth.login.config=/etc/kafka/jaas.conf"`` names a JAAS file: its section ``KafkaServer``,
 or ``<listener>.KafkaServer``, has the login modules of the listeners (``JaasContext.loadServerContext``), its section
@@ -75,7 +75,7 @@ def _of_listeners(
             key = mechanism_key(endpoint.listener, mechanism, "sasl.jaas.config")
             if key in values or mechanism not in LOGIN_MODULES:
                 continue
-            module = next((each for each in modules if each.class_name == LOGIN_MODULES[mechanism]), None)
+            module = next((module for module in modules if module.class_name == LOGIN_MODULES[mechanism]), None)
             if module is None:
                 raise ConfigError(
                     f"{JAAS_FILE} {path} has no {LOGIN_MODULES[mechanism]} in a section {own} or {_SERVER}, {key} is "

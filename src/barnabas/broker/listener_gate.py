@@ -118,7 +118,7 @@ class ListenerGate:
         return new
 
     def reconfigure(self, config: Config) -> bool:
-        """Takes up changed stores for new connections; whether there were any. Raises `ConfigError` as `check`."""
+        """Takes up changed stores for new connections; returns whether any changed. Raises `ConfigError` as `check`."""
         new = self.check(config)
         if new is None:
             return False

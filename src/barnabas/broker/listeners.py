@@ -30,7 +30,9 @@ class Listeners:
 
     def security_protocol(self, listener: str) -> str:
         """That of a listener; of one that was closed meanwhile the one that proves nothing."""
-        return next((each.security_protocol for each in self.bound if each.listener == listener), "PLAINTEXT")
+        return next(
+            (endpoint.security_protocol for endpoint in self.bound if endpoint.listener == listener), "PLAINTEXT"
+        )
 
     @property
     def protected(self) -> str | None:

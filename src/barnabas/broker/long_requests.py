@@ -1,9 +1,9 @@
-"""Requests and answers that may be long: how much of them is taken on, and in slices.
+"""Requests and answers that may be long: how large they may be, and how they are served in slices.
 
 A request of a megabyte may have a hundred thousand elements. It is decoded, answered and its answer encoded in slices
-between which the loop does what else there is to do (`barnabas.runtime.turns`). What a request may have of elements
-goes by its size: an element comes to a few hundred bytes of objects, decoded and answered, so that a large request
-takes about three times its size in memory, and a small one what `ELEMENTS` come to. (Kafka's own bound, since 4.4, is a
+between which the loop does what else there is to do (`barnabas.runtime.turns`). How many elements a request may have
+depends on its size: an element, decoded and answered, takes a few hundred bytes of objects, so that a large request
+takes about three times its size in memory, and a small one what `ELEMENTS` take. (Kafka's own bound, since 4.4, is a
 million in each array.) Requests of brokers to each other, which have an entry for each partition of the cluster, may
 have `ELEMENTS_MAX` whatever their size. Of requests with more than `HUGE` elements at most `HUGE_AT_A_TIME` are under
 way, and others wait as bytes, but not behind one that takes longer than `HUGE_S`. The controller's requests wait for
@@ -38,9 +38,9 @@ ELEMENTS_MAX: Final = 1_000_000
 HUGE: Final = 10_000
 HUGE_AT_A_TIME: Final = 1
 HUGE_S: Final = 5.0
-"""So long does one keep others from beginning: it may be a fetch that waits for minutes."""
+"""How long one keeps others from beginning: it may be a fetch that waits for minutes."""
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Beside records, which are read into an answer within the request's own limit."""
+"""Without records, which are read into an answer within the request's own limit."""
 
 ANSWERED_IN_KIND: Final = frozenset(
     (
@@ -53,7 +53,7 @@ ANSWERED_IN_KIND: Final = frozenset(
 
 
 class _Place:
-    """In a lane, for `HUGE_S` at most."""
+    """A place in a lane, for `HUGE_S` at most."""
 
     __slots__ = ("_lane", "_timer")
 
@@ -103,7 +103,7 @@ class LongRequests:
                 place.leave()
 
     async def answer(self, context: RequestContext, handled: Coroutine[Any, Any, Any]) -> list[Bytes]:
-        """The parts of the frame that answers; empty where nothing does."""
+        """The parts of the answer's frame; empty where there is no answer."""
         try:
             response = await handled
             if type(response) is Pending:

@@ -45,7 +45,7 @@ HAND_OVER_MS: Final = 5 * 60 * 1000
 """How long a broker that stops waits for the controller to let it go (``KafkaServer.controlledShutdown``)."""
 FIRST_BACKOFF_MS: Final = 100
 SOON_MS: Final = 10
-"""Until the next heartbeat, while this broker is fenced or waits to be let go."""
+"""Until the next heartbeat of a broker that has just caught up; five times as long while it is fenced or stops."""
 _METADATA_VERSION_FEATURE: Final = "metadata.version"
 _KRAFT_VERSIONS: Final = ("kraft.version", 0, 1)
 _ADDRESS: Final = re.compile(r"(?:\[([0-9a-fA-F:.%]+)\]|([^\[\]:@/\s]+)):(\d{1,5})").fullmatch
@@ -129,7 +129,7 @@ class Migration:
 
     @property
     def listener(self) -> Endpoint:
-        """Of the controllers, with the address of the first."""
+        """The controllers' listener, at the address of the first."""
         return self._controllers[0]
 
     def startup(self) -> None:
@@ -175,13 +175,13 @@ class Migration:
             await self._wait(pause_ms)
 
     def _tell_why(self, why: str) -> None:
-        """Once for each reason, and once more when it lasts: it may change as controllers start."""
+        """Logs each reason once, and once more when it lasts: it may change as controllers start."""
         level = logging.WARNING if self._failures == 10 or why != self._told_why else logging.DEBUG
         logger.log(level, "[broker %d] no word with the KRaft controllers: %s", self._broker.broker_id, why)
         self._told_why = why
 
     async def _wait(self, milliseconds: int) -> None:
-        """Shorter where this broker begins to stop meanwhile."""
+        """Waits, but no longer than until this broker begins to stop."""
         if self._stopping:
             await asyncio.sleep(milliseconds / 1000)
             return
@@ -215,7 +215,7 @@ class Migration:
 
     @property
     def _look_timeout_ms(self) -> int:
-        """Until a controller has said whether it is active: half a session is for all of them."""
+        """How long one controller has to say whether it is active: all of them share half a session."""
         return self._timeout_ms // len(self._controllers)
 
     async def _active(self) -> Connection:
@@ -274,11 +274,11 @@ class Migration:
             incarnation_id=self._incarnation_id,
             listeners=[
                 BrokerRegistrationRequest.Listener(
-                    each.listener, each.host, each.port, SECURITY_PROTOCOL_IDS[each.security_protocol]
+                    endpoint.listener, endpoint.host, endpoint.port, SECURITY_PROTOCOL_IDS[endpoint.security_protocol]
                 )
-                for each in broker.listeners.advertised
+                for endpoint in broker.listeners.advertised
             ],
-            features=[BrokerRegistrationRequest.Feature(*each) for each in features],
+            features=[BrokerRegistrationRequest.Feature(*feature) for feature in features],
             rack=broker.config.text("broker.rack") or None,
             is_migrating_zk_broker=True,
             log_dirs=broker.log_dirs.directory_ids(),

@@ -33,7 +33,7 @@ class NamedTopic(Protocol[P_co]):
 
 
 def named(topics: Iterable[NamedTopic[P]]) -> Iterator[tuple[TopicPartition, P]]:
-    """As often as the request names it."""
+    """Each partition as often as the request names it."""
     for topic in topics:
         for partition in topic.partitions:
             yield TopicPartition(topic.name, partition.partition_index), partition

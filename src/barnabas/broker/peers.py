@@ -1,4 +1,4 @@
-"""Connections to other brokers for what this one asks them by itself: one a broker, made when it is wanted."""
+"""Connections to other brokers for this broker's own requests: one to each, made when it is wanted."""
 
 from __future__ import annotations
 
@@ -55,9 +55,10 @@ class Peers:
             raise NeverSent(f"broker {broker_id} is not there")
         known = self._connections.get(broker_id)
         if known is not None:
-            if known[0] == endpoint and known[1].connected:
-                return known[1]
-            known[1].abort()
+            known_at, connection = known
+            if known_at == endpoint and connection.connected:
+                return connection
+            connection.abort()
             del self._connections[broker_id]
         connection = self._connect(endpoint, self._client_id)
         connecting = self._connecting[broker_id] = asyncio.get_running_loop().create_future()

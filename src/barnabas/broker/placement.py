@@ -14,8 +14,8 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.doors import Entropy
 
 PARTITIONS_MAX: Final = 50_000
-"""Of one request, as KRaft bounds them (``ReplicationControlManager``: 10,000). A topic's assignment is one znode, of
-which ZooKeeper takes a megabyte: that many partitions hardly fit."""
+"""How many partitions one request may make; KRaft, too, has such a bound (``ReplicationControlManager``: 10,000). A
+topic's assignment is one znode, of which ZooKeeper takes a megabyte: that many partitions hardly fit."""
 
 
 def check_partition_count(counts: Iterable[int]) -> None:
@@ -59,7 +59,7 @@ def assign_replicas(
         if rack_aware:
             assignment[partition] = _over_racks(brokers, known, leader, shift, replication_factor)
         else:
-            followers = (brokers[_follower(leader, shift, each, count)] for each in range(replication_factor - 1))
+            followers = (brokers[_follower(leader, shift, which, count)] for which in range(replication_factor - 1))
             assignment[partition] = (brokers[leader], *followers)
     return assignment
 

@@ -1,4 +1,4 @@
-"""What a configuration promises of protection beyond what this broker keeps.
+"""Protection that a configuration promises and this broker does not give.
 
 Listeners speak TLS and SASL (`listener_gate`), and what a principal may is `AclAuthorizer`'s to say. What else a
 configuration asks for is refused before a socket is opened: a broker that came up less guarded than its configuration
@@ -57,7 +57,7 @@ def unchangeable(names: Iterable[str]) -> list[str]:
 def is_password(name: str) -> bool:
     """Whether its value lies encrypted in ZooKeeper (``DynamicBrokerConfig.isPasswordConfig``).
 
-    It goes by how the name ends: a listener's and a mechanism's may stand before it.
+    It goes by the end of the name: those of a listener and a mechanism may stand before it.
     """
     return name.endswith(_dynamic_passwords())
 
@@ -65,4 +65,8 @@ def is_password(name: str) -> bool:
 @cache
 def _dynamic_passwords() -> tuple[str, ...]:
     known = broker_definitions().values()
-    return tuple(each.name for each in known if each.type == "password" and each.update_mode != "read-only")
+    return tuple(
+        definition.name
+        for definition in known
+        if definition.type == "password" and definition.update_mode != "read-only"
+    )

@@ -38,7 +38,7 @@ CONNECTION_CREATION: Final = "connection_creation_rate"
 KINDS: Final = (PRODUCE, FETCH, REQUEST, CONTROLLER_MUTATION)
 
 METERS_MAX: Final = 65_536
-"""Then those that did nothing for all windows are forgotten: client ids that strangers make up take no more room."""
+"""Above this, those that did nothing for all windows are forgotten: made up client ids take no more room."""
 LOOKS_EVERY_MS: Final = 1_000
 UNLIMITED_CONNECTION_RATE: Final = (1 << 31) - 1
 
@@ -79,7 +79,7 @@ class RequestCost:
         """Bytes of the request."""
         self.started_ns = started_ns
         self.busy_ns: int | None = None
-        """Of one that waited: how long it took until it did."""
+        """How long a request that waited took until it did."""
         self.mutations: Mutations | None = None
 
     def waits(self, now_ns: int) -> None:
@@ -152,21 +152,23 @@ class Quotas:
             self.limits_addresses = bool(self._addresses)
         else:
             user, _, client = name.partition(f"/{CLIENTS}/") if kind == USERS else ("", "", name)
-            for each, limits in self._limits.items():
-                _put(limits, (user, client), config.get(each))
+            for quota, limits in self._limits.items():
+                _put(limits, (user, client), config.get(quota))
             self.active = any(self._limits.values())
         self._found.clear()
-        for (each, entity), meter in list(self._meters.items()):
-            by_address = each == CONNECTION_CREATION
-            limit = self._limit_of_address(entity[0]) if by_address else self._limit(each, *entity)[1]
+        for (quota, entity), meter in list(self._meters.items()):
+            by_address = quota == CONNECTION_CREATION
+            limit = self._limit_of_address(entity[0]) if by_address else self._limit(quota, *entity)[1]
             if limit is None:
-                del self._meters[each, entity]
+                del self._meters[quota, entity]
             else:
                 meter.limit = meter.tokens.limit = limit
-        logger.info("quotas of %s are now %s", entity_path, {each: config[each] for each in KINDS if each in config})
+        logger.info(
+            "quotas of %s are now %s", entity_path, {quota: config[quota] for quota in KINDS if quota in config}
+        )
 
     def _limit(self, kind: str, user: str, client: str) -> tuple[Entity, float | None]:
-        """The quota that counts, and whom it is counted for: a user, a client id, or one together with the other."""
+        """Whom the quota that counts is counted for (a user, a client id, or both together), and its limit."""
         limits, default = self._limits[kind], DEFAULT_ENTITY
         for entity, counted in (
             ((user, client), (user, client)),
@@ -222,7 +224,7 @@ class Quotas:
     # What counts against it
 
     def _record(self, kind: str, context: RequestContext, value: float, now_ms: int) -> int:
-        """How long the client is throttled for it, milliseconds."""
+        """Records what was used; returns how long the client is throttled for it, in ms."""
         meter = self._meter(kind, context)
         if meter is None:
             return 0
@@ -276,7 +278,7 @@ class Quotas:
         return throttle_ms
 
     def fetch_max_bytes(self, context: RequestContext) -> int:
-        """More than so many would be throttled whatever was fetched before (``getMaxValueInQuotaWindow``)."""
+        """The size above which any fetch would be throttled (``getMaxValueInQuotaWindow``)."""
         meter = self._meter(FETCH, context)
         if meter is None:
             return UNLIMITED_CONNECTION_RATE
@@ -295,7 +297,7 @@ class Quotas:
     # Connections
 
     def refuse_address(self, address: str) -> int:
-        """Records a connection; how long it is kept waiting before it is closed, 0 where it may stay (KIP-612)."""
+        """Records a connection; returns how long it waits before it is closed, 0 where it may stay (KIP-612)."""
         limit = self._limit_of_address(address)
         if limit is None:
             return 0
@@ -305,7 +307,7 @@ class Quotas:
         return self._connection(meter.rate, limit, now_ms, counts_if_throttled=False)
 
     def delay_connection(self, limit: float) -> int:
-        """Records a connection against ``max.connection.creation.rate``; how long it is not read from."""
+        """Records a connection against ``max.connection.creation.rate``; returns how long it is not read from."""
         return self._connection(self._all_connections, limit, self._clock.monotonic_ms(), counts_if_throttled=True)
 
     def _connection(self, rate: SampledRate, limit: float, now_ms: int, *, counts_if_throttled: bool) -> int:

@@ -1,11 +1,10 @@
-"""How much memory the requests may take that a broker's connections are receiving, and those that wait to begin.
+"""How much memory requests may take while they are received, and while they wait to begin.
 
-Two bounds. Of a frame that was announced and has not come nothing need be held: where its size is an ordinary one its
-buffer is made whole, so that a record batch is received into its place at once, and at most `AHEAD_BYTES_MAX` lie empty
-in all such buffers together; any other buffer grows with what arrives. And ``queued.max.request.bytes``, which Kafka
-leaves unset and so do we: while the requests that are being received or wait come to that much, a connection that has
-announced another one is not read from (Kafka's ``SimpleMemoryPool``, which hands out the last byte more than once: a
-request is begun while anything is free at all).
+There are two bounds. A frame of an ordinary size gets its whole buffer when it is announced, so that a record batch is
+received into its place at once, and at most `AHEAD_BYTES_MAX` lie empty in all such buffers together; any other buffer
+grows with what arrives. The second bound is ``queued.max.request.bytes``, unset by default as in Kafka: while the
+requests that are being received or wait come to that much, a connection that announces another one is not read from. As
+in Kafka's ``SimpleMemoryPool`` a request is let in while any byte is free, however long it is.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ class RequestMemory:
         """Bytes of requests that have been announced and are let in, and have not begun."""
 
     def buffer_bytes(self, size: int, arrived: int) -> int:
-        """How long a buffer a frame of `size` gets now, of which `arrived` bytes are there; less than `size` is to be
-        asked for again when it is full."""
+        """The length of the buffer that a frame of `size` bytes gets when `arrived` of them are there; one shorter than
+        `size` is asked for again when it is full."""
         length = min(size, max(2 * arrived, ORDINARY_BYTES))
         if length <= ORDINARY_BYTES and self.ahead + length - arrived > AHEAD_BYTES_MAX:
             length = min(size, max(2 * arrived, 4096))
@@ -62,7 +61,7 @@ class RequestMemory:
             connection.unmute()
 
     def forget(self, connection: Muted) -> None:
-        """It is closed, and waits for nothing."""
+        """A closed connection waits for nothing."""
         self._muted.pop(connection, None)
 
 

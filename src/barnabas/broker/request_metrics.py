@@ -1,9 +1,9 @@
 """What requests there were, how long each of their parts took, and what was refused (Kafka's ``RequestMetrics``).
 
-What is decoded is counted, and measured from end to end; but of a connection's produces, which take microseconds, only
-the first `TIMED_EACH`, and then one in `TIMED_EACH`, which counts for as many: so the clock costs them nothing that
-shows. Followers' fetches that repeat (`repeated_fetch`) are timed as rarely, and counted by what a connection counts
-anyway (`BrokerConnection.count_repeats`). Everything here is plain integers; who wants to see them reads them.
+Every decoded request is counted, and measured from end to end. Produces take microseconds: of a connection's only the
+first `TIMED_EACH` are measured, and then one in `TIMED_EACH`, which counts for as many, so that the clock costs nothing
+that shows. Followers' fetches that repeat (`repeated_fetch`) are timed as rarely, and counted by what a connection
+counts anyway (`BrokerConnection.count_repeats`). Everything here is plain integers, which whoever wants them reads.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ REFUSALS: Final = frozenset(
         "UNSUPPORTED_SASL_MECHANISM",
     )
 )
-"""What an operator is asked about. NOT_ENOUGH_REPLICAS has lines of its own, with the partition's ISR."""
+"""Errors that an operator should see. NOT_ENOUGH_REPLICAS has lines of its own, with the partition's ISR."""
 _REFUSED: Final = frozenset(map(int, REFUSALS))
 
 _NAMES: Final = (
@@ -114,9 +114,9 @@ class Timing:
 
     def __init__(self, clock: Callable[[], int], arrived_ns: int, weight: int = 1) -> None:
         self.figures: RequestFigures | None = None
-        """None until it is known which requests it is one of."""
+        """None until the request's kind is known."""
         self.waits = False
-        """Somebody else will tell when it is answered."""
+        """Whether somebody else will tell when it is answered."""
         self._clock = clock
         self._weight = weight
         self._began_ns = clock()
@@ -147,7 +147,7 @@ class Timing:
 
 
 class RequestMetrics:
-    """Of one broker."""
+    """The requests of one broker."""
 
     def __init__(self, broker_id: Callable[[], int], clock: Clock) -> None:
         self.clock = clock.monotonic_ns
@@ -245,12 +245,12 @@ class ToldError(NamedTuple):
             name = ErrorCode(self.code).name
         except ValueError:
             name = str(self.code)
-        about = "-".join(str(each) for each in self.about if each is not None)
+        about = "-".join(str(value) for value in self.about if value is not None)
         return f"{name}{f' for {about}' if about else ''}{f' ({self.message})' if self.message else ''}"
 
 
 class _Shape(NamedTuple):
-    """Where a struct has an error code, what says what it is about, and which lists of structs are in it."""
+    """Whether a struct has an error code and a message, and which lists in it have structs that do."""
 
     code: bool
     message: bool
@@ -299,12 +299,12 @@ def _look(struct: Any, shape: _Shape, above: tuple[Any, ...], codes: Counter[int
         return
     below = (*above, struct)
     for name, inner in shape.lists:
-        for each in getattr(struct, name) or ():
-            _look(each, inner, below, codes, seen)
+        for element in getattr(struct, name) or ():
+            _look(element, inner, below, codes, seen)
 
 
 def _told(struct: Any, shape: _Shape, above: tuple[Any, ...]) -> ToldError:
-    about = tuple(getattr(each, name) for each in (*above, struct) for name in _names_of(each))
+    about = tuple(getattr(owner, name) for owner in (*above, struct) for name in _names_of(owner))
     return ToldError(struct.error_code, about, struct.error_message if shape.message else None)
 
 

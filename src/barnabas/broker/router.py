@@ -137,10 +137,15 @@ class Router:
     def unsupported_version(self) -> Any:
         """The answer to ApiVersions in a version that is not offered, written in version 0 (KIP-511)."""
         if self._unsupported is None:
-            key, low, high = next(each for each in self.api_versions if each[0] == ApiKey.API_VERSIONS)
+            key = int(ApiKey.API_VERSIONS)
+            route = self.routes[key]
             self._unsupported = ApiVersionsResponse(
                 error_code=ErrorCode.UNSUPPORTED_VERSION,
-                api_keys=[ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)],
+                api_keys=[
+                    ApiVersionsResponse.ApiVersion(
+                        api_key=key, min_version=route.min_version, max_version=route.max_version
+                    )
+                ],
             )
         return self._unsupported
 

@@ -31,7 +31,7 @@ from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHand
 logger = logging.getLogger(__name__)
 
 SHOWN_CHARACTERS: Final = 200
-"""Of what a stranger said, in a line of the log. It stands in brackets, so that all its forms are one kind of line."""
+"""How much of a stranger's words a log line has. They stand in brackets, so that all such lines are of one kind."""
 _GSSAPI: Final = "GSSAPI"
 _SIZE: Final = Struct(">i").pack
 
@@ -59,7 +59,7 @@ class SaslSession(NamedTuple):
     authenticated: Authenticated
     expires_ms: int | None
     lifetime_ms: int = 0
-    """What the client is told of it; 0 where it has no end."""
+    """How long the client is told that it lasts; 0 where it has no end."""
 
 
 class SaslServerAuthenticator:
@@ -212,8 +212,8 @@ class SaslServerAuthenticator:
 
 
 def _shown(said: str) -> str:
-    """What a stranger has a word in, as a log may have it: of bounded length, on one line."""
-    return "".join(each if each.isprintable() else "?" for each in said[:SHOWN_CHARACTERS])
+    """A stranger's words as a log may have them: of bounded length, on one line."""
+    return "".join(character if character.isprintable() else "?" for character in said[:SHOWN_CHARACTERS])
 
 
 def _decoded(message: Any, header: ReadHeader, frame: bytearray, offset: int) -> Any:

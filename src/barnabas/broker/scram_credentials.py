@@ -20,12 +20,12 @@ from barnabas.zk.kafka.config_znodes import USERS
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.znode_json import desanitize, sanitize
 
-MECHANISMS: Final = {int(each): each for each in ScramMechanism}
+MECHANISMS: Final = {int(mechanism): mechanism for mechanism in ScramMechanism}
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialChange:
-    """A credential to be set, or deleted where there is no `credential`."""
+    """A credential to be set, or to be deleted."""
 
     user: str
     mechanism: int
@@ -54,7 +54,7 @@ async def alter(zk: KafkaZkClient, changes: Sequence[CredentialChange]) -> dict[
         refusal = change.refusal()
         if refusal is not None:
             outcomes[change.user] = refusal
-    often = Counter((each.user, each.mechanism) for each in changes if each.user not in outcomes)
+    often = Counter((change.user, change.mechanism) for change in changes if change.user not in outcomes)
     for (user, _), times in often.items():
         if times > 1:
             outcomes[user] = KafkaError(

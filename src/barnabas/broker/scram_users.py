@@ -47,7 +47,7 @@ class BrokerScramUsers:
         if found:
             self._credentials[user] = found
         if known != found:
-            names = ", ".join(each.mechanism_name for each in found) or "no mechanism"
+            names = ", ".join(mechanism.mechanism_name for mechanism in found) or "no mechanism"
             logger.debug("[broker %d] user %s has a credential for %s", self._broker.broker_id, user, names)
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:

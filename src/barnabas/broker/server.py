@@ -89,12 +89,12 @@ class Broker:
         self.listeners: Listeners = self.dynamic_listeners.wanted
         settings = migration_settings(config)
         self.migration = None if settings is None else Migration(self, settings)
-        """Where the way to KRaft is open (``zookeeper.metadata.migration.enable``)."""
+        """None unless a migration to KRaft is enabled (``zookeeper.metadata.migration.enable``)."""
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.tasks = Tasks(self._task_failed)
         self.authorizer: Authorizer = authorizer_of(config)
         self.acls: AclStore | None = None
-        """Of an authorizer that has ACLs."""
+        """None where the authorizer has no ACLs."""
         if isinstance(self.authorizer, AclAuthorizer):
             self.acls = AclStore(self, self.authorizer)
         self.scram_users = BrokerScramUsers(self)
@@ -176,13 +176,13 @@ class Broker:
 
     @property
     def forwarding_channel(self) -> ControllerChannel:
-        """What clients ask of a KRaft controller goes by a channel of its own, and nothing waits behind it."""
+        """The channel for clients' requests to a KRaft controller: nothing of the broker's own waits behind them."""
         assert self._forwarding_channel is not None
         return self._forwarding_channel
 
     @property
     def broker_epoch(self) -> int:
-        """Of this broker's registration where the controller is: ZooKeeper, or KRaft (``ZkBrokerEpochManager``)."""
+        """The epoch of this broker's registration with ZooKeeper or a KRaft controller (``ZkBrokerEpochManager``)."""
         if self.migration is not None and self.metadata.image.is_kraft_controller:
             return self.migration.broker_epoch
         return self._zookeeper_epoch
@@ -206,7 +206,7 @@ class Broker:
         return broker_epoch < self.migration.broker_epoch
 
     def status(self) -> dict[str, Any]:
-        """What there is to be seen of this broker at any moment, as plain values."""
+        """The state of this broker at any moment, as plain values."""
         wait = self.registration_wait
         return {
             "broker_id": self.broker_id,
@@ -221,7 +221,7 @@ class Broker:
         }
 
     def zookeeper_status(self) -> dict[str, Any]:
-        """What the session with ZooKeeper is in, and has been through."""
+        """The state of the session with ZooKeeper, and what it has been through."""
         assert self._client is not None, "a broker that has started has one"
         return self._client.status()
 
@@ -321,7 +321,7 @@ class Broker:
             self.broker_id,
             self.cluster_id,
             self.broker_epoch,
-            ", ".join(str(each) for each in self.listeners.advertised),
+            ", ".join(str(endpoint) for endpoint in self.listeners.advertised),
             scan.RUNNING,
         )
 
@@ -337,7 +337,7 @@ class Broker:
         self.transactions.coordinator.startup()
 
     def info(self) -> BrokerInfo:
-        """What it tells of itself in ZooKeeper."""
+        """What this broker tells of itself in ZooKeeper."""
         return BrokerInfo(
             self.broker_id,
             self.listeners.advertised,
@@ -354,7 +354,7 @@ class Broker:
         )
 
     def controller_may_have_moved(self) -> None:
-        """What waits for the answer of a KRaft controller that was is asked of the one that is."""
+        """Requests that wait for a former KRaft controller are sent to the present one."""
         for channel in (self._controller_channel, self._forwarding_channel):
             if channel is not None:
                 channel.look_again()
@@ -397,8 +397,8 @@ class Broker:
         self.log_dirs.identify(self.cluster_id, self.broker_id, with_ids=self.migration is not None)
 
     async def _partition_counts(self, *topics: str) -> list[int]:
-        """How many partitions the topics have. Logs that took long to recover may have cost the session: nothing hangs
-        on it yet, so this is tried until the next one is there."""
+        """How many partitions the topics have. Logs that took long to recover may have cost the session, on which
+        nothing depends yet: this is tried until the next session is there."""
         while True:
             try:
                 return [len(await self.zk.get_full_replica_assignment_for_topics([topic])) for topic in topics]
@@ -414,7 +414,7 @@ class Broker:
         """ACLs, SCRAM users and delegation tokens, as ZooKeeper has them."""
         if self.acls is not None:
             await self._load_acls(self.acls)
-        if any(each.security_protocol.startswith("SASL") for each in self.listeners.bound):
+        if any(endpoint.security_protocol.startswith("SASL") for endpoint in self.listeners.bound):
             await self.scram_users.startup()
         await self.delegation_tokens.startup()
 
@@ -428,7 +428,7 @@ class Broker:
         await asyncio.sleep(milliseconds / 1000)
 
     async def pause_for_zookeeper(self) -> None:
-        """Before it is asked again what it did not answer."""
+        """Waits before ZooKeeper is asked again what it did not answer."""
         await self.pause(ZOOKEEPER_RETRY_MS)
 
     # Running
@@ -463,7 +463,7 @@ class Broker:
         return self.metadata.topic_ids()
 
     def forget_topics(self, topics: Mapping[str, Uuid]) -> None:
-        """Topics that were deleted while this broker was not registered: no controller will tell it."""
+        """Forgets topics that were deleted while this broker was not registered: no controller will tell it."""
         self._topics_changed(self.metadata.forget_topics(topics))
 
     def _topics_changed(self, deleted: list[TopicPartition]) -> None:
@@ -520,7 +520,7 @@ class Broker:
             self.failed.set_result(error)
 
     def _log_dir_failed(self, path: str) -> None:
-        """Its replicas are offline; the controller asks for them when it sees the event. Without any: no broker."""
+        """Tells the controller, which asks for the offline replicas. Halts the broker with the last log directory."""
         if self.migration is not None:
             # As Apache's does: the controllers are told of no directory that fails meanwhile (KAFKA-16431).
             self._task_failed("log directories", OSError(f"{path} failed, and a migration to KRaft is enabled"))

@@ -1,4 +1,4 @@
-"""Where a broker is spoken to: a listening socket and a gate for each listener (Kafka's ``SocketServer``)."""
+"""Where a broker listens: a listening socket and a gate for each listener (Kafka's ``SocketServer``)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class SocketServer:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._open: dict[str, _Open] = {}
-        self.gates = {each.listener: ListenerGate(broker, each, broker.config) for each in broker.listeners.bound}
+        self.gates = {
+            endpoint.listener: ListenerGate(broker, endpoint, broker.config) for endpoint in broker.listeners.bound
+        }
         """By the listener's name."""
 
     async def listen(self) -> Listeners:
@@ -69,26 +71,26 @@ class SocketServer:
     @property
     def configured(self) -> tuple[Endpoint, ...]:
         """The open listeners, as they were asked for."""
-        return tuple(each.endpoint for each in self._open.values())
+        return tuple(listener.endpoint for listener in self._open.values())
 
     def advertised(self, wanted: Listeners) -> Listeners:
         """`wanted`, without those that are not open, with the ports that they really got."""
         open_now = replace(
             wanted,
-            bound=tuple(each for each in wanted.bound if each.listener in self._open),
-            advertised=tuple(each for each in wanted.advertised if each.listener in self._open),
+            bound=tuple(endpoint for endpoint in wanted.bound if endpoint.listener in self._open),
+            advertised=tuple(endpoint for endpoint in wanted.advertised if endpoint.listener in self._open),
         )
-        return open_now.advertise_bound({name: each.socket.port for name, each in self._open.items()})
+        return open_now.advertise_bound({name: listener.socket.port for name, listener in self._open.items()})
 
     async def become(self, config: Config, wanted: Listeners) -> None:
         """Closes the listeners that are not `wanted`, with their connections, and opens those that are new. One that
         cannot be opened is logged, and tried again with the next change. Raises `ConfigError`."""
         broker = self._broker
-        names = {each.listener for each in wanted.bound}
-        for name in [each for each in self._open if each not in names]:
+        names = {endpoint.listener for endpoint in wanted.bound}
+        for name in [listener for listener in self._open if listener not in names]:
             self._open.pop(name).socket.close()
             del self.gates[name]
-            closed = [each for each in broker.connections if each.listener == name]
+            closed = [connection for connection in broker.connections if connection.listener == name]
             for connection in closed:
                 connection.close()
             logger.info("[broker %d] closed listener %s and %d connections", broker.broker_id, name, len(closed))
@@ -119,7 +121,7 @@ class SocketServer:
                 raise ConfigError(f"Validation of dynamic config update of SSLFactory failed: {error}") from None
 
     def take_stores(self, config: Config, taken: Callable[[], None]) -> None:
-        """Listeners' certificates and whom they trust, where these changed; else it keeps what it has.
+        """Takes up listeners' changed certificates, and whom they trust; where these are bad, the old ones stay.
 
         `taken` is called after each change, and may raise `ConfigError`.
         """
@@ -136,5 +138,5 @@ class SocketServer:
                 )
 
     def close(self) -> None:
-        for each in self._open.values():
-            each.socket.close()
+        for listener in self._open.values():
+            listener.socket.close()

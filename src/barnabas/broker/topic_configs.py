@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class TopicConfigs:
-    """What ZooKeeper says of topics counts for the logs of this broker."""
+    """Gives the logs of this broker the configuration that ZooKeeper has of their topics."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

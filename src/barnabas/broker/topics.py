@@ -82,7 +82,7 @@ class Topics:
         turn: Callable[[], Awaitable[None]],
         mutations: Mutations,
     ) -> list[CreatedTopic | KafkaError]:
-        """Each topic's outcome, in the order asked for. `turn` is awaited behind each, so that others go on."""
+        """Each topic's outcome, in the order asked for. `turn` is awaited after each, so that others go on."""
         outcomes: list[CreatedTopic | KafkaError] = []
         for topic in topics:
             try:
@@ -116,7 +116,7 @@ class Topics:
             )
         configs = {config.name: config.value for config in topic.configs if config.value is not None}
         if topic.assignments:
-            assignment = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
+            assignment = {replicas.partition_index: tuple(replicas.broker_ids) for replicas in topic.assignments}
         else:
             assignment = self._placed(topic.num_partitions, topic.replication_factor)
         return await self._write_topic(topic.name, assignment, configs, mutations, validate_only=validate_only)
@@ -124,7 +124,7 @@ class Topics:
     def _placed(self, partition_count: int, replication_factor: int) -> dict[int, tuple[int, ...]]:
         config, image = self._broker.config, self._broker.metadata.image
         return assign_replicas(
-            {each.broker_id: each.rack for each in image.brokers.values()},
+            {info.broker_id: info.rack for info in image.brokers.values()},
             config.number("num.partitions") if partition_count == _BY_DEFAULT else partition_count,
             config.number("default.replication.factor") if replication_factor == _BY_DEFAULT else replication_factor,
             self._broker.runtime.entropy,
@@ -175,7 +175,7 @@ class Topics:
         return CreatedTopic(topic_id, assignment, configs)
 
     async def create_automatically(self, name: str) -> ErrorCode:
-        """Creates a topic that somebody asked about. The answer is what to tell them for now."""
+        """Creates a topic that a client asked about. Returns the error to tell the client for now."""
         if name in self._creating or not self._broker.metadata.image.brokers:
             # A broker that no controller has spoken to yet knows neither the topics nor where to put a new one: an
             # error of its own making would end clients that only need to ask again.
@@ -230,7 +230,7 @@ class Topics:
             name,
             partitions,
             factor,
-            configs=[CreateTopicsRequest.CreatableTopicConfig(*each) for each in configs.items()],
+            configs=[CreateTopicsRequest.CreatableTopicConfig(*config) for config in configs.items()],
         )
         timeout_ms = self._broker.config.number("request.timeout.ms")
         answer = await self._broker.forwarding_channel.send(CreateTopicsRequest([asked], timeout_ms), timeout_ms)
@@ -259,7 +259,7 @@ class Topics:
         def change(existing: Mapping[TopicPartition, ReplicaAssignment]) -> dict[TopicPartition, ReplicaAssignment]:
             nonlocal recorded
             changed = self._with_added_partitions(topic, existing)
-            if not recorded:  # it is asked again where somebody else was faster
+            if not recorded:  # `change` is called again where somebody else was faster
                 mutations.record(len(changed) - len(existing))
                 recorded = True
             return changed
@@ -279,7 +279,7 @@ class Topics:
         name, image = topic.name, self._broker.metadata.image
         if not existing:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-        if any(each.is_being_reassigned for each in existing.values()):
+        if any(assignment.is_being_reassigned for assignment in existing.values()):
             raise KafkaError(
                 ErrorCode.REASSIGNMENT_IN_PROGRESS,
                 f"A partition reassignment is in progress for the topic '{name}'.",
@@ -297,7 +297,7 @@ class Topics:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"Unexpected existing replica assignment: no partition 0 of {name}"
             )
-        racks = {each.broker_id: each.rack for each in image.brokers.values()}
+        racks = {info.broker_id: info.rack for info in image.brokers.values()}
         if topic.assignments is None:
             placed = assign_added_partitions(racks, first.replicas, len(existing), added, self._broker.runtime.entropy)
         else:
@@ -363,7 +363,7 @@ def _given_assignment(
     replication_factor: int,
     racks: Mapping[int, str | None],
 ) -> dict[int, tuple[int, ...]]:
-    unknown = sorted({broker for each in assignments for broker in each.broker_ids if broker not in racks})
+    unknown = sorted({broker for assignment in assignments for broker in assignment.broker_ids if broker not in racks})
     if unknown:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -374,7 +374,7 @@ def _given_assignment(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Increasing the number of partitions by {added} but {len(assignments)} assignments provided.",
         )
-    placed = {existing + index: tuple(each.broker_ids) for index, each in enumerate(assignments)}
+    placed = {existing + index: tuple(assignment.broker_ids) for index, assignment in enumerate(assignments)}
     for number, replicas in placed.items():
         if not replicas or len(set(replicas)) != len(replicas):
             raise KafkaError(

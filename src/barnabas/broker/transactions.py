@@ -141,7 +141,7 @@ def topic_results(
         topics.setdefault(topic, []).append(
             AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult(partition, code)
         )
-    return [AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult(name, each) for name, each in topics.items()]
+    return [AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult(name, results) for name, results in topics.items()]
 
 
 def transaction_result(

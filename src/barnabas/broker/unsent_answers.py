@@ -15,7 +15,7 @@ from barnabas.runtime import Clock
 
 UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 LEAST_BYTES: Final = 256 * 1024
-"""A fetch may be answered with so much, whatever waits."""
+"""How much a fetch may always be answered with, whatever waits."""
 PATIENCE_MS: Final = 1_000
 
 
@@ -38,15 +38,15 @@ class UnsentAnswers:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._slow: dict[Slow, tuple[int, int]] = {}
-        """How much was unsent of each when it had last moved, and when that was; the one that stopped first first."""
+        """How much was unsent of each when it last moved, and when that was (ms); first the one that stopped first."""
         self.held = 0
 
     def room(self) -> int:
-        """With how many bytes of records a fetch may be answered now."""
+        """How many bytes of records a fetch may be answered with now."""
         return max(UNSENT_BYTES_MAX - self.held, LEAST_BYTES)
 
     def add(self, connection: Slow) -> None:
-        """Its client does not take more for now."""
+        """Counts the answers of a client that takes no more for now."""
         self.remove(connection)
         size = connection.unsent_bytes
         self._slow[connection] = (size, self._clock.monotonic_ms())
@@ -55,7 +55,7 @@ class UnsentAnswers:
             self._make_room()
 
     def remove(self, connection: Slow) -> None:
-        """Its client has taken nearly all, or it is closed."""
+        """Counts them no more: the client has taken nearly all, or the connection is closed."""
         size, _ = self._slow.pop(connection, (0, 0))
         self.held -= size
 

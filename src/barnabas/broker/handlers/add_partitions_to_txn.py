@@ -33,16 +33,18 @@ async def handle(
         )
     require_cluster(context, Operation.CLUSTER_ACTION)
     results = []
-    for each in request.transactions:
-        partitions = partitions_of(each.topics)
+    for transaction in request.transactions:
+        partitions = partitions_of(transaction.topics)
         errors = _unknown(broker, partitions)
-        if not errors and each.verify_only:
+        if not errors and transaction.verify_only:
             errors = broker.transactions.coordinator.verify_partitions(
-                each.transactional_id, each.producer_id, each.producer_epoch, partitions
+                transaction.transactional_id, transaction.producer_id, transaction.producer_epoch, partitions
             )
         elif not errors:
-            errors = await _add(broker, each.transactional_id, each.producer_id, each.producer_epoch, partitions)
-        results.append(transaction_result(each.transactional_id, errors))
+            errors = await _add(
+                broker, transaction.transactional_id, transaction.producer_id, transaction.producer_epoch, partitions
+            )
+        results.append(transaction_result(transaction.transactional_id, errors))
         if context.due(1 + len(partitions)):
             await context.turn()
     return AddPartitionsToTxnResponse(results_by_transaction=results)
@@ -55,7 +57,7 @@ async def _from_client(
     partitions = partitions_of(request.v3_and_below_topics)
     if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    topics = [each.name for each in request.v3_and_below_topics if each.name not in INTERNAL_TOPICS]
+    topics = [topic.name for topic in request.v3_and_below_topics if topic.name not in INTERNAL_TOPICS]
     allowed = authorized_topics(context, Operation.WRITE, topics)
     errors = {
         partition: ErrorCode.TOPIC_AUTHORIZATION_FAILED for partition in partitions if partition.topic not in allowed
@@ -69,8 +71,8 @@ async def _from_client(
     )
     if context.version < _FIRST_VERSION_WITH_PRODUCER_FENCED:
         return {
-            each: ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
-            for each, code in errors.items()
+            partition: ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
+            for partition, code in errors.items()
         }
     return errors
 
@@ -81,8 +83,8 @@ def _unknown(broker: Broker, partitions: Sequence[TopicPartition]) -> dict[Topic
     if all(known):
         return {}
     return {
-        each: ErrorCode.OPERATION_NOT_ATTEMPTED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for each, is_known in zip(partitions, known, strict=True)
+        partition: ErrorCode.OPERATION_NOT_ATTEMPTED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for partition, is_known in zip(partitions, known, strict=True)
     }
 
 

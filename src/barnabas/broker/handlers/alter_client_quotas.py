@@ -27,8 +27,8 @@ async def handle(
         try:
             await client_quotas.alter(
                 broker.zk,
-                {each.entity_type: each.entity_name for each in entry.entity},
-                [(each.key, None if each.remove else each.value) for each in entry.ops],
+                {part.entity_type: part.entity_name for part in entry.entity},
+                [(op.key, None if op.remove else op.value) for op in entry.ops],
                 validate_only=request.validate_only,
             )
         except KafkaError as error:
@@ -45,7 +45,7 @@ def _answered(
     return AlterClientQuotasResponse.EntryData(
         0 if error is None else error.code,
         None if error is None else error.message,
-        [AlterClientQuotasResponse.EntityData(each.entity_type, each.entity_name) for each in entry.entity],
+        [AlterClientQuotasResponse.EntityData(part.entity_type, part.entity_name) for part in entry.entity],
     )
 
 

@@ -28,10 +28,16 @@ async def handle(
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     if not authorized_cluster(context, Operation.ALTER):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    changes = [CredentialChange(each.name, each.mechanism, delete=True) for each in request.deletions]
+    changes = [CredentialChange(deletion.name, deletion.mechanism, delete=True) for deletion in request.deletions]
     changes += [
-        CredentialChange(each.name, each.mechanism, each.iterations, bytes(each.salt), bytes(each.salted_password))
-        for each in request.upsertions
+        CredentialChange(
+            upsertion.name,
+            upsertion.mechanism,
+            upsertion.iterations,
+            bytes(upsertion.salt),
+            bytes(upsertion.salted_password),
+        )
+        for upsertion in request.upsertions
     ]
     outcomes = await scram_credentials.alter(broker.zk, changes)
     return AlterUserScramCredentialsResponse(results=[_result(user, error) for user, error in outcomes.items()])
@@ -44,5 +50,7 @@ def _result(user: str, error: KafkaError | None) -> Result:
 def failed(
     request: AlterUserScramCredentialsRequest, error: KafkaError, context: RequestContext
 ) -> AlterUserScramCredentialsResponse:
-    users = dict.fromkeys([*(each.name for each in request.deletions), *(each.name for each in request.upsertions)])
+    users = dict.fromkeys(
+        [*(deletion.name for deletion in request.deletions), *(upsertion.name for upsertion in request.upsertions)]
+    )
     return AlterUserScramCredentialsResponse(results=[_result(user, error) for user in users])

@@ -26,7 +26,9 @@ async def handle(
         raise
     return ControlledShutdownResponse(
         remaining_partitions=[
-            ControlledShutdownResponse.RemainingPartition(topic_name=each.topic, partition_index=each.partition)
-            for each in sorted(remaining)
+            ControlledShutdownResponse.RemainingPartition(
+                topic_name=partition.topic, partition_index=partition.partition
+            )
+            for partition in sorted(remaining)
         ]
     )

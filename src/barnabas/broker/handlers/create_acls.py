@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     bindings = [
         binding_of(
-            each.resource_type,
-            each.resource_name,
-            each.resource_pattern_type,
-            each.principal,
-            each.host,
-            each.operation,
-            each.permission_type,
+            creation.resource_type,
+            creation.resource_name,
+            creation.resource_pattern_type,
+            creation.principal,
+            creation.host,
+            creation.operation,
+            creation.permission_type,
             context,
         )
-        for each in request.creations
+        for creation in request.creations
     ]
     require_cluster(context, Operation.ALTER)
     if broker.acls is None:
@@ -37,7 +37,7 @@ async def handle(broker: Broker, request: CreateAclsRequest, context: RequestCon
     sound = [index for index, refusal in enumerate(refusals) if refusal is None]
     for index, outcome in zip(sound, await broker.acls.create([bindings[index] for index in sound]), strict=True):
         refusals[index] = outcome
-    return CreateAclsResponse(results=[_answered(each) for each in refusals])
+    return CreateAclsResponse(results=[_answered(error) for error in refusals])
 
 
 def _refusal(resource: Resource) -> KafkaError | None:

@@ -24,13 +24,13 @@ async def handle(
         if request.owner_principal_type is None:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "An owner has a type.")  # as Apache's answers it
         owner = Principal(request.owner_principal_type, request.owner_principal_name)
-    renewers = [Principal(each.principal_type, each.principal_name) for each in request.renewers]
+    renewers = [Principal(renewer.principal_type, renewer.principal_name) for renewer in request.renewers]
     try:
         if not requests_allowed(broker, context):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
         if owner != requester and not authorized(context, Operation.CREATE_TOKENS, ResourceType.USER, str(owner)):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
-        if any(each.principal_type != USER for each in renewers):
+        if any(renewer.principal_type != USER for renewer in renewers):
             raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE)
         token, mac = await broker.delegation_tokens.create(owner, requester, renewers, request.max_lifetime_ms)
     except KafkaError as error:

@@ -57,14 +57,14 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
     for topic, outcome in zip(creatable, made, strict=True):
         result = results[topic.name]
         if isinstance(outcome, KafkaError):
-            result.topic_config_error_code = ErrorCode.NONE  # of what was tried Kafka tells its own error alone
+            result.topic_config_error_code = ErrorCode.NONE  # Kafka tells only the error of what was tried
             _refuse(result, outcome.code, outcome.message)
             continue
         if topic.name in describable:
             result.num_partitions = len(outcome.assignment)
             result.replication_factor = len(outcome.assignment[0])
             if context.version >= _FIRST_VERSION_WITH_CONFIGS:
-                # As often as they are the same: of each topic there are some thirty.
+                # Topics with the same configuration share its some thirty entries.
                 key = frozenset(outcome.configs.items())
                 if key not in described:
                     described[key] = _described(broker, outcome.configs)

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     filters = [
         filter_of(
-            each.resource_type_filter,
-            each.resource_name_filter,
-            each.pattern_type_filter,
-            each.principal_filter,
-            each.host_filter,
-            each.operation,
-            each.permission_type,
+            wanted.resource_type_filter,
+            wanted.resource_name_filter,
+            wanted.pattern_type_filter,
+            wanted.principal_filter,
+            wanted.host_filter,
+            wanted.operation,
+            wanted.permission_type,
             context,
         )
-        for each in request.filters
+        for wanted in request.filters
     ]
     require_cluster(context, Operation.ALTER)
     if broker.acls is None:

@@ -23,14 +23,16 @@ async def handle(broker: Broker, request: DeleteRecordsRequest, context: Request
     topics: dict[str, TopicResult] = {}
     offsets: dict[TopicPartition, int] = {}
     for topic in request.topics:
-        for each in topic.partitions:
+        for partition in topic.partitions:
             if context.due():
                 await context.turn()
             if topic.name in allowed:
-                offsets[TopicPartition(topic.name, each.partition_index)] = each.offset
+                offsets[TopicPartition(topic.name, partition.partition_index)] = partition.offset
             else:
                 result = topics.setdefault(topic.name, TopicResult(topic.name))
-                result.partitions.append(Result(each.partition_index, NO_OFFSET, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                result.partitions.append(
+                    Result(partition.partition_index, NO_OFFSET, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                )
     for deleted in await broker.replicas.delete_records([*offsets.items()], request.timeout_ms):
         name, index = deleted.topic_partition
         topics.setdefault(name, TopicResult(name)).partitions.append(

@@ -21,7 +21,7 @@ async def handle(
     if not authorized_cluster(context, Operation.DESCRIBE_CONFIGS):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     components = client_quotas.components_of(
-        (each.entity_type, each.match_type, each.match) for each in request.components
+        (component.entity_type, component.match_type, component.match) for component in request.components
     )
     found = await client_quotas.describe(broker.zk, components, strict=request.strict)
     return DescribeClientQuotasResponse(

@@ -32,9 +32,9 @@ async def handle(broker: Broker, request: DescribeClusterRequest, context: Reque
         controller_id=image.controller_for_clients(broker.broker_id),
         brokers=[
             DescribeClusterResponse.DescribeClusterBroker(
-                broker_id=each.broker_id, host=host, port=port, rack=each.rack
+                broker_id=info.broker_id, host=host, port=port, rack=info.rack
             )
-            for each, host, port in reachable_brokers(image, context.listener)
+            for info, host, port in reachable_brokers(image, context.listener)
         ],
     )
     if request.include_cluster_authorized_operations:

@@ -32,7 +32,7 @@ async def handle(
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     owners = None
     if request.owners is not None:
-        owners = [Principal(each.principal_type, each.principal_name) for each in request.owners]
+        owners = [Principal(owner.principal_type, owner.principal_name) for owner in request.owners]
         if not owners:
             return DescribeDelegationTokenResponse()
 
@@ -59,7 +59,7 @@ def _described(token: TokenInformation, mac: bytes, context: RequestContext) -> 
         max_timestamp=token.max_timestamp,
         token_id=token.token_id,
         hmac=mac,
-        renewers=[Renewer(*Principal.parse(each)) for each in token.renewers],
+        renewers=[Renewer(*Principal.parse(renewer)) for renewer in token.renewers],
     )
     if context.version >= 3:
         described.token_requester_principal_type, described.token_requester_principal_name = requester

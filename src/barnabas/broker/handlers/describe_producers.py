@@ -47,14 +47,14 @@ async def handle(
                 log = broker.replicas.partition_or_raise(key).local_log()
                 response.active_producers = [
                     DescribeProducersResponse.ProducerState(
-                        producer_id=each.producer_id,
-                        producer_epoch=each.producer_epoch,
-                        last_sequence=each.last_sequence,
-                        last_timestamp=each.last_timestamp,
-                        coordinator_epoch=each.coordinator_epoch,
-                        current_txn_start_offset=each.current_txn_first_offset,
+                        producer_id=producer.producer_id,
+                        producer_epoch=producer.producer_epoch,
+                        last_sequence=producer.last_sequence,
+                        last_timestamp=producer.last_timestamp,
+                        coordinator_epoch=producer.coordinator_epoch,
+                        current_txn_start_offset=producer.current_txn_first_offset,
                     )
-                    for _, each in sorted(log.producers.entries.items())
+                    for _, producer in sorted(log.producers.entries.items())
                 ]
             except KafkaError as error:
                 response.error_code = error.code
@@ -68,7 +68,7 @@ def failed(request: DescribeProducersRequest, error: KafkaError, context: Reques
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
-                topic.name, [PartitionResponse(each, error.code, error.message) for each in topic.partition_indexes]
+                topic.name, [PartitionResponse(index, error.code, error.message) for index in topic.partition_indexes]
             )
             for topic in request.topics
         ]

@@ -26,7 +26,9 @@ async def handle(
         if context.due():
             await context.turn()
     # As often as it was named.
-    return DescribeTransactionsResponse(transaction_states=[described[each] for each in request.transactional_ids])
+    return DescribeTransactionsResponse(
+        transaction_states=[described[transactional_id] for transactional_id in request.transactional_ids]
+    )
 
 
 def failed(
@@ -34,7 +36,8 @@ def failed(
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         transaction_states=[
-            TransactionState(transactional_id=each, error_code=error.code) for each in request.transactional_ids
+            TransactionState(transactional_id=transactional_id, error_code=error.code)
+            for transactional_id in request.transactional_ids
         ]
     )
 
@@ -60,5 +63,5 @@ def _describe(
     for topic, partition in sorted(metadata.partitions):
         if authorized(context, Operation.DESCRIBE, ResourceType.TOPIC, topic):
             topics.setdefault(topic, []).append(partition)
-    described.topics = [DescribeTransactionsResponse.TopicData(name, each) for name, each in topics.items()]
+    described.topics = [DescribeTransactionsResponse.TopicData(name, partitions) for name, partitions in topics.items()]
     return described

@@ -35,7 +35,7 @@ async def handle(
         everybody = await scram_credentials.describe_all(broker.zk)
         response.results = [_described(user, found) for user, found in everybody.items()]
         return response
-    for user, times in Counter(each.name for each in request.users).items():
+    for user, times in Counter(asked.name for asked in request.users).items():
         try:
             if times > 1 and user:
                 raise KafkaError(
@@ -49,5 +49,5 @@ async def handle(
 
 
 def _described(user: str, found: list[tuple[ScramMechanism, int]]) -> Result:
-    infos = [DescribeUserScramCredentialsResponse.CredentialInfo(int(each), rounds) for each, rounds in found]
+    infos = [DescribeUserScramCredentialsResponse.CredentialInfo(int(mechanism), rounds) for mechanism, rounds in found]
     return Result(user, 0, "", infos)

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: its owner or a renewer has it end sooner, or at once."""
+"""ExpireDelegationToken: the owner or a renewer has a token end sooner, or at once."""
 
 from __future__ import annotations
 

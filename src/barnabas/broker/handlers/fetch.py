@@ -37,7 +37,7 @@ _FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
 _FIRST_VERSION_WITH_LEADERS: Final = 16
 
 CONVERTED_BYTES_MAX: Final = 1024 * 1024
-"""Of an answer that is converted record by record: what clients of that age ask for by default."""
+"""The most that an answer converted record by record holds: what clients of that age ask for by default."""
 
 _TOLD_WHO_LEADS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _NOT_READ: Final = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -62,18 +62,18 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
     interesting: list[FetchedPartition] = []
     erroneous: list[FetchedPartition] = []
     allowed = from_follower and authorized_cluster(context, Operation.CLUSTER_ACTION)
-    for each in session.fetches:
-        topic = each.key.topic
+    for fetched in session.fetches:
+        topic = fetched.key.topic
         if not from_follower:
             allowed = topic is None or authorized(context, Operation.READ, ResourceType.TOPIC, topic)
             if context.due():
                 await context.turn()
         if allowed and topic is not None:
-            interesting.append(each)
+            interesting.append(fetched)
         else:
             code = ErrorCode.UNKNOWN_TOPIC_ID if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            each.data = refused(each.key.partition, code)
-            erroneous.append(each)
+            fetched.data = refused(fetched.key.partition, code)
+            erroneous.append(fetched)
     if not interesting and (session.follower_session is None or erroneous):
         return _throttled(broker, session, erroneous, context) or _response(broker, session, [], erroneous, context)
     max_bytes = min(request.max_bytes, broker.config.number("fetch.max.bytes"))
@@ -104,9 +104,9 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
         if throttled is not None:
             return throttled
         left = max_bytes
-        for each in replicas.fetching.fetch_answers(reading):
-            each.data = await _as_old_clients_understand(broker, each, context, max_bytes, left)
-            left -= len(each.data.records or b"")
+        for fetched in replicas.fetching.fetch_answers(reading):
+            fetched.data = await _as_old_clients_understand(broker, fetched, context, max_bytes, left)
+            left -= len(fetched.data.records or b"")
             if context.due():
                 await context.turn()
         return _response(broker, session, reading.fetched, erroneous, context)
@@ -138,7 +138,7 @@ def answered(
 def _throttled(
     broker: Broker, session: FetchContext, answers: list[FetchedPartition], context: RequestContext
 ) -> FetchResponse | None:
-    """Counts what was read against its client's quota. Where that is too much, the answer that has nothing of it."""
+    """Counts what was read against the client's quota. Where that is too much, an answer without it; else None."""
     if context.cost is None:
         return None
     throttle_ms = broker.quotas.fetched(context, session.size_of(answers))
@@ -161,10 +161,10 @@ def _response(
 ) -> FetchResponse:
     """What was read, and what could not be asked for, as the session puts it."""
     failed = [answer for answer in answers if answer.data is not None]
-    for each in failed:
-        assert each.data is not None
-        if each.data.error_code not in _NOT_READ:
-            each.data.aborted_transactions = None  # as a read that failed has it; what was not read has none
+    for answer in failed:
+        assert answer.data is not None
+        if answer.data.error_code not in _NOT_READ:
+            answer.data.aborted_transactions = None  # as a read that failed has it; what was not read has none
     told = session.response([*answers, *erroneous] if erroneous else answers)
     if failed and context.version >= _FIRST_VERSION_WITH_LEADERS:
         _name_leaders(broker, told, failed, context.listener)
@@ -175,7 +175,7 @@ async def _as_old_clients_understand(
     broker: Broker, fetched: FetchedPartition, context: RequestContext, max_bytes: int, left_bytes: int
 ) -> FetchResponse.PartitionData:
     """Records and errors that the client's version knows, in place of those that it does not. Records grow as they are
-    converted: there are no more of them than of `max_bytes` are left, but for the first of the answer."""
+    converted: they come to `left_bytes` of `max_bytes` at most, but for the first of the answer."""
     version, data = context.version, fetched.answer()
     if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and version < _FIRST_VERSION_OF_STORAGE_ERROR:
         data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -219,10 +219,10 @@ async def _as_old_clients_understand(
 
 def _name_leaders(broker: Broker, response: FetchResponse, failed: list[FetchedPartition], listener: str) -> None:
     leaders: dict[int, None] = {}
-    for each in failed:
-        data = each.data
+    for answer in failed:
+        data = answer.data
         if data is not None and data.error_code in _TOLD_WHO_LEADS:
-            leader_id, leader_epoch = leader_of(broker, each.key.topic_partition)
+            leader_id, leader_epoch = leader_of(broker, answer.key.topic_partition)
             data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id, leader_epoch)
             leaders[leader_id] = None
     if not leaders:

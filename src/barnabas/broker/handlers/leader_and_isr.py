@@ -107,7 +107,7 @@ def failed(request: LeaderAndIsrRequest, error: KafkaError, context: RequestCont
 def _failing(
     request: LeaderAndIsrRequest, error: KafkaError, context: RequestContext
 ) -> Generator[int, None, LeaderAndIsrResponse]:
-    """`failed` by and by: it yields how many elements it has made."""
+    """`failed` in slices: yields how many elements it has made."""
     answer = LeaderAndIsrResponse(error_code=error.code)
     made = LeaderAndIsrResponse.LeaderAndIsrPartitionError
     if context.version >= _FIRST_VERSION_WITH_TOPIC_IDS:
@@ -120,7 +120,7 @@ def _failing(
                 yield len(states)
         return answer
     for ungrouped in _slices(request.ungrouped_partition_states):
-        answer.partition_errors += [made(each.topic_name, each.partition_index, error.code) for each in ungrouped]
+        answer.partition_errors += [made(state.topic_name, state.partition_index, error.code) for state in ungrouped]
         yield len(ungrouped)
     for topic in request.topic_states:
         name = topic.topic_name

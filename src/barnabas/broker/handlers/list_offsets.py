@@ -29,7 +29,7 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
 
 _COST_OF_A_STEP: Final = 16
-"""Of a search: a hundred records."""
+"""A step of a search looks at a hundred records."""
 _CONSUMER: Final = -1
 _DEBUGGING_CONSUMER: Final = -2
 _READ_COMMITTED: Final = 1
@@ -46,19 +46,21 @@ _FIRST_VERSION: Final = {
 
 async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     allowed = authorized_topics(context, Operation.DESCRIBE, [topic.name for topic in request.topics])
-    named = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+    named = Counter(
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    )
     topics = []
     for topic in request.topics:
         partitions = []
-        for each in topic.partitions:
+        for partition in topic.partitions:
             if topic.name not in allowed:
-                response = PartitionResponse(each.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif named[topic.name, each.partition_index] > 1:
-                response = PartitionResponse(each.partition_index, ErrorCode.INVALID_REQUEST)
-            elif each.timestamp < 0 and context.version < _FIRST_VERSION.get(each.timestamp, 1 << 15):
-                response = PartitionResponse(each.partition_index, ErrorCode.UNSUPPORTED_VERSION)
+                response = PartitionResponse(partition.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif named[topic.name, partition.partition_index] > 1:
+                response = PartitionResponse(partition.partition_index, ErrorCode.INVALID_REQUEST)
+            elif partition.timestamp < 0 and context.version < _FIRST_VERSION.get(partition.timestamp, 1 << 15):
+                response = PartitionResponse(partition.partition_index, ErrorCode.UNSUPPORTED_VERSION)
             else:
-                response = await _answered(broker, request, topic.name, each, context)
+                response = await _answered(broker, request, topic.name, partition, context)
             partitions.append(response)
             if context.due():
                 await context.turn()

@@ -21,11 +21,11 @@ async def handle(broker: Broker, request: ListTransactionsRequest, context: Requ
         unknown_state_filters=unknown,
         transaction_states=[
             ListTransactionsResponse.TransactionState(
-                transactional_id=each.transactional_id,
-                producer_id=each.producer_id,
-                transaction_state=each.state,
+                transactional_id=listing.transactional_id,
+                producer_id=listing.producer_id,
+                transaction_state=listing.state,
             )
-            for each in found
-            if authorized(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each.transactional_id)
+            for listing in found
+            if authorized(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, listing.transactional_id)
         ],
     )

@@ -26,7 +26,7 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
     image = await broker.metadata.known()
     topics: list[MetadataResponse.MetadataResponseTopic] = []
     reachable = reachable_brokers(image, context.listener)
-    alive = frozenset(each.broker_id for each, _, _ in reachable)
+    alive = frozenset(info.broker_id for info, _, _ in reachable)
     if all_topics:
         for name, topic in sorted(image.topics.items()):
             if authorized(context, Operation.DESCRIBE, ResourceType.TOPIC, name, log_denied=False):
@@ -47,8 +47,8 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
                 described.topic_authorized_operations = operations_bits(context, ResourceType.TOPIC, described.name)
     response = MetadataResponse(
         brokers=[
-            MetadataResponse.MetadataResponseBroker(node_id=each.broker_id, host=host, port=port, rack=each.rack)
-            for each, host, port in reachable
+            MetadataResponse.MetadataResponseBroker(node_id=info.broker_id, host=host, port=port, rack=info.rack)
+            for info, host, port in reachable
         ],
         cluster_id=broker.cluster_id,
         controller_id=image.controller_for_clients(broker.broker_id),
@@ -78,10 +78,10 @@ def failed(request: MetadataRequest, error: KafkaError, context: RequestContext)
 def reachable_brokers(image: ClusterImage, listener: str) -> list[tuple[BrokerInfo, str, int]]:
     """The live brokers that have `listener`, each with its host and port there."""
     found = []
-    for _, each in sorted(image.brokers.items()):
-        endpoint = each.endpoint(listener)
+    for _, info in sorted(image.brokers.items()):
+        endpoint = info.endpoint(listener)
         if endpoint is not None:
-            found.append((each, endpoint.host, endpoint.port))
+            found.append((info, endpoint.host, endpoint.port))
     return found
 
 
@@ -160,7 +160,7 @@ def _existing(
         replicas, isr = list(state.replicas), list(state.isr)
         if version == 0:  # clients of that age cannot handle replicas on brokers they are not told of
             replicas = [replica for replica in replicas if replica in alive]
-            isr = [each for each in isr if each in alive]
+            isr = [replica for replica in isr if replica in alive]
         if leader not in alive:
             # Up to version 5 a leader without the client's listener is one that is not available (KIP-302).
             unknown_listener = leader in image.brokers and version >= 6

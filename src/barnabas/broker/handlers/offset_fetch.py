@@ -28,13 +28,13 @@ async def handle(broker: Broker, request: OffsetFetchRequest, context: RequestCo
     if context.version >= _FIRST_VERSION_WITH_GROUPS:
         groups = []
         whole: dict[str, OffsetFetchResponse.OffsetFetchResponseGroup] = {}
-        for each in request.groups:
-            if each.topics is None and each.group_id in whole:
-                groups.append(whole[each.group_id])  # as often as it was named
+        for group in request.groups:
+            if group.topics is None and group.group_id in whole:
+                groups.append(whole[group.group_id])  # as often as it was named
             else:
-                groups.append(_group(broker, request, each, context))
-                if each.topics is None:
-                    whole[each.group_id] = groups[-1]
+                groups.append(_group(broker, request, group, context))
+                if group.topics is None:
+                    whole[group.group_id] = groups[-1]
             if context.due(1 + sum(len(topic.partitions) for topic in groups[-1].topics)):
                 await context.turn()
         return OffsetFetchResponse(groups=groups)

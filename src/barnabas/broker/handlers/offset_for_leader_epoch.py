@@ -31,8 +31,8 @@ async def handle(
     topics = []
     for topic in request.topics:
         results = []
-        for each in topic.partitions:
-            result = EpochEndOffset(partition=each.partition)
+        for asked in topic.partitions:
+            result = EpochEndOffset(partition=asked.partition)
             results.append(result)
             if context.due():
                 await context.turn()
@@ -40,9 +40,9 @@ async def handle(
                 result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 continue
             try:
-                partition = broker.replicas.partition_or_raise(TopicPartition(topic.topic, each.partition))
+                partition = broker.replicas.partition_or_raise(TopicPartition(topic.topic, asked.partition))
                 result.leader_epoch, result.end_offset = partition.last_offset_for_leader_epoch(
-                    each.current_leader_epoch, each.leader_epoch, only_leader=True
+                    asked.current_leader_epoch, asked.leader_epoch, only_leader=True
                 )
             except KafkaError as error:
                 result.error_code = error.code

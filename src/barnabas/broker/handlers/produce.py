@@ -105,8 +105,8 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
     if len(appended) <= SLICE:
         return answered(broker, request, context, appended)
     told = []
-    for each in appended:
-        told.append(_told(broker, each, context))
+    for outcome in appended:
+        told.append(_told(broker, outcome, context))
         if context.due():
             await context.turn()
     return response(broker, request, context, told)
@@ -116,7 +116,7 @@ def answered(
     broker: Broker, request: ProduceRequest, context: RequestContext, appended: list[Appended]
 ) -> ProduceResponse | None:
     """The answer, when all outcomes are final; None after acks=0. Raises `Disconnect` where that has failed."""
-    return response(broker, request, context, [_told(broker, each, context) for each in appended])
+    return response(broker, request, context, [_told(broker, outcome, context) for outcome in appended])
 
 
 async def _unverified(
@@ -235,7 +235,7 @@ def response(
         end = begin + len(topic.partition_data)
         topics.append(TopicResponse(topic.name, told[begin:end]))
         begin = end
-    errors = [each for each in told if each.error_code]
+    errors = [answer for answer in told if answer.error_code]
     if not errors:
         return None if request.acks == 0 else ProduceResponse(topics)
     if logger.isEnabledFor(logging.DEBUG):
@@ -265,8 +265,8 @@ def failed(request: ProduceRequest, error: KafkaError, context: RequestContext) 
             TopicResponse(
                 topic.name,
                 [
-                    PartitionResponse(each.index, error.code, NO_OFFSET, error_message=error.message)
-                    for each in topic.partition_data
+                    PartitionResponse(data.index, error.code, NO_OFFSET, error_message=error.message)
+                    for data in topic.partition_data
                 ],
             )
             for topic in request.topic_data

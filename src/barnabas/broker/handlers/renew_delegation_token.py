@@ -1,4 +1,4 @@
-"""RenewDelegationToken: its owner or a renewer has it last longer, up to its end."""
+"""RenewDelegationToken: the owner or a renewer has a token last longer, up to its maximum."""
 
 from __future__ import annotations
 

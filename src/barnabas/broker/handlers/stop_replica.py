@@ -36,10 +36,10 @@ async def handle(broker: Broker, request: StopReplicaRequest, context: RequestCo
 
 
 def failed(request: StopReplicaRequest, error: KafkaError, context: RequestContext) -> StopReplicaResponse:
-    named = [(each.topic_name, each.partition_index) for each in request.ungrouped_partitions]
+    named = [(partition.topic_name, partition.partition_index) for partition in request.ungrouped_partitions]
     named += [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
     named += [
-        (topic.topic_name, each.partition_index) for topic in request.topic_states for each in topic.partition_states
+        (topic.topic_name, state.partition_index) for topic in request.topic_states for state in topic.partition_states
     ]
     return StopReplicaResponse(
         error_code=error.code,
@@ -60,7 +60,11 @@ def _shares(request: StopReplicaRequest) -> Iterator[StopReplicaRequest]:
 
 
 def _tell_deletions(broker: Broker, request: StopReplicaRequest, answer: StopReplicaResponse) -> None:
-    stopped = {(each.topic_name, each.partition_index) for each in answer.partition_errors if not each.error_code}
+    stopped = {
+        (partition.topic_name, partition.partition_index)
+        for partition in answer.partition_errors
+        if not partition.error_code
+    }
     for topic in request.topic_states:
         for state in topic.partition_states:
             if state.delete_partition and (topic.topic_name, state.partition_index) in stopped:

@@ -25,7 +25,7 @@ async def handle(broker: Broker, request: SyncGroupRequest, context: RequestCont
         Sync(
             request.member_id,
             request.generation_id,
-            {each.member_id: bytes(each.assignment) for each in request.assignments},
+            {assignment.member_id: bytes(assignment.assignment) for assignment in request.assignments},
             request.protocol_type,
             request.protocol_name,
             request.group_instance_id,

@@ -72,7 +72,7 @@ def _response(
     request: TxnOffsetCommitRequest, outcome: dict[TopicPartition, ErrorCode], context: RequestContext
 ) -> TxnOffsetCommitResponse:
     if context.version < _FIRST_VERSION_WITH_LOAD_IN_PROGRESS:
-        # The other one ended old producers (KAFKA-7296).
+        # COORDINATOR_LOAD_IN_PROGRESS ends producers of that age (KAFKA-7296).
         changed = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE}
         outcome = {key: changed.get(code, code) for key, code in outcome.items()}
     return TxnOffsetCommitResponse(
