@@ -126,6 +126,13 @@ class Checkers:
     def offsets_partition(self, group: str) -> str:
         return f"{GROUP_METADATA_TOPIC}-{partition_for(group, len(self.topics().get(GROUP_METADATA_TOPIC, [0])))}"
 
+    def commit_may_be_lost(self, group: str, partition: str) -> bool:
+        """Whether the last of what the group committed, and was acknowledged, may be gone from the offsets topic."""
+        offset, told_ns = self.history.commits[group, partition]
+        asked_ns = self.history.asked_to_commit.get((group, partition), {}).get(offset, 0)
+        kept_in = self.offsets_partition(group)
+        return self.logs.losses.may_be_lost(kept_in, since_ns=asked_ns, until_ns=told_ns, owner=group)
+
     def gone_ns(self, topic: str) -> int:
         """When the topic was last deleted; what was before does not bind what comes under its name later."""
         return max(self.history.recreated_ns.get(topic, -1), self.ensemble.deleted_ns.get(topic, -1))
@@ -288,14 +295,15 @@ class Checkers:
         except TimeoutError:
             for sentence in self._differences()[:3]:
                 world.violated("C14", sentence)
-        world.check("C18", len(world.brokers))
-        half = self.history.half_configured
-        if half:
-            world.waive("C18")
+        known = self.ensemble.knows_config
+        for name, partition in self.logs.of:
+            world.check("C18")
+            if not known(name, partition.rpartition("-")[0]):
+                world.waive("C18")
         try:
-            await world.until(lambda: not unlike_configured(world, half), "every log's settings as in ZooKeeper", 30)
+            await world.until(lambda: not unlike_configured(world, known), "every log's settings as in ZooKeeper", 30)
         except TimeoutError:
-            for sentence in unlike_configured(world, half)[:3]:
+            for sentence in unlike_configured(world, known)[:3]:
                 world.violated("C18", sentence)
 
     def _differences(self) -> list[str]:
@@ -321,7 +329,7 @@ class Checkers:
         """Whether the marker may be gone, or what the coordinator wrote of the transaction."""
         losses, ids = self.logs.losses, self._producer_ids(transactional_id)
         return losses.may_be_lost(str(partition), since_ns=written_ns, producer_ids=ids) or losses.may_be_lost(
-            self._coordinated_by(transactional_id), since_ns=written_ns - TRANSACTION_NS
+            self._coordinated_by(transactional_id), since_ns=written_ns - TRANSACTION_NS, owner=transactional_id
         )
 
     def _producer_ids(self, transactional_id: str) -> list[int]:
@@ -333,7 +341,7 @@ class Checkers:
 
     def _transaction_may_be_lost(self, transactional_id: str, sent: Sent) -> bool:
         """Whether a record of the transaction may be lost, the marker that lies somewhere behind it, or what its
-        coordinator wrote."""
+        coordinator wrote of that transactional id."""
         losses, partition = self.logs.losses, f"{sent.topic}-{sent.partition}"
         ended_ns = sent.answered_ns + TRANSACTION_NS  # the last is written a while after the outcome is told
         return (
@@ -341,7 +349,9 @@ class Checkers:
             or losses.may_be_lost(
                 partition, since_ns=sent.sent_ns, until_ns=ended_ns, producer_ids=self._producer_ids(transactional_id)
             )
-            or losses.may_be_lost(self._coordinated_by(transactional_id), since_ns=sent.sent_ns, until_ns=ended_ns)
+            or losses.may_be_lost(
+                self._coordinated_by(transactional_id), since_ns=sent.sent_ns, until_ns=ended_ns, owner=transactional_id
+            )
         )
 
     def _may_be_gone(self, sent: Sent) -> bool:
@@ -509,8 +519,9 @@ class Checkers:
             now = (await committed_offsets(cluster, group, [each]))[each]
             if now < offset:
                 sentence = f"group {group} committed {offset} for {partition}, and {now} is what it has"
-                losses, kept_in = self.logs.losses, self.offsets_partition(group)
-                if losses.may_be_lost(kept_in, until_ns=told_ns) or losses.may_be_lost(partition, until_ns=told_ns):
+                if self.commit_may_be_lost(group, partition) or self.logs.losses.may_be_lost(
+                    partition, until_ns=told_ns
+                ):
                     self.world.waive("G1")
                     self.world.excuse("G1", sentence, partition)
                 else:

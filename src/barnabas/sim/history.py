@@ -44,11 +44,8 @@ class History:
     """By partition and offset: the value a consumer was given, and when first."""
     commits: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     """By group and partition: the largest offset whose commit was acknowledged, and when."""
-    half_configured: dict[str, None] = field(default_factory=dict)
-    """Topics whose configuration was altered with an error. As in Kafka it may stand in its znode, and the brokers, who
-    are told by another one, not know of it."""
-    asked_to_commit: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
-    """By group and partition: the offsets that some member wanted to commit."""
+    asked_to_commit: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
+    """By group and partition: the offsets that some member wanted to commit, and when first."""
     given: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
     """By consumer and partition: the offsets of the records it was given."""
     given_to_groups: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.client.admin import Admin
@@ -33,6 +33,7 @@ class Answers:
     def offsets_asked(self, group: str) -> Callable[[str, int], None]:
         """G6: a group is never told less than what was acknowledged before it asked, nor what nobody committed."""
         checkers, before = self.checkers, dict(self.checkers.history.commits)
+        may_be_lost = {key for key in before if key[0] == group and checkers.commit_may_be_lost(*key)}
         kept_in = checkers.offsets_partition(group)
         alone = self._leads_alone(kept_in)
 
@@ -40,13 +41,14 @@ class Answers:
             if checkers.gone_ns(partition.rpartition("-")[0]) >= 0:
                 return
             checkers.world.check("G6")
-            losses, acknowledged = checkers.logs.losses, before.get((group, partition), (-1, 0))[0]
-            if losses.may_be_lost(kept_in) or losses.may_be_lost(partition):
+            acknowledged, asked = before.get((group, partition), (-1, 0))[0], checkers.history.asked_to_commit
+            # Who had got so far, or farther, into what is lost is thrown back, and commits less.
+            thrown_back = checkers.logs.losses.may_be_lost(partition, reaching=acknowledged - 1)
+            less = (group, partition) in may_be_lost or thrown_back
+            if less and acknowledged >= 0:
                 checkers.world.waive("G6")
-                return
-            asked = checkers.history.asked_to_commit.get((group, partition), {})
-            earlier = offset < acknowledged and alone and self._leads_alone(kept_in)
-            if earlier or (offset >= 0 and offset not in asked):
+            earlier = not less and offset < acknowledged and alone and self._leads_alone(kept_in)
+            if earlier or (offset >= 0 and offset not in asked.get((group, partition), {})):
                 sentence = f"group {group} is told {offset} for {partition}; {acknowledged} was acknowledged"
                 checkers.world.violated("G6", sentence, partition)
 
@@ -78,23 +80,24 @@ class Answers:
 async def groups_are_listed(checkers: Checkers, cluster: ClusterClient) -> None:
     """G6: in the end every group that has committed is among those that are listed."""
     listed = {each.group for each in await Admin(cluster).list_groups()}
-    for group in sorted({group for group, _ in checkers.history.commits}):
+    commits = checkers.history.commits
+    for group in sorted({group for group, _ in commits}):
         checkers.world.check("G6")
-        if checkers.logs.losses.may_be_lost(checkers.offsets_partition(group)):
+        if all(checkers.commit_may_be_lost(*key) for key in commits if key[0] == group):
             checkers.world.waive("G6")
         elif group not in listed:
             checkers.world.violated("G6", f"group {group} has committed, and is not among those that are listed")
 
 
-def unlike_configured(world: World, half_configured: Container[str] = ()) -> list[str]:
-    """C18: what is configured for a topic counts for each of its logs; not of those `half_configured`."""
+def unlike_configured(world: World, knows_config: Callable[[str, str], bool]) -> list[str]:
+    """C18: what is configured for a topic counts for each of its logs, on a broker that `knows_config`."""
     wrong: list[str] = []
     for name, broker in world.brokers.items():
         for partition in broker.replicas.partitions:
             stored = world.znode(f"/config/topics/{partition.topic_partition.topic}")
             values = json.loads(stored)["config"] if stored else {}
             right = LogSettings.of(topic_config(broker.config, values))
-            known = partition.topic_partition.topic not in half_configured
+            known = knows_config(name, partition.topic_partition.topic)
             if known and partition.log is not None and partition.log.settings != right:
                 wrong.append(f"{name} keeps {partition.topic_partition} by {partition.log.settings}, not {right}")
     return wrong

@@ -23,7 +23,7 @@ from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.trace import Happening
 from barnabas.sim.watch_leaders import LeaderWatch
-from barnabas.sim.watch_losses import AppendedBatch, LossWatch
+from barnabas.sim.watch_losses import AppendedBatch, LossWatch, owners_in
 from barnabas.sim.watch_restarts import RestartWatch
 from barnabas.sim.watch_sequences import SequenceWatch
 from barnabas.sim.world import World, broker_name, broker_number
@@ -335,7 +335,8 @@ class LogWatch:
         world = self.world
         self._add(chain, view)
         link = chain.links[-1]
-        self.losses.appended(chain, link)
+        owners = owners_in(view) if chain.partition.startswith("__") else frozenset()
+        self.losses.appended(chain, link, owners)
         world.check("C6")
         key = chain.partition, chain.topic_id, leader_epoch
         owner = self._appender.setdefault(key, chain.node)

@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.runtime.doors import Bytes
 from barnabas.sim.chain import Chain, ChainedBatch
 from barnabas.sim.world import World
+from barnabas.wire.records import batches, records_of
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
@@ -30,6 +32,8 @@ class AppendedBatch(NamedTuple):
     epoch: int
     producer_id: int
     appended_ns: int
+    owners: frozenset[str] = frozenset()
+    """The groups, or transactional ids, whose state it holds: of an internal topic."""
 
 
 class LostBatches(NamedTuple):
@@ -58,6 +62,17 @@ class LostBatches(NamedTuple):
         return there != batch.epoch
 
 
+def owners_in(data: Bytes) -> frozenset[str]:
+    """Of whom batches of an internal topic tell: behind a version every key begins with a group or a transactional id
+    (``OffsetCommitKey``, ``GroupMetadataKey``, ``TransactionLogKey``); markers have no such key."""
+    found: set[str] = set()
+    for header, start, end in batches(data):
+        for record in () if header.is_control else records_of(data, start, end):
+            key = record.key or b""
+            found.add(key[4 : 4 + int.from_bytes(key[2:4], "big")].decode())
+    return frozenset(found)
+
+
 class LossWatch:
     """By partition and topic id: what leaders wrote, and what of it may be lost."""
 
@@ -68,10 +83,11 @@ class LossWatch:
         self._lost: dict[str, list[AppendedBatch]] = {}
         """By partition."""
 
-    def appended(self, chain: Chain, link: ChainedBatch) -> None:
-        """A leader wrote a batch, in whichever epoch it believes to lead."""
+    def appended(self, chain: Chain, link: ChainedBatch, owners: frozenset[str] = frozenset()) -> None:
+        """A leader wrote a batch, in whichever epoch it believes to lead; of `owners`, where the topic is internal."""
         key = chain.partition, chain.topic_id
-        batch = AppendedBatch(link.base, link.last, link.epoch, link.producer_id, self.world.loop.now_ns)
+        now_ns = self.world.loop.now_ns
+        batch = AppendedBatch(link.base, link.last, link.epoch, link.producer_id, now_ns, owners)
         self._written.setdefault(key, []).append(batch)
         if any(loss.takes(batch) for loss in self._losses.get(key, ())):
             self._lost.setdefault(chain.partition, []).append(batch)
@@ -109,16 +125,21 @@ class LossWatch:
         partition: str,
         offset: int = -1,
         *,
+        reaching: int = -1,
         since_ns: int = 0,
         until_ns: int = _FOREVER,
         producer_ids: Iterable[int] = (),
+        owner: str = "",
     ) -> bool:
-        """Whether a batch of that time may be gone: one with that `offset`, of one of these producers, or any."""
+        """Whether a batch of that time may be gone: one with that `offset`, `reaching` that one or beyond it, of one of
+        these producers, of that `owner`, or any."""
         wanted = frozenset(producer_ids)
         return any(
             since_ns <= each.appended_ns <= until_ns
             and (offset < 0 or each.base <= offset <= each.last)
+            and each.last >= reaching
             and (not wanted or each.producer_id in wanted)
+            and (not owner or owner in each.owners)
             for each in self._lost.get(partition, ())
         )
 

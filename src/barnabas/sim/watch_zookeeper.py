@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from barnabas.sim.loop import Incarnation
 from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.world import ZOOKEEPER, World, broker_name
 from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, SetData
@@ -45,6 +46,9 @@ class ZooKeeperWatch:
         self.deleted_ns: dict[str, int] = {}
         """When a topic was last deleted."""
         self._controller_since_ns = 0
+        self._half_configured: dict[str, dict[str, Incarnation | None]] = {}
+        """By topic whose configuration was written, and not announced since: who ran then, by node. As in Kafka whoever
+        alters it writes two znodes, and may die between them."""
         self.on_shrunk: Callable[[str, int, int], None] = lambda partition, leader, member: None
         """Told when a leader has had a member taken out of its ISR."""
         self.on_dropped: Callable[[str, int], None] = lambda partition, broker_id: None
@@ -86,6 +90,8 @@ class ZooKeeperWatch:
             self._fenced(path, session, checked)
         elif path.startswith("/config/topics/"):
             self._config_changed(part, path)
+        elif path.startswith("/config/changes/") and type(part) is Create and part.data:
+            self._half_configured.pop(str(json.loads(part.data).get("entity_path", "")).removeprefix("topics/"), None)
 
     # C1, C2
 
@@ -219,10 +225,18 @@ class ZooKeeperWatch:
     def _config_changed(self, part: Any, path: str) -> None:
         topic = path.rpartition("/")[2]
         data = getattr(part, "data", None)
+        if data and topic in self.topics:
+            processes = {name: self.world.nodes[name].process for name in self.world.broker_names}
+            self._half_configured[topic] = processes
         if data:
             value = json.loads(data).get("config", {}).get("unclean.leader.election.enable")
             if value == "true":
                 self.logs.unclean[topic] = True
+
+    def knows_config(self, name: str, topic: str) -> bool:
+        """C18: whether the broker was told what is configured for the topic, or has begun since and read it."""
+        ran = self._half_configured.get(topic, {}).get(name)
+        return ran is None or ran is not self.world.nodes[name].process
 
     def _state(self, partition: str, read: dict[str, Any]) -> None:
         """A partition's state changed: C5, C7, C8, C9, C10."""

@@ -292,7 +292,8 @@ class Workload:
                 due_ns = loop.now_ns + round(COMMIT_EVERY_S * 1e9)
                 offsets = consumer.positions()
                 for each, offset in offsets.items():
-                    self.history.asked_to_commit.setdefault((group, str(each)), {})[offset] = None
+                    asked = self.history.asked_to_commit.setdefault((group, str(each)), {})
+                    asked.setdefault(offset, loop.now_ns)
                 try:
                     await consumer.commit()
                 except KafkaError as error:
@@ -383,12 +384,7 @@ class Workload:
     async def configure(self, admin: Admin, action: Action) -> str:
         said = action.arguments
         key, value = str(said["key"]), str(said["value"])
-        topic = str(said["topic"])
-        try:
-            await admin.alter_configs(ResourceType.TOPIC, topic, [(AlterOperation.SET, key, value)])
-        except (KafkaError, OSError):
-            self.history.half_configured[topic] = None
-            raise
+        await admin.alter_configs(ResourceType.TOPIC, str(said["topic"]), [(AlterOperation.SET, key, value)])
         return "done"
 
     async def depose(self, admin: Admin, action: Action) -> str:

@@ -48,7 +48,7 @@ from barnabas.sim.worker import every_record_has_one_result, result
 from barnabas.sim.workload import Workload
 from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
 from barnabas.wire.records import Record, build_batch
-from barnabas.zk.protocol.ops import Check, Multi, SetData
+from barnabas.zk.protocol.ops import Check, Create, Multi, SetData
 from barnabas.zk.server.tree import DataTree
 
 PARTITIONS: Final = 12
@@ -251,8 +251,9 @@ def c12(cluster: Cluster) -> None:
 
 
 def c13(cluster: Cluster) -> None:
+    before = cluster.ensemble.topics["orders"]
     cluster.topic(topic_id="another")
-    cluster.ensemble.topics.pop("orders")
+    cluster.ensemble.topics["orders"] = before
 
 
 def c14(cluster: Cluster) -> None:
@@ -325,6 +326,19 @@ def c18(cluster: Cluster) -> None:
     kept, log.settings = log.settings, replace(log.settings, retention_ms=1)
     cluster.run(cluster.checkers._caches_agree(cluster.world))
     log.settings = kept
+
+
+def c18_of_what_was_announced(cluster: Cluster) -> None:
+    configured(cluster)
+    cluster.ensemble.committed(
+        Create("/config/changes/config_change_0", b'{"version":2,"entity_path":"topics/orders"}'), 1, None, 1 << 40
+    )
+    c18(cluster)
+
+
+def configured(cluster: Cluster) -> None:
+    """Somebody writes a configuration."""
+    cluster.ensemble.committed(SetData("/config/topics/orders", b'{"version":1,"config":{}}', 0), 1, None, 1 << 40)
 
 
 def c19(cluster: Cluster) -> None:
@@ -744,7 +758,7 @@ def g5_of_a_group(cluster: Cluster) -> None:
 
 
 def g6(cluster: Cluster) -> None:
-    cluster.history.asked_to_commit["strangers", "orders-0"] = {2: None, 3: None}
+    cluster.history.asked_to_commit["strangers", "orders-0"] = {2: 0, 3: 0}
     cluster.history.commits["strangers", "orders-0"] = 3, 0
     cluster.checkers.answers.offsets_asked("strangers")("orders-0", 2)
     cluster.history.commits.clear()
@@ -778,7 +792,8 @@ def l1(cluster: Cluster) -> None:
 
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c15_of_a_topic_that_is_deleted, c16, c17,
-    c17_of_ephemeral_znodes, c17_of_a_snapshot, c18, c19, r1, r2, r3, r4, r5, r6, r7,
+    c17_of_ephemeral_znodes, c17_of_a_snapshot, c18,
+    c18_of_what_was_announced, c19, r1, r2, r3, r4, r5, r6, r7,
     r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12,
     r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17,
     r18, r19, r20, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest,
@@ -830,6 +845,20 @@ def test_a_transaction_that_hangs_is_excused_and_aborted(cluster: Cluster) -> No
         assert log.last_stable_offset == log.high_watermark
     assert "T5" not in {each.invariant for each in cluster.world.violations}
     assert [each.invariant for each in cluster.world.excused] == ["T5"]
+
+
+def test_a_topic_whose_configuration_was_not_announced_counts_for_brokers_that_begin_later(cluster: Cluster) -> None:
+    configured(cluster)
+    knows = cluster.ensemble.knows_config
+    assert not knows("broker-1", "orders")
+    assert knows("broker-1", "others")
+    with patched(cluster.world.nodes["broker-1"], "process", None):
+        assert knows("broker-1", "orders")
+    cluster.world.violations.clear()
+    c18(cluster)
+    assert cluster.world.violations == []
+    c18_of_what_was_announced(cluster)
+    assert [each.invariant for each in cluster.world.violations] == ["C18"]
 
 
 @pytest.mark.parametrize("make", [r24, r24_by_fetches], ids=lambda make: make.__name__)

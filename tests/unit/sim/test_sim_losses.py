@@ -11,8 +11,9 @@ import pytest
 from barnabas.sim.chain import Chain, ChainedBatch, Committed
 from barnabas.sim.probes import Probes
 from barnabas.sim.watch_logs import LogWatch
-from barnabas.sim.watch_losses import LossWatch
+from barnabas.sim.watch_losses import LossWatch, owners_in
 from barnabas.sim.world import World
+from barnabas.wire.records import ControlType, Record, build_batch, control_batch
 
 SECOND = 1_000_000_000
 
@@ -35,7 +36,7 @@ class Written:
         chain = Chain("broker-1", 0, "orders-0", "id")
         self.losses.happened(chain, *self.losses.lacking(chain, log, epoch))
 
-    def lost(self, offset: int, **span: Any) -> bool:
+    def lost(self, offset: int = -1, **span: Any) -> bool:
         return self.losses.may_be_lost("orders-0", offset, **span)
 
 
@@ -109,6 +110,33 @@ def test_another_producers_loss_is_no_excuse(written: Written) -> None:
     assert written.losses.may_be_lost("orders-0", producer_ids=[7])
     assert not written.losses.may_be_lost("orders-0", producer_ids=[8])
     assert not written.losses.may_be_lost("orders-1")
+
+
+def test_of_an_internal_topic_it_is_a_loss_of_those_alone_of_whom_its_records_tell() -> None:
+    group, other = (Record(offset, 0, _ledger_key(name), b"") for offset, name in enumerate((b"readers", b"others")))
+    owners = owners_in(build_batch([group, other]))
+    assert owners == {"readers", "others"}
+    written = Written()
+    written.losses.appended(Chain("broker-0", 0, "orders-0", "id"), link(0, 1, 2), owners)
+    written.leads(2, end=0, epochs={2: 0})
+    assert written.losses.may_be_lost("orders-0", owner="readers")
+    assert not written.losses.may_be_lost("orders-0", owner="strangers")
+
+
+def test_an_end_marker_tells_of_nobody() -> None:
+    marker = control_batch(ControlType.COMMIT, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=0)
+    assert owners_in(marker) == frozenset()
+
+
+def _ledger_key(name: bytes) -> bytes:
+    return b"\x00\x01" + len(name).to_bytes(2, "big") + name
+
+
+def test_a_loss_before_an_offset_does_not_reach_it(written: Written) -> None:
+    written.append(0, epoch=1, records=3)
+    written.leads(2, end=0, epochs={2: 0})
+    assert written.lost(reaching=2)
+    assert not written.lost(reaching=3)
 
 
 def test_a_topic_of_the_same_name_has_lost_nothing(written: Written) -> None:
