@@ -588,6 +588,55 @@ PROTECTIONS: Final = (
                 ...
             """),
     ),
+    # What a session outlives
+    mutant(
+        "P65", "CVE-2025-27817", "a client reads the file, and asks the address, that its settings name",
+        "", "",
+        replace(
+            "security.sasl.login:_oauthbearer_login",
+            'allowed_url("sasl.oauthbearer.token.endpoint.url", url, allowed)',
+            "url",
+        ),
+    ),
+    mutant(
+        "P66", "RFC 5246", "a TLS session that is resumed outlives the certificate that it began with",
+        "", "",
+        remove("runtime.tls_transport:TlsTransport._shake_hands", """
+            if self._tls.session_reused and self._has_expired():
+                ...
+            """),
+    ),
+    mutant(
+        "P67", "RFC 8446", "tickets are given, by which TLS sessions are resumed past the certificates",
+        "", "",
+        remove("security.tls.settings:TlsSettings.server_context", "context.num_tickets = 0"),
+    ),
+    mutant(
+        "P68", "KIP-48", "who has logged in by a password, and goes on by a token, may do what tokens may not",
+        "", "",
+        replace(
+            "broker.guarded_connection:SaslConnection._let_in",
+            "self.token_authenticated = session.authenticated.token_authenticated",
+            "self.token_authenticated |= session.authenticated.token_authenticated and not self._began_ms",
+        ),
+    ),
+    mutant(
+        "P69", "KIP-368", "who is known has the broker compute its login again and again",
+        "", "",
+        replace(
+            "broker.guarded_connection:SaslConnection._is_held_up",
+            "now_ms - self._began_ms < REAUTHENTICATES_AFTER_MS",
+            "False",
+        ),
+    ),
+    mutant(
+        "P70", "extended key usage", "a broker starts with a certificate that others let it do half its work with",
+        "", "",
+        remove("broker.listener_gate:ListenerGate.__init__", """
+            if self._for_brokers:
+                check_understanding(settings, settings)
+            """),
+    ),
 )  # fmt: skip
 
 NOTICED_BY: Final = {
@@ -657,4 +706,11 @@ NOTICED_BY: Final = {
     "P62": "tests/unit/zk/test_zk_client_requests.py::test_a_request_that_is_too_long_fails_alone",
     "P63": f"{_CLI}/test_cli_local.py::test_what_the_configuration_holds_is_for_the_owner_alone",
     "P64": "tests/process/test_descriptors.py::test_connections_beyond_the_limits_of_an_address_and_of_all_are_closed",
+    "P65": f"{_SECURITY}/test_logins.py"
+    "::test_cve_2025_27817_nobody_is_asked_who_is_not_on_the_list_which_is_empty_by_default",
+    "P66": f"{_CHANNEL}::test_a_session_is_worth_no_more_than_its_certificate",
+    "P67": f"{_CHANNEL}::test_a_session_is_worth_no_more_than_its_certificate",
+    "P68": f"{_GUARDED}::test_what_a_token_may_not_do_counts_from_the_login_that_was_by_one",
+    "P69": f"{_GUARDED}::test_who_authenticates_again_and_again_is_not_listened_to",
+    "P70": f"{_BROKER}/test_listener_gate.py::test_brokers_whose_certificate_is_for_one_side_alone_do_not_start",
 }

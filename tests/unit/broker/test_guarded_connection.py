@@ -41,7 +41,7 @@ class Slow:
         user = await self.looked_up
         if not user:
             raise SaslRefused("Nobody is known by this.")
-        self.authenticated = Authenticated(Principal("User", user))
+        self.authenticated = Authenticated(Principal("User", user), token_authenticated=token == b"delegated")
         return b""
 
 
@@ -75,17 +75,21 @@ class World:
     def answer(self, number: int, message: Any, version: int) -> Any:
         return decode_response(response_class(message.api_key), version, self.transport.frames()[number])[1]
 
-    def login(self, user: str = "alice") -> None:
+    def login(self, user: str = "alice", by: bytes = b"ticket") -> None:
         self.slow.looked_up = asyncio.get_running_loop().create_future()
         self.slow.looked_up.set_result(user)
-        feed(self.connection, LOGIN)
+        feed(self.connection, login_by(by))
 
 
 def frame(message: Any, version: int) -> bytes:
     return b"".join(encode_request(message, version, 1, "test"))
 
 
-LOGIN = frame(SaslHandshakeRequest(mechanism="SLOW"), 1) + frame(SaslAuthenticateRequest(auth_bytes=b"ticket"), 2)
+def login_by(token: bytes) -> bytes:
+    return frame(SaslHandshakeRequest(mechanism="SLOW"), 1) + frame(SaslAuthenticateRequest(auth_bytes=token), 2)
+
+
+LOGIN = login_by(b"ticket")
 
 
 def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -204,5 +208,37 @@ def test_another_principal_does_not_take_a_session_over() -> None:
             await asyncio.sleep(0.001)
         assert world.transport.closed
         assert world.connection.principal == Principal("User", "alice")
+
+    play(story)
+
+
+def test_what_a_token_may_not_do_counts_from_the_login_that_was_by_one() -> None:
+    """A session that goes on by a delegation token is a token's from then on, and a user's again behind a password."""
+
+    async def story() -> None:
+        world = World(max_reauth_ms=10_000)
+        for by, token_authenticated in ((b"ticket", False), (b"delegated", True), (b"ticket", False)):
+            world.login(by=by)
+            assert world.connection.token_authenticated is token_authenticated
+            world.clock.ms += 2_000
+        assert not world.transport.closed
+
+    play(story)
+
+
+def test_who_authenticates_again_and_again_is_not_listened_to() -> None:
+    """Each login costs the broker a computation: one a second of a session that has begun."""
+
+    async def story() -> None:
+        world = World(max_reauth_ms=10_000)
+        world.login()
+        began = world.connection._session
+        world.clock.ms += 1_000
+        world.login()
+        prolonged = world.connection._session
+        assert prolonged is not began
+        world.clock.ms += 999
+        world.login()
+        assert world.connection._session is prolonged
 
     play(story)

@@ -99,6 +99,18 @@ def test_brokers_that_would_not_trust_each_other_do_not_start(authority: Authori
         gate(configured(authority, "SSL", inter_broker_listener_name="X", **more))
 
 
+@pytest.mark.parametrize("purpose", ["clientAuth", "serverAuth"])
+def test_brokers_whose_certificate_is_for_one_side_alone_do_not_start(tmp_path: Path, purpose: str) -> None:
+    """All names are right: each broker is a server to others, and a client of theirs."""
+    authority = Authority(tmp_path)
+    authority.issue("broker", purpose=purpose)
+    more = {"ssl_client_auth": "required", "inter_broker_listener_name": "X"}
+    with pytest.raises(ConfigError, match="Listener X: a broker with these stores cannot connect to one with them"):
+        gate(configured(authority, "SSL", **more))
+    authority.issue("broker", purpose="clientAuth,serverAuth")
+    assert gate(configured(authority, "SSL", **more)).tls
+
+
 def test_stores_are_read_again_and_taken_only_when_they_are_new(authority: Authority) -> None:
     config = configured(authority, "SSL")
     made = gate(config)

@@ -9,6 +9,7 @@ import dataclasses
 import http.server
 import json
 import pickle
+import re
 import ssl
 import threading
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from joserfc import jws
 from joserfc.jwk import RSAKey
 
 from barnabas.client import blocking_http
+from barnabas.client.blocking import connect
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError
 from barnabas.runtime.doors import Runtime
@@ -31,6 +33,7 @@ from barnabas.security.sasl.http import ALLOWED_URLS, Fetch, HttpError, HttpRequ
 from barnabas.security.sasl.login import Doors, Login, SaslLogin, login_of
 from barnabas.security.sasl.offered import login_of_broker, offered_mechanisms
 from barnabas.security.sasl.scram import NoUsers
+from barnabas.spark.access import ClusterAccess
 
 JAAS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
@@ -195,6 +198,53 @@ def test_an_unsecured_token_is_made_where_it_is_asked_for() -> None:
 def test_settings_that_say_too_little_are_refused(settings: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         login_of({"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f"{JAAS};", **settings})
+
+
+INSIDE = (
+    "file:/etc/passwd",
+    "file:///etc/passwd",
+    "http://localhost:8080/token",
+    "http://127.0.0.1/token",
+    "http://[::1]/token",
+    "http://169.254.169.254/latest/meta-data",
+    "https://authority.example.com@169.254.169.254/token",
+    "https://authority.example.com/token/../../inside",
+    "https://authority.example.com/token?to=inside",
+    "https://AUTHORITY.example.com/token",
+    "https://authority.example.com/token,file:/etc/passwd",
+)
+
+
+@pytest.mark.parametrize("allowed", [{}, {ALLOWED_URLS: ""}, {ALLOWED_URLS: "https://authority.example.com/token"}])
+@pytest.mark.parametrize("url", INSIDE)
+def test_cve_2025_27817_nobody_is_asked_who_is_not_on_the_list_which_is_empty_by_default(
+    url: str, allowed: dict[str, str]
+) -> None:
+    """Neither by a client, nor by a Spark source, nor by a broker that logs in to others."""
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": f'{JAAS} clientId="me" clientSecret="my";',
+        ENDPOINT: url,
+        **allowed,
+    }
+    refused = rf"{re.escape(ENDPOINT)} is .*{re.escape(ALLOWED_URLS)}"
+    with pytest.raises(ConfigError, match=refused):
+        login_of(settings)
+    with pytest.raises(ConfigError, match=refused):
+        connect(config={"bootstrap.servers": "localhost:1", **settings})
+    with pytest.raises(ValueError, match=rf"Option kafka\.{refused}"):
+        ClusterAccess.parse(
+            {"kafka.bootstrap.servers": "h:1", **{f"kafka.{name}": each for name, each in settings.items()}}
+        )
+    values = {
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        "listener.name.inside.oauthbearer.sasl.jaas.config": settings["sasl.jaas.config"],
+        ENDPOINT: url,
+        **allowed,
+    }
+    with pytest.raises(ConfigError, match=refused):
+        login_of_broker(broker_config(values), "INSIDE")
 
 
 def test_a_delegation_token_is_a_scram_login() -> None:
