@@ -241,6 +241,8 @@ def test_where_no_cluster_is_there_is_no_history(capsys: pytest.CaptureFixture[s
     assert "there is no cluster in" in capsys.readouterr().err
     assert command(["judge", "run", "--nemesis", "earthquake", "--dir", place]) == 2
     assert "--nemesis has no fault earthquake" in capsys.readouterr().err
+    assert command(["judge", "run", "--workload", "mining", "--dir", place]) == 2
+    assert "--workload has no mining: it takes all, registers, list-append, bank, " in capsys.readouterr().err
     assert command(["judge", "run", "--nemesis", "kill", "-b", "localhost:1"]) == 2
     assert "--script" in capsys.readouterr().err
     assert command(["judge", "run", "--nemesis", "peers", "-b", "localhost:1"]) == 2

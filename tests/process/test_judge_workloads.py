@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 import time
 from collections.abc import Callable
@@ -11,15 +12,15 @@ from functools import partial
 import numpy as np
 import pytest
 
-from barnabas.judge import librdkafka, workload
+from barnabas.judge import bank, librdkafka, librdkafka_bank, librdkafka_copier, workload
 from barnabas.judge.check import JudgeVerdict, check
 from barnabas.judge.deletions import acknowledged_deletes
-from barnabas.judge.history import TOMBSTONE, Op, OperationHistory
+from barnabas.judge.history import TOMBSTONE, Op, OperationHistory, Status
 from barnabas.judge.journal import Notes
 from barnabas.judge.scan import scan, wait_until_settled
 from barnabas.judge.seen import Seen
 from barnabas.judge.workload import Work
-from barnabas.judge.workloads import COMPACTION, DELETION, WORKLOADS
+from barnabas.judge.workloads import BANK, COMPACTION, DELETION, LIST_APPEND, WORKLOADS
 from barnabas.testing import KafkaCluster
 
 PATIENCE_S = 120
@@ -95,6 +96,7 @@ def test_what_is_deleted_stays_away_and_the_rest_is_there(kafka_cluster: KafkaCl
         ]
 
     def done(history: OperationHistory) -> bool:
+        """What was deleted is more than a record or two."""
         deletes = acknowledged_deletes(Seen(history))
         return len(deletes) > 3 and history.offset[deletes].max() > 20
 
@@ -102,3 +104,56 @@ def test_what_is_deleted_stays_away_and_the_rest_is_there(kafka_cluster: KafkaCl
     judged = {each.anomaly: each.evaluated for each in verdict.judged}
     assert judged["deleted-read"] > 0
     assert judged["lost-write"] > 0
+
+
+@pytest.mark.parametrize("teller", [bank.tell, librdkafka_bank.tell], ids=["barnabas.client", "librdkafka"])
+def test_tellers_move_money_and_every_total_is_the_first_one(
+    kafka_cluster: KafkaCluster, teller: Callable[..., object]
+) -> None:
+    """Each begins anew once, and reads what it has."""
+    stops = [threading.Event(), threading.Event()]
+
+    def clients(work: Work) -> list[Callable[[], object]]:
+        def one_after_another() -> None:
+            for stop in stops:
+
+                def stopping(stop: threading.Event = stop) -> bool:
+                    return stop.is_set() or work.stopping()
+
+                told = teller(dataclasses.replace(work, stopping=stopping), "bank", 0)
+                if told is not None:
+                    asyncio.run(told)  # type: ignore[arg-type]
+
+        return [one_after_another]
+
+    def done(history: OperationHistory) -> bool:
+        commits = int(np.count_nonzero((history.op == Op.COMMIT) & (history.status == Status.OK)))
+        if commits >= 5:
+            stops[0].set()
+        return bool(history.rows(Op.TOTAL).size) and commits >= 8
+
+    verdict = worked(kafka_cluster, BANK, clients, done)
+    judged = {each.anomaly: each.evaluated for each in verdict.judged}
+    assert judged["lost-update"] > 6
+    assert judged["wrong-total"] >= 1
+    totals = verdict.history.rows(Op.TOTAL)
+    assert set(verdict.history.offset[totals].tolist()) == {bank.ACCOUNTS * bank.OPENED_WITH}
+
+
+def test_librdkafka_processes_each_record_once_in_transactions_that_commit_its_offsets(
+    kafka_cluster: KafkaCluster,
+) -> None:
+    def clients(work: Work) -> list[Callable[[], object]]:
+        copiers = [partial(librdkafka_copier.copy, work, f"copier-{number}", "copiers") for number in range(2)]
+        return [ours(workload.transact, work, "transactor"), *copiers]
+
+    def done(history: OperationHistory) -> bool:
+        """Some transactions of theirs were committed, and some aborted."""
+        mine = np.array([each.group is not None for each in history.context.clients] + [False])
+        ends = [history.rows(op) for op in (Op.COMMIT, Op.ABORT)]
+        return all(np.count_nonzero(mine[history.process[rows]]) >= 3 for rows in ends)
+
+    verdict = worked(kafka_cluster, LIST_APPEND, clients, done)
+    judged = {each.anomaly: each.evaluated for each in verdict.judged}
+    assert judged["reprocessed-record"] > 0
+    assert judged["unprocessed-record"] > 0

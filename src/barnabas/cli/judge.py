@@ -63,6 +63,15 @@ Drivers = Annotated[
     ),
 ]
 
+Workloads = Annotated[
+    str,
+    Option(
+        "--workload",
+        metavar="WHAT,..",
+        help="registers, list-append (transactions), bank, compaction and deletion (DeleteRecords), or all of them.",
+    ),
+]
+
 app = _Judge("A verdict on any broker that speaks Kafka, by what its clients saw.")
 
 
@@ -137,8 +146,9 @@ def run_command(
         bool, Option("--unclean", help="Topics whose leader need not have been in sync, with min.insync.replicas 1.")
     ] = False,
     driver: Drivers = "all",
+    workload: Workloads = "all",
     clients: Annotated[int, Option("--clients", min=1, help="Clients of each kind and driver.")] = 2,
-    partitions: Annotated[int, Option("--partitions", min=1, help="Of each of its two topics.")] = 4,
+    partitions: Annotated[int, Option("--partitions", min=1, help="Of each of its topics.")] = 4,
     seed: Annotated[int, Option("--seed", min=0, help="Of the faults' order.")] = 0,
     path: Annotated[Path, Option("--history", help="Where the history is written.")] = Path("history.parquet"),
     html: Page = None,
@@ -156,6 +166,7 @@ def run_command(
     from barnabas.judge.run import RunError, RunPlan, run, started
 
     faults, drivers = _faults(nemesis, made=make is not None), _drivers(driver)
+    workloads = _workloads(workload)
 
     def told(line: str) -> None:
         print(line, file=sys.stderr)
@@ -166,7 +177,7 @@ def run_command(
             programs = started(drivers, running, told=told if driver == "all" else None)
             plan = RunPlan(
                 bootstrap, minutes, faults, brokers, peers, acks, unclean, partitions, clients, drivers, programs,
-                seed=seed, told=told,
+                workloads, seed=seed, told=told,
             )  # fmt: skip
             outcome = run(plan)
     except (RunError, JudgedClusterError, KafkaError, OSError) as error:
@@ -189,6 +200,18 @@ def _drivers(words: str) -> tuple[str, ...]:
     for word in wanted:
         if word not in DRIVERS:
             raise UsageError(f"--driver has no client {word}: it takes all, {', '.join(DRIVERS)}.")
+    return wanted
+
+
+def _workloads(words: str) -> tuple[str, ...]:
+    from barnabas.judge.workloads import WORKLOADS
+
+    wanted = tuple(WORKLOADS) if words == "all" else tuple(dict.fromkeys(filter(None, words.split(","))))
+    for word in wanted:
+        if word not in WORKLOADS:
+            raise UsageError(f"--workload has no {word}: it takes all, {', '.join(WORKLOADS)}.")
+    if not wanted:
+        raise UsageError("--workload names none.")
     return wanted
 
 

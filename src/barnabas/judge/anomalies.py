@@ -150,6 +150,32 @@ f scanned r/0@2
 f scanned r/1@2
 """,
     ),
+    "lost-update": Anomaly(
+        "Adya (P4)",
+        "Two committed records of a key were written on the same one, or on one that is not the one before it: what "
+        "came between them is undone.",
+        """
+client f scan=yes isolation=read_committed
+p send r/0@0 k=1 v=1 t=1
+p commit t=1
+p send r/0@2 k=1 v=2 t=2 f=1
+p commit t=2
+p send r/0@4 k=1 v=3 t=3 f=1
+p commit t=3
+f read r/0@0 k=1 v=1
+f read r/0@2 k=1 v=2
+f read r/0@4 k=1 v=3
+f scanned r/0@6
+""",
+    ),
+    "wrong-total": Anomaly(
+        "Jepsen (bank)",
+        "Committed readers saw two sums in the accounts of a bank, within which money is moved and nothing else.",
+        """
+a total @400 g=bank
+b total @399 g=bank
+""",
+    ),
     "G0": Anomaly(
         "Adya",
         "Committed transactions form a cycle by the order of their records in partitions: T's are before U's in one, "
@@ -244,6 +270,37 @@ b high-watermark r/0@4
 c commit-offset r/0@5 g=g
 c commit-offset r/0@9 g=g
 d fetch-offset r/0@5 g=g
+""",
+    ),
+    "reprocessed-record": Anomaly(
+        "ours (KIP-447)",
+        "Two committed transactions that commit offsets of one group have read the same record.",
+        """
+client c group=g isolation=read_committed
+d send r/0@0 v=1
+c read r/0@0 v=1 t=1
+c commit-offset r/0@1 g=g t=1
+c commit t=1
+c assign r/0@0
+c read r/0@0 v=1 t=2
+c commit-offset r/0@1 g=g t=2
+c commit t=2
+""",
+    ),
+    "unprocessed-record": Anomaly(
+        "ours (KIP-447)",
+        "A group that commits its offsets in transactions has come past a record that none of those has read.",
+        """
+client c group=g isolation=read_committed
+client f scan=yes isolation=read_committed
+d send r/0@0 v=1
+d send r/0@1 v=2
+c read r/0@0 v=1 t=1
+c commit-offset r/0@2 g=g t=1
+c commit t=1
+f read r/0@0 v=1
+f read r/0@1 v=2
+f scanned r/0@2
 """,
     ),
     "stuck-last-stable-offset": Anomaly(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from barnabas.judge import compacted, cycles, deletions, endings, offsets, reads, records
+from barnabas.judge import compacted, cycles, deletions, endings, offsets, processing, reads, records, updates
 from barnabas.judge.anomalies import ANOMALIES
 from barnabas.judge.findings import Finding, Judged, as_json
 from barnabas.judge.history import HistoryError, Op, OperationHistory, Status
@@ -67,7 +67,7 @@ def check(history: OperationHistory) -> JudgeVerdict:
     """Raises `HistoryError` for a history that contradicts itself."""
     _consistent(history)
     seen = Seen(history)
-    judged = [*of_transactions(seen), *of_partitions(seen), *cycles.cycles(seen)]
+    judged = [*of_transactions(seen), *of_partitions(seen), *cycles.cycles(seen), updates.wrong_totals(seen)]
     return JudgeVerdict(history, in_order(judged), operations(history))
 
 
@@ -90,9 +90,11 @@ def of_partitions(seen: Seen) -> list[Judged]:
         reads.aborted_reads(seen),
         reads.precommitted_reads(seen),
         cycles.intermediate_reads(seen),
+        updates.lost_updates(seen),
         *reads.polls(seen),
         offsets.nonmonotonic_offsets(seen),
         offsets.stale_committed_offsets(seen),
+        *processing.processed(seen),
         endings.stuck_last_stable_offsets(seen),
         endings.hanging_transactions(seen),
     ]
@@ -116,6 +118,7 @@ def _consistent(history: OperationHistory) -> None:
         ("ends no transaction", np.isin(history.op, (Op.COMMIT, Op.ABORT)) & (history.txn < 0)),
         ("completes before it is invoked", history.completed < history.invoked),
         ("names no group", np.isin(history.op, (Op.COMMIT_OFFSET, Op.FETCH_OFFSET)) & (history.name < 0)),
+        ("names no bank", (history.op == Op.TOTAL) & (history.name < 0)),
     ):
         rows = np.flatnonzero(wrong)
         if len(rows):

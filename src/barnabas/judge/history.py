@@ -52,6 +52,7 @@ class Op(IntEnum):
     SCANNED = 11
     DELETE = 12
     NEMESIS = 13
+    TOTAL = 14
 
     @property
     def word(self) -> str:
@@ -115,6 +116,7 @@ class OperationHistory:
     key: Column
     value: Column
     txn: Column
+    follows: Column
     name: Column
     error: Column
 
@@ -150,9 +152,12 @@ SCHEMA: Final = pa.schema(
         pa.field("txn", pa.int64()),
         pa.field("name", _TEXT),
         pa.field("error", _TEXT),
+        pa.field("follows", pa.int64()),
     ]
 )
 """The file's columns. The schema's metadata holds the context as JSON under ``barnabas.judge``."""
+LATER: Final = ("follows",)
+"""Columns that files from before them do not have."""
 
 
 def write(history: OperationHistory, path: Path | str) -> None:
@@ -177,6 +182,7 @@ def write(history: OperationHistory, path: Path | str) -> None:
         pa.array(history.txn, pa.int64(), mask=history.txn < 0),
         _words(history.name, history.names),
         _words(history.error, history.errors),
+        pa.array(history.follows, pa.int64(), mask=history.follows < 0),
     ]
     pq.write_table(pa.table(columns, schema=schema), path, compression="zstd")
 
@@ -197,7 +203,7 @@ def read(path: Path | str) -> OperationHistory:
 
 def context_of(schema: Any, path: Path | str) -> Context:
     """What a file's schema says of all of its rows. Raises `HistoryError` where it is no history's."""
-    missing = [name for name in SCHEMA.names if name not in schema.names]
+    missing = [name for name in SCHEMA.names if name not in (*schema.names, *LATER)]
     if missing:
         raise HistoryError(f"{path} is no history: it has no column {', '.join(missing)}")
     return _context((schema.metadata or {}).get(_METADATA), path)
@@ -227,6 +233,7 @@ def of_table(table: Any, context: Context, path: Path | str = "the history") -> 
         key=_numbers(table, "key"),
         value=_numbers(table, "value"),
         txn=_numbers(table, "txn"),
+        follows=_numbers(table, "follows") if "follows" in table.schema.names else np.full(len(table), NONE, np.int64),
         name=name,
         error=error_code,
     )
@@ -302,6 +309,7 @@ class Row:
     txn: int = NONE
     name: str | None = None
     error: str | None = None
+    follows: int = NONE
 
 
 class Recording:
@@ -323,9 +331,23 @@ class Recording:
 
     def history(self, context: Context) -> OperationHistory:
         """In the order of invocation; rows that were invoked together keep their order."""
-        process, op, status, invoked, completed, wall, topic, partition, offset, key, value, txn, name, error = (
-            self._columns
-        )
+        (
+            process,
+            op,
+            status,
+            invoked,
+            completed,
+            wall,
+            topic,
+            partition,
+            offset,
+            key,
+            value,
+            txn,
+            name,
+            error,
+            follows,
+        ) = self._columns
         places: dict[tuple[str, int], int] = {}
         names: dict[str, int] = {}
         errors: dict[str, int] = {}
@@ -344,7 +366,7 @@ class Recording:
             context, tuple(places), tuple(names), tuple(errors),
             column(process, np.int32), column(op, np.uint8), column(status, np.uint8), column(invoked),
             column(completed), column(wall), column(place, np.int32), column(offset), column(key), column(value),
-            column(txn), column(name_codes, np.int32), column(error_codes, np.int32),
+            column(txn), column(follows), column(name_codes, np.int32), column(error_codes, np.int32),
         )  # fmt: skip
 
 
@@ -352,5 +374,5 @@ def _values(row: Row) -> tuple[Any, ...]:
     completed = NEVER if row.completed is None or row.status is Status.UNKNOWN else row.completed
     return (
         row.process, row.op, row.status, row.invoked, completed, row.wall, row.topic, row.partition,
-        row.offset, row.key, row.value, row.txn, row.name, row.error,
+        row.offset, row.key, row.value, row.txn, row.name, row.error, row.follows,
     )  # fmt: skip

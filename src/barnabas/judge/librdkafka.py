@@ -17,16 +17,16 @@ from barnabas.judge.workloads import COMPACTION, DELETES_S, DELETION, IDENTITY, 
 from barnabas.model.ids import TopicPartition
 
 THEIRS: Final = "librdkafka"
-_QUIET: Final = {"log_level": 0, "error_cb": lambda error: None}
+QUIET: Final = {"log_level": 0, "error_cb": lambda error: None}
 
 
-def _said(error: KafkaException) -> KafkaError:
+def said(error: KafkaException) -> KafkaError:
     said = error.args[0]
     assert isinstance(said, KafkaError)
     return said
 
 
-class _Sending:
+class RecordUnderWay:
     """One record under way; librdkafka calls it when it knows what became of it."""
 
     def __init__(self, journal: Journal, at: TopicPartition, txn: int, bare: bool = False, **fields: int) -> None:
@@ -54,8 +54,9 @@ class _Sending:
         )
 
 
-def _send(producer: Producer, sending: _Sending) -> None:
-    key, value = sending.fields.get("key"), encoded(sending.fields["value"])
+def send(producer: Producer, sending: RecordUnderWay, payload: bytes | None = None) -> None:
+    """The record's value is the history's, or `payload`."""
+    key, value = sending.fields.get("key"), payload or encoded(sending.fields["value"])
     bare = sending.name == TOMBSTONE
     producer.produce(
         sending.at.topic,
@@ -75,13 +76,15 @@ def write(work: Work, name: str, workload: str = REGISTERS) -> None:
     # No timeout: where a record under way runs out of time, librdkafka takes another epoch and sends the records behind
     # it again, of which the broker may have written some. That would be no fault of the broker's.
     config = {"acks": work.acks, "enable.idempotence": idempotent, "message.timeout.ms": 0}
-    producer = Producer({"bootstrap.servers": work.bootstrap, **config, **_QUIET})
-    under_way: list[_Sending] = []
+    producer = Producer({"bootstrap.servers": work.bootstrap, **config, **QUIET})
+    under_way: list[RecordUnderWay] = []
     while not work.stopping():
         for _ in range(10):
             value, bare = work.notes.value(), chance.random() < tombstones
-            under_way.append(_Sending(journal, work.place(chance, topic), NONE, bare, key=value % KEYS, value=value))
-            _send(producer, under_way[-1])
+            under_way.append(
+                RecordUnderWay(journal, work.place(chance, topic), NONE, bare, key=value % KEYS, value=value)
+            )
+            send(producer, under_way[-1])
         producer.poll(work.pause_s)
         time.sleep(work.pause_s)
         under_way = [sending for sending in under_way if not sending.settled]
@@ -94,8 +97,8 @@ def delete(work: Work, name: str) -> None:
     """Deletes records, now here and now there, up to somewhere between where the log begins and where it ends."""
     chance = random.Random(name)
     journal = work.notes.journal(Client(name, THEIRS))
-    admin = AdminClient({"bootstrap.servers": work.bootstrap, **_QUIET})
-    consumer = Consumer({"bootstrap.servers": work.bootstrap, "group.id": name, **_QUIET})
+    admin = AdminClient({"bootstrap.servers": work.bootstrap, **QUIET})
+    consumer = Consumer({"bootstrap.servers": work.bootstrap, "group.id": name, **QUIET})
     while not work.stopping():
         time.sleep(max(DELETES_S, work.pause_s))
         at = work.place(chance, work.topics[DELETION])
@@ -117,7 +120,7 @@ def transact(work: Work, name: str) -> None:
         journal = work.notes.journal(
             Client(name, THEIRS, transactional_id=name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
         )
-        config = {"transactional.id": name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, **_QUIET}
+        config = {"transactional.id": name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, **QUIET}
         producer = Producer({"bootstrap.servers": work.bootstrap, "message.timeout.ms": 15_000, **config})
         try:
             producer.init_transactions(30)
@@ -131,25 +134,25 @@ def _transactions(work: Work, producer: Producer, journal: Journal, name: str) -
     while not work.stopping():
         producer.begin_transaction()
         txn = work.notes.txn()
-        sent: list[_Sending] = []
+        sent: list[RecordUnderWay] = []
         try:
             for _ in range(chance.randint(2, 6)):
                 sent.append(
-                    _Sending(journal, work.place(chance, work.topics[LIST_APPEND]), txn, value=work.notes.value())
+                    RecordUnderWay(journal, work.place(chance, work.topics[LIST_APPEND]), txn, value=work.notes.value())
                 )
-                _send(producer, sent[-1])
+                send(producer, sent[-1])
                 producer.poll(work.pause_s)  # so that what comes late finds a transaction open
             # An abort drops what was not sent yet, and the records that it is to end have to be in the log.
             producer.flush(15)
-            _end(producer, journal, txn, name, committed=chance.random() > ABORTED)
+            ended(producer, journal, txn, name, committed=chance.random() > ABORTED)
         finally:
             for sending in sent:
                 sending.give_up()
         time.sleep(work.pause_s)
 
 
-def _end(producer: Producer, journal: Journal, txn: int, name: str, *, committed: bool) -> None:
-    """Asks for the end until the outcome is known, or an error forbids to ask. Each request is a row."""
+def ended(producer: Producer, journal: Journal, txn: int, name: str, *, committed: bool) -> bool:
+    """Whether it was committed. Asks until the outcome is known, or an error forbids to ask; each request is a row."""
     while True:
         op = Op.COMMIT if committed else Op.ABORT
         invoked = now()
@@ -159,13 +162,13 @@ def _end(producer: Producer, journal: Journal, txn: int, name: str, *, committed
             else:
                 producer.abort_transaction(15)
             journal.add(op, invoked, txn=txn, name=name)
-            return
+            return committed
         except KafkaException as error:
-            said = _said(error)
-            journal.add(op, invoked, status=Status.UNKNOWN, txn=txn, name=name, error=said.name())
-            if said.txn_requires_abort():
+            trouble = said(error)
+            journal.add(op, invoked, status=Status.UNKNOWN, txn=txn, name=name, error=trouble.name())
+            if trouble.txn_requires_abort():
                 committed = False
-            elif not said.retriable():
+            elif not trouble.retriable():
                 raise
 
 
@@ -183,11 +186,11 @@ def consume(work: Work, name: str, topic: str, group: str, isolation: str) -> No
                 "enable.auto.commit": False,
                 "session.timeout.ms": 10_000,
                 "max.poll.interval.ms": 20_000,
-                **_QUIET,
+                **QUIET,
             }
         )
         leaves = now() + int(chance.uniform(8, 25) * 1e9)
-        consumer.subscribe([topic], on_assign=lambda it, places, to=journal: _assigned(it, places, to, group))
+        consumer.subscribe([topic], on_assign=lambda it, places, to=journal: assigned(it, places, to, group))
         try:
             while not work.stopping() and now() < leaves:
                 _poll(consumer, journal)
@@ -199,7 +202,7 @@ def consume(work: Work, name: str, topic: str, group: str, isolation: str) -> No
             consumer.close()
 
 
-def _assigned(consumer: Consumer, places: list[Place], journal: Journal, group: str) -> None:
+def assigned(consumer: Consumer, places: list[Place], journal: Journal, group: str) -> None:
     """Asks where the group is, and goes there: so the history knows where the assignment begins."""
     invoked = now()
     try:
@@ -219,7 +222,7 @@ def _assigned(consumer: Consumer, places: list[Place], journal: Journal, group: 
     consumer.assign(places)
 
 
-def _value_of(message: Message) -> int:
+def value_of(message: Message) -> int:
     headers: Any = message.headers() or []
     data: Any = message.value()
     return decoded(dict(headers).get(IDENTITY) if data is None else data)
@@ -236,7 +239,7 @@ def _poll(consumer: Consumer, journal: Journal) -> None:
             return
         if message.error() is None:
             at = TopicPartition(str(message.topic()), int(message.partition() or 0))
-            fields: dict[str, Any] = {"key": decoded(message.key()), "value": _value_of(message)}
+            fields: dict[str, Any] = {"key": decoded(message.key()), "value": value_of(message)}
             journal.add(Op.READ, invoked, at, completed=completed, offset=int(message.offset() or 0), **fields)
 
 
@@ -249,7 +252,7 @@ def _commit(consumer: Consumer, journal: Journal, group: str) -> None:
     try:
         answers = consumer.commit(offsets=positions, asynchronous=False) or []
     except KafkaException as trouble:
-        answers, error = [], _said(trouble).name()
+        answers, error = [], said(trouble).name()
     good = {(answer.topic, answer.partition) for answer in answers if answer.error is None}
     completed = now()
     for position in positions:

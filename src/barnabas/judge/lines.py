@@ -33,7 +33,7 @@ from barnabas.judge.history import (
 
 _OPS = {op.word: op for op in Op}
 _STATUSES = {status.word: status for status in Status}
-_NUMBERS = {"k": "key", "v": "value", "t": "txn"}
+_NUMBERS = {"k": "key", "v": "value", "t": "txn", "f": "follows"}
 _TEXTS = {"g": "name", "e": "error"}
 
 
@@ -97,9 +97,10 @@ def _row(process: int, op: str, words: Iterable[str], number: int, line: str) ->
             else:
                 place, at, offset = word.partition("@")
                 topic, slash, partition = place.rpartition("/")
-                if not slash:
+                if slash:
+                    row.topic, row.partition = topic, int(partition)
+                elif place or not at:
                     raise ValueError(word)
-                row.topic, row.partition = topic, int(partition)
                 row.offset = int(offset) if at else NONE
     except ValueError as error:
         raise HistoryError(f"cannot read {line.strip()!r}: {error}") from None
@@ -110,10 +111,10 @@ def told(history: OperationHistory, row: int, *, times: bool = True) -> str:
     """A row as a line; with its times in seconds since the history began."""
     client = history.context.clients[int(history.process[row])]
     words = [client.name, Op(int(history.op[row])).word]
-    if history.place[row] >= 0:
-        offset = int(history.offset[row])
-        words.append(history.place_name(int(history.place[row])) + (f"@{offset}" if offset >= 0 else ""))
-    for letter, column in (("k", history.key), ("v", history.value), ("t", history.txn)):
+    at, offset = int(history.place[row]), int(history.offset[row])
+    if at >= 0 or offset >= 0:
+        words.append((history.place_name(at) if at >= 0 else "") + (f"@{offset}" if offset >= 0 else ""))
+    for letter, column in (("k", history.key), ("v", history.value), ("t", history.txn), ("f", history.follows)):
         if column[row] >= 0:
             words.append(f"{letter}={int(column[row])}")
     if history.name[row] >= 0:

@@ -19,9 +19,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from barnabas.judge import cycles, records
+from barnabas.judge import cycles, records, updates
 from barnabas.judge.check import of_partitions, of_transactions
-from barnabas.judge.findings import Judged
+from barnabas.judge.findings import Example, Finding, Judged
 from barnabas.judge.history import SCHEMA, Column, Context, OperationHistory, of_table
 from barnabas.judge.seen import Seen
 
@@ -70,6 +70,25 @@ def by_transaction(table: Any, context: Context, common: Any) -> Any:
     seen = Seen(history)
     found = list(_judged(of_transactions(seen), numbers))
     return pa.Table.from_pylist(found, FOUND)
+
+
+def of_totals(table: Any, context: Context, common: Any) -> list[Judged]:
+    """What is found in the totals of all banks; rows are told by their numbers in the whole history."""
+    history, numbers = _history(table, context, common)
+    one = updates.wrong_totals(Seen(history))
+    return [
+        one._replace(
+            findings=tuple(
+                Finding(
+                    each.anomaly,
+                    each.limit,
+                    each.count,
+                    tuple(Example(said, tuple(numbers[list(rows)].tolist())) for said, rows in each.examples),
+                )
+                for each in one.findings
+            )
+        )
+    ]
 
 
 def _history(table: Any, context: Context, common: Any) -> tuple[OperationHistory, Column]:

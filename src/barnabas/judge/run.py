@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from barnabas.client import KafkaError, NewTopic, connect
-from barnabas.judge import librdkafka, workload
+from barnabas.judge import bank, librdkafka, librdkafka_bank, librdkafka_copier, workload
 from barnabas.judge.clusters import Brokers
 from barnabas.judge.drivers import clients as driven
 from barnabas.judge.drivers.process import Driver, DriverError
@@ -24,7 +24,7 @@ from barnabas.judge.peers import PREFIX
 from barnabas.judge.proxy import NETWORK_FAULTS, Address, Proxy
 from barnabas.judge.scan import scan, wait_until_settled
 from barnabas.judge.workload import Work
-from barnabas.judge.workloads import COMPACTION, DELETION, LIST_APPEND, REGISTERS, WORKLOADS
+from barnabas.judge.workloads import BANK, COMPACTION, DELETION, LIST_APPEND, REGISTERS, WORKLOADS
 from barnabas.model.errors import ErrorCode
 
 DRIVERS: Final = (workload.OURS, librdkafka.THEIRS, *PROGRAMS)
@@ -51,9 +51,9 @@ class RunPlan:
     clients: int = 2
     drivers: Sequence[str] = (workload.OURS, librdkafka.THEIRS)
     """Of `DRIVERS`."""
-    workloads: Sequence[str] = tuple(WORKLOADS)
     programs: Sequence[Driver] = ()
     """Those of them that are programs, started."""
+    workloads: Sequence[str] = tuple(WORKLOADS)
     pause_s: float = 0.1
     seed: int = 0
     told: Callable[[str], None] = field(default=lambda line: None)
@@ -178,6 +178,11 @@ def _clients(plan: RunPlan, work: Work, name: str) -> list[Callable[[], None]]:
                 tasks.append(partial(librdkafka.write, work, f"rd-{wanted}-writer", wanted))
         if DELETION in work.topics:
             tasks.append(partial(librdkafka.delete, work, "rd-deleter"))
+        if LIST_APPEND in work.topics:
+            tasks.append(partial(librdkafka_copier.copy, work, f"{name}-rd-copier", f"{name}-rd-copiers"))
+        if BANK in work.topics:
+            tellers = ((f"{name}-rd-teller-{number}", plan.clients + number) for number in range(plan.clients))
+            tasks += [partial(librdkafka_bank.tell, work, *who) for who in tellers]
     for driver in plan.programs:
         kinds = (partial(kind, driver=driver) for kind in (driven.write, driven.transact, driven.consume))
         tasks += _in_threads(plan, work, name, driver.name, *kinds)
@@ -194,6 +199,10 @@ async def _ours(plan: RunPlan, work: Work, name: str) -> None:
         if LIST_APPEND in topics:
             who = f"committed-{number}", topics[LIST_APPEND], f"{name}-committed", "read_committed"
             kinds += [workload.transact(work, f"{name}-transactor-{number}"), workload.consume(work, *who)]
+        if BANK in topics:
+            kinds.append(bank.tell(work, f"{name}-teller-{number}", number))
+    if BANK in topics:
+        kinds.append(workload.consume(work, "auditor", topics[BANK], f"{name}-auditors", "read_committed"))
     if LIST_APPEND in topics:
         kinds.append(workload.transact(work, f"{name}-copier", f"{name}-copiers"))
     for wanted in (COMPACTION, DELETION):

@@ -65,7 +65,7 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
         if now() > patience:
             raise TimeoutError(f"{at} gives nothing from offset {offset} on, and says that it ends at {end}")
         invoked = now()
-        part = await _fetch(cluster, at, offset, level)
+        part = await fetch(cluster, at, offset, level)
         if level == READ_COMMITTED:
             records, offset = read(part.records or b"", offset, part.aborted_transactions or ())
             found += [(Op.READ, invoked, record.offset, decoded(record.key), value_of(record)) for record in records]
@@ -89,7 +89,8 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
     journal.add(Op.SCANNED, begun, at, offset=end)
 
 
-async def _fetch(cluster: Cluster, at: TopicPartition, offset: int, level: int) -> Any:
+async def fetch(cluster: Cluster, at: TopicPartition, offset: int, level: int) -> Any:
+    """One answer of the partition's leader. Raises `KafkaError`."""
     connection = await cluster.leader(at)
     partition = FetchRequest.FetchPartition(at.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
     request = FetchRequest(

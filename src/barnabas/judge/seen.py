@@ -217,18 +217,16 @@ class Seen:
         return found
 
     @cached_property
-    def delayed_end(self) -> Column:
-        """By transaction: whether an end of an earlier one may have been under way still, so that under transactions of
-        version 1 it may have ended this one (KAFKA-17754): an answer of the same transactional id did not come, or the
-        nemesis held an EndTxn of that id (``delay-end-txn:ID``), or of any (``delay-end-txn``). Under version 2 that
-        holds for the ids whose client is from before it (`BEFORE_KIP_890`).
+    def _delayed(self) -> tuple[dict[str, int], Column, Column]:
+        """Transactional ids by number; each client's; and for each when an end of it may have come late first, so that
+        under transactions of version 1 it may end later ones (KAFKA-17754): an answer did not come, or the nemesis held
+        an EndTxn of that id (``delay-end-txn:ID``), or of any (``delay-end-txn``). Under version 2 that holds for the
+        ids whose client is from before it (`BEFORE_KIP_890`).
         """
         history = self.history
         facts = history.context.facts
         everybody = facts.get("transaction.version", "2") in ("0", "1")
         older = set(facts.get(BEFORE_KIP_890, "").split(","))
-        if not everybody and older == {""}:
-            return np.zeros(len(self.txns), bool)
         ids: dict[str, int] = {}
         owner = np.array(
             [
@@ -238,6 +236,8 @@ class Seen:
             or [0]
         )
         since = np.full(max(1, len(ids)), NEVER, np.int64)
+        if not everybody and older == {""}:
+            return ids, owner, since
         ends = history.rows(Op.COMMIT, Op.ABORT)
         lost = ends[history.status[ends] == Status.UNKNOWN]
         np.minimum.at(since, owner[history.process[lost]], history.invoked[lost])
@@ -246,13 +246,24 @@ class Seen:
             if fault == "delay-end-txn" and held in ("", *ids):
                 whose = slice(None) if not held else ids[held]
                 since[whose] = np.minimum(since[whose], history.invoked[row])
+        may = np.array([everybody or each in older for each in ids] or [False])
+        return ids, owner, np.where(may, since, NEVER)
+
+    def delayed_since(self, transactional_id: str) -> int:
+        """When an end of this id's may have come late first; `NEVER` where none did."""
+        ids, _, since = self._delayed
+        return int(since[ids[transactional_id]]) if transactional_id in ids else NEVER
+
+    @cached_property
+    def delayed_end(self) -> Column:
+        """By transaction: whether an end of an earlier one may have been under way still, and may have ended this."""
+        history = self.history
+        _, owner, since = self._delayed
         sends = self.sends[history.txn[self.sends] >= 0]
         last = np.full(len(self.txns), NONE, np.int64)
         last[self.txn_of(sends)] = sends
         at = np.where(self.end_row >= 0, self.end_row, last)  # a producer that failed may have asked for no end
-        may = np.array([everybody or transactional_id in older for transactional_id in ids] or [False])
-        owners = owner[history.process[at]]
-        return np.where(at >= 0, may[owners] & (since[owners] < history.invoked[at]), False)
+        return np.where(at >= 0, since[owner[history.process[at]]] < history.invoked[at], False)
 
     def sequence_reused(self, rows: Column) -> Column:
         """For acknowledged sends in transactions: whether franz-go reused the sequence of a record that it had given

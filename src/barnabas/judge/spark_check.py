@@ -23,9 +23,10 @@ from barnabas.judge.anomalies import ANOMALIES
 from barnabas.judge.check import PLACED, JudgeVerdict, in_order
 from barnabas.judge.cycles import NOT_ISOLATED, SAID
 from barnabas.judge.findings import EXAMPLES, Example, Finding, Judged
-from barnabas.judge.history import SCHEMA, TOMBSTONE, Context, HistoryError, Op, Status, context_of, of_table
+from barnabas.judge.history import LATER, SCHEMA, TOMBSTONE, Context, HistoryError, Op, Status, context_of, of_table
 from barnabas.judge.pieces import FOUND_DDL, JUDGED, ROW
 from barnabas.judge.seen import reuses_sequences
+from barnabas.judge.updates import WRONG_TOTAL
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -53,7 +54,7 @@ def check(spark: SparkSession, path: Path | str) -> JudgeVerdict:
         common = _common(rows).toArrow()
         found = _by_place(rows, context, common).unionByName(_by_transaction(rows, context, common)).persist()
         try:
-            judged = [*_judged(found), *_cycles(found)]
+            judged = [*_judged(found), *_cycles(found), *_totals(rows, context, common)]
         finally:
             found.unpersist()
         return _verdict(rows, context, judged, counts)
@@ -68,9 +69,11 @@ def _rows(spark: SparkSession, files: list[Path]) -> DataFrame:
     names = F.array(*(F.lit(file.name) for file in files))
     row = (F.array_position(names, F.col("_metadata.file_name")) - 1) * (1 << 40) + F.col("_metadata.row_index")
     place = F.concat(F.col("topic"), F.lit("/"), F.col("partition").cast("string"))
-    return spark.read.parquet(*(str(file) for file in files)).select(
-        *SCHEMA.names, row.alias(ROW), place.alias("place")
-    )
+    found = spark.read.parquet(*(str(file) for file in files))
+    for name in LATER:
+        if name not in found.columns:
+            found = found.withColumn(name, F.lit(None).cast("bigint"))
+    return found.select(*SCHEMA.names, row.alias(ROW), place.alias("place"))
 
 
 def _operations(rows: DataFrame, context: Context) -> dict[str, dict[str, int]]:
@@ -98,6 +101,7 @@ def _consistent(rows: DataFrame) -> None:
         F.when(_is(Op.COMMIT, Op.ABORT) & F.col("txn").isNull(), "ends no transaction"),
         F.when(F.col("completed_ns") < F.col("invoked_ns"), "completes before it is invoked"),
         F.when(_is(Op.COMMIT_OFFSET, Op.FETCH_OFFSET) & F.col("name").isNull(), "names no group"),
+        F.when(_is(Op.TOTAL) & F.col("name").isNull(), "names no bank"),
         F.when(_is(Op.SEND) & F.col("value").isNull(), "has no value"),
     )
     for row in rows.select(ROW, op, wrong.alias("wrong")).where("wrong is not null").orderBy(ROW).limit(1).collect():
@@ -220,7 +224,7 @@ def _judged(found: DataFrame) -> list[Judged]:
             ),
         )
         for anomaly in ANOMALIES
-        if anomaly not in SAID
+        if anomaly not in (*SAID, WRONG_TOTAL)
     ]
 
 
@@ -242,6 +246,11 @@ def _cycles(found: DataFrame) -> Iterator[Judged]:
     g1c.append(_cycle_finding("G1c", NOT_ISOLATED, None if over_both is None else over_both.where("mixed")))
     yield Judged("G0", counts.get(pieces.WRITES, 0), tuple(finding for finding in g0 if finding is not None))
     yield Judged("G1c", counts.get(pieces.READS, 0), tuple(finding for finding in g1c if finding is not None))
+
+
+def _totals(rows: DataFrame, context: Context, common: Any) -> list[Judged]:
+    """What banks held. Readers add it up seldom: those rows fit into the driver's memory."""
+    return pieces.of_totals(rows.where(_is(Op.TOTAL)).toArrow(), context, common)
 
 
 def _cycle_finding(anomaly: str, limit: str | None, found: DataFrame | None) -> Finding | None:

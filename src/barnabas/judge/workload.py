@@ -62,8 +62,9 @@ def encoded(number: int) -> bytes:
 
 
 def decoded(data: bytes | None) -> int:
-    """A value, or -1 for what no client of a run has written."""
-    return int(data) if data is not None and data.isdigit() and len(data) < 19 else NONE
+    """A value, or -1 for what no client of a run has written. What is behind a space is not the history's."""
+    word = (data or b"").partition(b" ")[0]
+    return int(word) if word.isdigit() and len(word) < 19 else NONE
 
 
 def value_of(record: Record | ConsumerRecord) -> int:
@@ -137,7 +138,8 @@ async def delete(work: Work, name: str) -> None:
                 journal.add(Op.DELETE, invoked, at, status=Status.UNKNOWN, offset=before, error=error)
 
 
-Sent = tuple[TopicPartition, int, int, asyncio.Future[Delivered]]
+Sent = tuple[TopicPartition, int, dict[str, Any], asyncio.Future[Delivered]]
+"""Where a record was sent to and when, what its row says of it, and what will become of it."""
 
 
 async def transact(work: Work, name: str, group: str | None = None) -> None:
@@ -189,7 +191,7 @@ async def _transactions(work: Work, cluster: Cluster, journal: Journal, name: st
                 except TROUBLE:
                     journal.add(Op.SEND, begun, at, status=Status.UNKNOWN, value=value, txn=txn)
                     raise
-                sent.append((at, value, begun, future))
+                sent.append((at, begun, {"value": value, "txn": txn}, future))
                 await asyncio.sleep(work.pause_s)  # so that what comes late finds a transaction open
             if consumer is not None:
                 await _offsets(journal, producer, consumer, txn)
@@ -197,21 +199,20 @@ async def _transactions(work: Work, cluster: Cluster, journal: Journal, name: st
             good = False
         good = good and chance.random() > ABORTED
         try:
-            await _end(journal, producer, txn, name, committed=good)
+            await ended(journal, producer, txn, name, committed=good)
         finally:
-            _settle(journal, sent, txn)
+            settle(journal, sent)
         if consumer is not None and not good:
             return  # nothing of it counts: the next one begins where the group is
         await asyncio.sleep(work.pause_s)
 
 
-def _settle(journal: Journal, sent: Iterable[Sent], txn: int) -> None:
+def settle(journal: Journal, sent: Iterable[Sent]) -> None:
     """Writes down what became of a transaction's records; also where nobody knows how it ended."""
-    for at, value, begun, future in sent:
+    for at, begun, fields, future in sent:
         failed = not future.done() or future.cancelled() or future.exception() is not None
         offset = NONE if failed else future.result().offset
-        status = Status.UNKNOWN if failed else Status.OK
-        journal.add(Op.SEND, begun, at, status=status, offset=offset, value=value, txn=txn)
+        journal.add(Op.SEND, begun, at, status=Status.UNKNOWN if failed else Status.OK, offset=offset, **fields)
 
 
 async def _offsets(journal: Journal, producer: TransactionalProducer, consumer: Consumer, txn: int) -> None:
@@ -227,14 +228,14 @@ async def _offsets(journal: Journal, producer: TransactionalProducer, consumer: 
         journal.add(Op.COMMIT_OFFSET, invoked, at, **fields)
 
 
-async def _end(journal: Journal, producer: TransactionalProducer, txn: int, name: str, *, committed: bool) -> None:
-    """Commits or aborts; a commit that was never asked for, because a record failed, is no row."""
+async def ended(journal: Journal, producer: TransactionalProducer, txn: int, name: str, *, committed: bool) -> bool:
+    """Commits or aborts, and says which; a commit that was never asked for, because a record failed, is no row."""
     invoked = now()
     if committed:
         try:
             await producer.commit_transaction()
             journal.add(Op.COMMIT, invoked, txn=txn, name=name)
-            return
+            return True
         except TROUBLE as error:
             if producer.state is not State.SPOILT:
                 journal.add(Op.COMMIT, invoked, status=Status.UNKNOWN, txn=txn, name=name, error=error)
@@ -243,6 +244,7 @@ async def _end(journal: Journal, producer: TransactionalProducer, txn: int, name
     try:
         await producer.abort_transaction()
         journal.add(Op.ABORT, invoked, txn=txn, name=name)
+        return False
     except TROUBLE as error:
         journal.add(Op.ABORT, invoked, status=Status.UNKNOWN, txn=txn, name=name, error=error)
         raise

@@ -7,12 +7,14 @@ from typing import Final
 
 REGISTERS: Final = "registers"
 LIST_APPEND: Final = "list-append"
+BANK: Final = "bank"
 COMPACTION: Final = "compaction"
 DELETION: Final = "deletion"
 
 WORKLOADS: Final[Mapping[str, Mapping[str, str]]] = {
     REGISTERS: {},
     LIST_APPEND: {},
+    BANK: {},
     COMPACTION: {
         "cleanup.policy": "compact",
         "segment.ms": "3000",

@@ -6,7 +6,7 @@ from confluent_kafka import Message
 
 from barnabas.judge.history import NONE, Client, Context, Recording, Status
 from barnabas.judge.journal import Journal
-from barnabas.judge.librdkafka import _Sending
+from barnabas.judge.librdkafka import RecordUnderWay
 from barnabas.model.ids import TopicPartition
 
 
@@ -14,6 +14,6 @@ def test_a_record_that_is_acknowledged_by_the_answer_to_a_later_batch_is_at_no_k
     """It was written down at offset 0, and so a cluster without a fault had two values at one offset."""
     rows = Recording()
     for message in (Message("t", 0), Message("t", 0, offset=7)):
-        _Sending(Journal(0, rows), TopicPartition("t", 0), NONE, value=1)(None, message)
+        RecordUnderWay(Journal(0, rows), TopicPartition("t", 0), NONE, value=1)(None, message)
     history = rows.history(Context((Client("writer"),), {}))
     assert (history.status.tolist(), history.offset.tolist()) == ([Status.OK] * 2, [NONE, 7])

@@ -41,7 +41,7 @@ def together(histories: Sequence[OperationHistory]) -> OperationHistory:
     for number, one in enumerate(histories):
         for field, added in (("process", len(clients)), ("place", len(places)), ("name", len(names))):
             _moved(columns, field, getattr(one, field), added)
-        for field in ("value", "txn"):
+        for field in ("value", "txn", "follows"):
             _moved(columns, field, getattr(one, field), 1000 * number)
         for field in ("invoked", "completed", "wall"):
             times = getattr(one, field)

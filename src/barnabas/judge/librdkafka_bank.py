@@ -1,0 +1,92 @@
+"""A teller that is librdkafka's, in a thread of its own: what `barnabas.judge.bank` describes."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as Place
+
+from barnabas.judge.bank import READS_S, Account, Ledger, encoded_account
+from barnabas.judge.history import Client
+from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
+from barnabas.judge.librdkafka import QUIET, THEIRS, RecordUnderWay, ended, send
+from barnabas.judge.workload import ABORTED, Work
+from barnabas.model.ids import TopicPartition
+
+
+def tell(work: Work, name: str, teller: int) -> None:
+    ledger = Ledger(work, teller)
+    client = Client(
+        name, THEIRS, isolation="read_committed", transactional_id=name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
+    )
+    while not work.stopping():
+        journal = work.notes.journal(client)
+        config = {"transactional.id": name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, **QUIET}
+        producer = Producer({"bootstrap.servers": work.bootstrap, "message.timeout.ms": 15_000, **config})
+        try:
+            producer.init_transactions(30)
+            invoked = now()
+            _read_up(work, ledger, name)
+            ledger.note_total(journal, invoked, name)
+            _transfers(work, producer, journal, name, ledger)
+        except (KafkaException, TimeoutError):
+            time.sleep(1)  # another producer with the same id goes on
+
+
+def _transfers(work: Work, producer: Producer, journal: Journal, name: str, ledger: Ledger) -> None:
+    chance = random.Random(f"{name} {now()}")
+    while not work.stopping():
+        producer.begin_transaction()
+        txn, sent, after = work.notes.txn(), list[RecordUnderWay](), dict[int, Account]()
+        try:
+            for key, at, account, follows in ledger.records(work, ledger.transfer(chance)):
+                sent.append(RecordUnderWay(journal, at, txn, key=key, value=account.value, follows=follows))
+                send(producer, sent[-1], encoded_account(account))
+                after[key] = account
+                producer.poll(work.pause_s)  # so that what comes late finds a transaction open
+            producer.flush(15)  # an abort drops what was not sent yet: what it is to end has to be in the log
+            if ended(producer, journal, txn, name, committed=chance.random() > ABORTED):
+                ledger.accounts |= after
+        finally:
+            for each in sent:
+                each.give_up()
+        time.sleep(work.pause_s)
+
+
+def _read_up(work: Work, ledger: Ledger, name: str) -> None:
+    """Up to what is there now, as a committed reader. Raises ``TimeoutError`` where others keep it from that."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": work.bootstrap,
+            "group.id": name,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            **QUIET,
+        }
+    )
+    try:
+        ends = {at: consumer.get_watermark_offsets(Place(*at), timeout=15)[1] for at in ledger.read_up_to}
+        consumer.assign([Place(*at, offset) for at, offset in ledger.read_up_to.items()])
+        deadline = now() + READS_S * 10**9
+        while any(ledger.read_up_to[at] < end for at, end in ends.items()):
+            if now() > deadline:
+                raise TimeoutError(f"{name} has read up to {ledger.read_up_to}, of {ends}")
+            message = consumer.poll(0.5)
+            if message is None:
+                continue
+            at, error = TopicPartition(str(message.topic()), int(message.partition() or 0)), message.error()
+            offset = int(message.offset() or 0)
+            if error is None:
+                key, value = message.key(), message.value()
+                assert not isinstance(key, str)
+                assert not isinstance(value, str)
+                ledger.take(key, value)
+                ledger.read_up_to[at] = offset + 1
+            elif error.code() == KafkaError._PARTITION_EOF:  # also behind markers, and where others have begun
+                ledger.read_up_to[at] = max(ledger.read_up_to[at], offset)
+    finally:
+        consumer.close()

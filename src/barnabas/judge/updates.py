@@ -1,0 +1,64 @@
+"""Banks: each balance is written on the one before it, and what committed readers see of all accounts adds up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from barnabas.judge.findings import Judged, judged
+from barnabas.judge.history import NONE, Column, Op
+from barnabas.judge.records import DELAYED_END_TXN, UNCLEAN
+from barnabas.judge.seen import Seen, composite, grouped
+
+WRONG_TOTAL = "wrong-total"
+
+
+def lost_updates(seen: Seen) -> Judged:
+    """A committed record says which one of its key it follows: that has to be the one before it in the log.
+
+    Where the one it follows is not there, or was aborted, others tell.
+    """
+    history = seen.history
+    linked = np.zeros(len(history.places) + 1, bool)
+    linked[history.place[seen.sends[history.follows[seen.sends] >= 0]]] = True
+    inside = seen.read_scan & seen.read_rc & (seen.send_of_read >= 0)
+    inside &= linked[history.place[seen.reads]] & (history.key[seen.reads] >= 0)
+    reads, sends = seen.reads[inside], seen.send_of_read[inside]
+    key = composite(history.place[reads], history.key[reads])
+    order = np.lexsort((history.offset[reads], key))
+    reads, sends, key = reads[order], sends[order], key[order]
+    first = np.append(True, key[1:] != key[:-1])[: len(key)]
+    before = np.where(first, NONE, np.roll(sends, 1))
+    follows = history.follows[sends]
+    followed = np.where(follows >= 0, seen.send_of(follows), NONE)
+    there = np.append(seen.offset_committed, NONE)[followed] >= 0
+    wrong = there & (followed != before)
+    rows = np.stack([sends[wrong], followed[wrong], before[wrong]], 1)
+    delayed = np.append(seen.delayed_end, False)
+    limits = {
+        DELAYED_END_TXN: delayed[seen.txn_of(rows[:, 0])] | delayed[seen.txn_of(rows[:, 2])],
+        UNCLEAN: seen.unclean[history.place[rows[:, 0]]],
+    }
+    said = "{0.client} wrote value {0.value} of key {0.key} on value {1.value}, which is not the one before it"
+    return judged(history, "lost-update", int(np.count_nonzero(follows >= 0)), rows, said, limits)
+
+
+def wrong_totals(seen: Seen) -> Judged:
+    """Every total of a bank is its first one."""
+    history = seen.history
+    rows = history.rows(Op.TOTAL)
+    found = [np.empty((0, 2), np.int64)]
+    for group in grouped(rows, history.name[rows]):
+        other = group[history.offset[group] != history.offset[group[0]]]
+        found.append(np.stack([np.full(len(other), group[0]), other], 1))
+    pairs = np.concatenate(found)
+    limits = {DELAYED_END_TXN: _delayed_by_then(seen, pairs[:, 1]), UNCLEAN: np.full(len(pairs), seen.unclean.any())}
+    said = "the accounts of {0.name} held {0.offset}, and later {1.client} saw {1.offset} in them"
+    return judged(history, WRONG_TOTAL, len(rows), pairs, said, limits)
+
+
+def _delayed_by_then(seen: Seen, rows: Column) -> Column:
+    """Whether an end of a transaction of the bank that each of these is about may have come late before it."""
+    history = seen.history
+    banks = [history.names[int(name)] for name in history.name[rows]]
+    since = {bank: seen.delayed_since(bank) for bank in set(banks)}
+    return np.array([history.invoked[row] > since[bank] for row, bank in zip(rows, banks, strict=True)], bool)
