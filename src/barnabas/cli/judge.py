@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +33,14 @@ class _Judge(CommandGroup):
 
 
 Page = Annotated[Path | None, Option("--html", help="Writes a page, too, with the history around each anomaly.")]
+View = Annotated[
+    Path | None,
+    Option(
+        "--view",
+        metavar="FILE",
+        help="Writes the history around each anomaly as the view of a cluster: one HTML file.",
+    ),
+]
 Nemesis = Annotated[
     str,
     Option(
@@ -85,6 +93,7 @@ def check_command(
         ),
     ] = None,
     html: Page = None,
+    view: View = None,
     output: OutputFormat = Format.text,
 ) -> None:
     """Looks for anomalies in a history: by Jepsen's and Adya's names, with the rows that show them.
@@ -111,24 +120,32 @@ def check_command(
         raise CommandError(f"{error}.", 2) from None
     except OSError as error:
         raise CommandError(f"{path} cannot be read ({error.strerror or error}).", 2) from None
-    _tell(verdict, html, output)
+    _tell(verdict, html, view, output)
 
 
-def _tell(verdict: JudgeVerdict, html: Path | None, output: Format) -> None:
+def _tell(verdict: JudgeVerdict, html: Path | None, view: Path | None, output: Format) -> None:
     """Tells the verdict, and ends with it."""
     from barnabas.judge.page import page
+    from barnabas.judge.recording import recorded
     from barnabas.judge.report import text
+    from barnabas.web.assets import exported
 
     if html is not None:
-        try:
-            html.write_text(page(verdict), encoding="utf-8")
-        except OSError as error:
-            raise CommandError(f"{html} cannot be written ({error.strerror or error}).", 2) from None
+        _write(html, [page(verdict).encode()])
+    if view is not None:
+        _write(view, exported(recorded(verdict)))
     if output is Format.json:
         print_json(verdict.as_json())
     else:
         print(*text(verdict), sep="\n")
     raise Exit(0 if verdict.good else 1)
+
+
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
+    try:
+        path.write_bytes(b"".join(pieces))
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written ({error.strerror or error}).", 2) from None
 
 
 @app.command("run")
@@ -152,6 +169,7 @@ def run_command(
     seed: Annotated[int, Option("--seed", min=0, help="Of the faults' order.")] = 0,
     path: Annotated[Path, Option("--history", help="Where the history is written.")] = Path("history.parquet"),
     html: Page = None,
+    view: View = None,
     output: OutputFormat = Format.text,
 ) -> None:
     """Lets clients of several makes work on a cluster, does things to it, reads everything, and judges.
@@ -190,7 +208,7 @@ def run_command(
         verdict = check(outcome.history)
     except HistoryError as error:
         raise CommandError(f"{error}.", 2) from None
-    _tell(verdict, html, output)
+    _tell(verdict, html, view, output)
 
 
 def _drivers(words: str) -> tuple[str, ...]:

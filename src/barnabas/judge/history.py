@@ -53,6 +53,7 @@ class Op(IntEnum):
     DELETE = 12
     NEMESIS = 13
     TOTAL = 14
+    LEADER = 15
 
     @property
     def word(self) -> str:

@@ -26,6 +26,7 @@ from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOM
 from barnabas.client.transactions import State
 from barnabas.judge.history import NONE, TOMBSTONE, Client, Op, Status
 from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, Notes, now
+from barnabas.judge.recording import Led
 from barnabas.judge.workloads import COMPACTION, DELETES_S, DELETION, IDENTITY, LIST_APPEND, REGISTERS, TOMBSTONES
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import Record
@@ -323,11 +324,30 @@ async def _commit(journal: Journal, consumer: Consumer, group: str) -> None:
         journal.add(Op.COMMIT_OFFSET, invoked, at, status=status, completed=completed, **fields)
 
 
+async def _note_leaders(
+    work: Work, cluster: Cluster, journal: Journal, known: dict[TopicPartition, tuple[int, Led]]
+) -> None:
+    """Those that are others than before."""
+    invoked = now()
+    try:
+        topics = (await cluster.refresh(list(work.topics.values()))).topics
+    except TROUBLE:
+        return
+    for at in work.places():
+        if at.topic in topics and (told := topics[at.topic].partitions.get(at.partition)) is not None:
+            led = told.leader_epoch, Led(told.leader, told.replicas, told.isr)
+            if known.get(at) != led:
+                known[at] = led
+                journal.add(Op.LEADER, invoked, at, offset=max(NONE, led[0]), name=led[1].words())
+
+
 async def observe(work: Work, name: str) -> None:
-    """Asks the leaders for high watermarks and last stable offsets, again and again."""
+    """Asks who leads, and the leaders for high watermarks, last stable and log start offsets, again and again."""
     journal = work.notes.journal(Client(name, OURS))
+    known: dict[TopicPartition, tuple[int, Led]] = {}
     async with connect(work.bootstrap) as cluster:
         while not work.stopping():
+            await _note_leaders(work, cluster, journal, known)
             for op, isolation, time in (
                 (Op.HIGH_WATERMARK, READ_UNCOMMITTED, LATEST),
                 (Op.LAST_STABLE, READ_COMMITTED, LATEST),
