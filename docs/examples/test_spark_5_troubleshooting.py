@@ -112,6 +112,14 @@ def test_a_schema_that_is_not_the_sources():
     assert says(refused, "The schema has value string; it is binary in format('barnabas').")
 
 
+def test_a_frame_that_is_older_than_the_newest_schema(tmp_path):
+    (tmp_path / "2.avsc").write_text('{"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}')
+    now = options(**{"value.format": "avro", "value.schema.files": str(tmp_path)})
+    with pytest.raises(ValueError, match=r"value\.schema") as refused:
+        now.check_schema(StructType().add("value", StructType().add("id", "long").add("note", "string")))
+    assert says(refused, "The schema has value.note, and the Avro schema has no such field")
+
+
 def test_a_python_without_numba(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
     assert not takes_compiled("auto", 10**9)  # plain Python decodes

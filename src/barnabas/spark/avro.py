@@ -14,7 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from barnabas.spark.registry import Registry, Schema
 
 _Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 
@@ -39,7 +42,6 @@ _PROMOTED: Final = {
 }
 _FLOAT: Final = struct.Struct("<f")
 _DOUBLE: Final = struct.Struct("<d")
-_REGISTRY_TIMEOUT_S: Final = 30
 
 
 class AvroError(ValueError):
@@ -337,11 +339,16 @@ class AvroSchemas:
 
     @cached_property
     def expected(self) -> AvroSchema:
-        """What the column looks like: ``value.schema``, else the newest there is. Raises `AvroError`."""
+        """What the column looks like: ``value.schema``, else the newest there is when the query is planned.
+
+        It goes to the executors with the reader: one that is registered later changes no query that runs. Raises
+        `AvroError`, `RegistryDown`.
+        """
         if self.declared:
             return AvroSchema(self.declared)
         if self.registry is not None:
-            return AvroSchema(self._ask(f"/subjects/{self.subject}/versions/latest"))
+            texts = self._registered(lambda registry: registry.newest(self.subject or ""))
+            return AvroSchema(texts[-1], texts[:-1])
         assert self.files is not None
         path = Path(self.files)
         if path.is_dir():
@@ -351,31 +358,26 @@ class AvroSchemas:
             path = max(numbered, key=lambda file: int(file.stem))
         return AvroSchema(_text_of(path))
 
-    def by_id(self, schema_id: int) -> AvroSchema:
-        """The writer's schema. Raises `AvroError`."""
+    def texts_of(self, schema_id: int) -> tuple[str, ...]:
+        """The writer's schema behind those that it refers to. Raises `AvroError`, `RegistryDown`."""
         if self.registry is not None:
-            return AvroSchema(self._ask(f"/schemas/ids/{schema_id}"))
+            return self._registered(lambda registry: registry.by_id(schema_id))
         assert self.files is not None
         path = Path(self.files)
-        return AvroSchema(_text_of(path / f"{schema_id}.avsc" if path.is_dir() else path))
+        return (_text_of(path / f"{schema_id}.avsc" if path.is_dir() else path),)
 
-    def _ask(self, path: str) -> str:
-        # Not at the top: they take longer to import than everything else here, and few queries ask a registry.
-        import urllib.error
-        import urllib.request
+    def _registered(self, asked: Callable[[Registry], Schema]) -> tuple[str, ...]:
+        # Not at the top: what it needs takes longer to import than all else here, and few queries ask a registry.
+        from barnabas.spark.registry import Registry
 
         assert self.registry is not None
-        url = self.registry.rstrip("/") + path
         try:
-            with urllib.request.urlopen(url, timeout=_REGISTRY_TIMEOUT_S) as answer:
-                return str(json.load(answer)["schema"])
-        except urllib.error.HTTPError as error:
-            raise AvroError(f"the schema registry answered {error.code} to {url}.") from None
-        except (OSError, ValueError, KeyError) as error:
-            raise AvroError(f"the schema registry did not answer {url} with a schema ({error}).") from None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "expected"}
+            found = asked(Registry.of(self.registry))
+        except ValueError as error:
+            raise AvroError(str(error)) from None
+        if found.kind != "AVRO":
+            raise AvroError(f"the schema registry has a schema of kind {found.kind} there, and value.format is avro")
+        return found.texts
 
 
 def _text_of(path: Path) -> str:

@@ -103,13 +103,14 @@ class AvroPayloads:
 
         schema = self._texts[0] if len(self._texts) == 1 else self._texts
         batch = pyruhvro.deserialize_array(payloads, schema)
+        fields = {each["name"]: each for each in self._expected.root["fields"]}
         columns = []
-        for field, expected in zip(self._target, self._expected.root["fields"], strict=True):
+        for field in self._target:
             index = batch.schema.get_field_index(field.name)
             if index >= 0:
                 columns.append(batch.column(index).cast(field.type))
             else:
-                default = pyarrow.array([expected["default"]], field.type)
+                default = pyarrow.array([fields[field.name]["default"]], field.type)
                 columns.append(pyarrow.compute.take(default, pyarrow.repeat(0, len(payloads))))
         made = pyarrow.StructArray.from_arrays(columns, fields=list(self._target))
         made.validate(full=True)  # pyruhvro takes any bytes for a text

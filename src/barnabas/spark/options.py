@@ -197,6 +197,7 @@ class SourceOptions:
             if field.name == "value" and self.value.kind in ("json", "avro"):
                 if not given.startswith("struct<"):
                     raise ValueError(f"The schema has value {given}; value.format={self.value.kind} makes it a struct.")
+                self.value.check_fields(field.dataType.names)
             elif given != available[field.name]:
                 hint = " Set value.format=string." if (field.name, given) == ("value", "string") else ""
                 raise ValueError(

@@ -14,9 +14,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 __all__ = ["Reference", "Registry", "RegistryDown", "Schema"]
 
@@ -61,6 +62,14 @@ class Registry:
     """``name:password``, Confluent's ``basic.auth.user.info``."""
     cache: str | None = None
     """A directory for answers; shared by the executors, or one on each of them."""
+
+    def __post_init__(self) -> None:
+        """``https://name:password@host`` is taken apart: what is `url` is told in errors and plans."""
+        parts = urlsplit(self.url)
+        login, at, host = parts.netloc.rpartition("@")
+        if at:
+            object.__setattr__(self, "url", urlunsplit(parts._replace(netloc=host)))
+            object.__setattr__(self, "user", self.user or unquote(login))
 
     @classmethod
     def of(cls, registry: Self | str | Mapping[str, str]) -> Self:
@@ -134,7 +143,7 @@ class Registry:
             if error.code in _REFUSED:
                 raise ValueError(f"the schema registry refuses what {path} was asked: {_reason(error)}") from None
             return self._kept(kept, f"answered {error.code} to {path}")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             return self._kept(kept, f"did not answer {path}: {error}")
         if kept is not None:
             kept.parent.mkdir(parents=True, exist_ok=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 
-from barnabas.spark.avro import AvroSchemas
+from barnabas.spark.avro import AvroSchema, AvroSchemas
 
 if TYPE_CHECKING:
     from barnabas.spark.avro_columns import AvroPayloads
@@ -91,6 +91,18 @@ class ValueFormat:
                 raise ValueError(f"Option value.schema is no StructType as JSON: {error!r}.") from None
         return text if text.lower().startswith("struct<") else f"struct<{text}>"
 
+    def check_fields(self, wanted: Sequence[str]) -> None:
+        """Settles, before the executors have it, what Avro's values become. Raises ``ValueError`` where that lacks a
+        field: by default it is the newest there is, and a frame is older."""
+        if self.schemas is None:
+            return
+        there = [each["name"] for each in self.schemas.expected.root["fields"]]
+        if gone := [each for each in wanted if each not in there]:
+            raise ValueError(
+                f"The schema has value.{gone[0]}, and the Avro schema has no such field (but {', '.join(there)}): load "
+                "the topic again, or set value.schema to what the values are to become."
+            )
+
     def decode(self, values: Any, target: Any, place: Place) -> Any:
         """An Arrow binary array as an array of the Arrow type `target`. Raises `ValueUnfit`."""
         if self.kind == "raw":
@@ -113,7 +125,7 @@ class ValueFormat:
             from barnabas.spark.avro_columns import AvroPayloads
 
             assert self.schemas is not None
-            payloads = AvroPayloads([self.schemas.by_id(schema_id).text], self.schemas.expected, target)
+            payloads = AvroPayloads(self.schemas.texts_of(schema_id), self.schemas.expected, target)
             self._payloads[schema_id] = payloads
         return payloads
 
@@ -134,7 +146,8 @@ class ValueFormat:
         reader = self._avro_readers.get(schema_id)
         if reader is None:
             assert self.schemas is not None
-            written = self.schemas.by_id(schema_id).reader(self.schemas.expected)
+            texts = self.schemas.texts_of(schema_id)
+            written = AvroSchema(texts[-1], texts[:-1]).reader(self.schemas.expected)
 
             def reader(value: bytes) -> Any:
                 return written(value, 5)

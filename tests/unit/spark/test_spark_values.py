@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import decimal
 import json
+import pickle
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -16,6 +18,7 @@ import pytest
 
 from barnabas.spark.avro import AvroError, AvroSchema
 from barnabas.spark.compiled import COMPILED_RECORDS_MIN, takes_compiled
+from barnabas.spark.registry import Registry, RegistryDown
 from barnabas.spark.values import ValueFormat, ValueUnfit
 
 ORDER = {
@@ -89,28 +92,45 @@ def test_a_schema_no_column_can_hold_is_said() -> None:
         AvroSchema(text(tree)).spark_type()
 
 
-@pytest.fixture
-def registry() -> Iterator[str]:
+class FakedRegistry:
     """A schema registry as it answers: subjects' newest versions, and ids."""
-    answers = {"/subjects/orders-value/versions/latest": text(ORDER), "/schemas/ids/7": text(ORDER)}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = answers.get(self.path)
-            self.send_response(200 if found else 404)
-            self.end_headers()
-            self.wfile.write(json.dumps({"schema": found}).encode() if found else b"{}")
+    def __init__(self) -> None:
+        order = {"schema": text(ORDER)}
+        self.answers: dict[str, Any] = {"/subjects/orders-value/versions/latest": order, "/schemas/ids/7": order}
+        self.asked: list[tuple[str, str | None]] = []
+        """Paths, and who asked."""
+        told = self
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                told.asked.append((self.path, self.headers.get("Authorization")))
+                found = told.answers.get(self.path)
+                self.send_response(200 if found else 404)
+                self.end_headers()
+                self.wfile.write(json.dumps(found or {}).encode())
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.host = f"127.0.0.1:{self._server.server_port}"
+        self.url = f"http://{self.host}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+            self._server.server_close()
+
+
+@pytest.fixture
+def registry() -> Iterator[FakedRegistry]:
+    made = FakedRegistry()
+    yield made
+    made.close()
 
 
 TARGET = pyarrow.struct([("id", pyarrow.int64()), ("at", pyarrow.timestamp("us", tz="UTC"))])
@@ -120,15 +140,89 @@ def place(row: int) -> str:
     return f"orders-0@{row + 10}"
 
 
-def test_confluent_values_are_decoded_by_their_ids_schema(registry: str) -> None:
-    given = {"value.format": "avro", "value.schema.registry": registry, "subscribe": "orders"}
+def test_confluent_values_are_decoded_by_their_ids_schema(registry: FakedRegistry) -> None:
+    given = {"value.format": "avro", "value.schema.registry": registry.url, "subscribe": "orders"}
     values = ValueFormat.parse(given)
     assert values.spark_type().startswith("struct<`id`:bigint")
     decoded = values.decode(pyarrow.array([b"\0\0\0\0\x07" + ENCODED, None]), TARGET, place)
     assert decoded.to_pylist() == [{"id": -3, "at": datetime.datetime.fromtimestamp(1000, datetime.UTC)}, None]
-    for wrong, said in ((b"\0\0\0\0\x08" + ENCODED, "404"), (b"{}", "Confluent prefix")):
+    for wrong, said in ((b"\0\0\0\0\x08" + ENCODED, "nothing at /schemas/ids/8"), (b"{}", "Confluent prefix")):
         with pytest.raises(ValueUnfit, match=f"orders-0@10 .*{said}"):
             values.decode(pyarrow.array([wrong]), TARGET, place)
+
+
+FLAT = {"type": "record", "name": "Flat", "fields": [{"name": "id", "type": "long"}, {"name": "a", "type": "string"}]}
+FLAT_TARGET = pyarrow.struct([("id", pyarrow.int64()), ("a", pyarrow.string())])
+FLAT_VALUE = b"\0\0\0\0\x01" + b"\x02" + b"\x04hi"
+
+
+def flat(registry: FakedRegistry, **options: str) -> ValueFormat:
+    latest = "/subjects/flat-value/versions/latest"
+    registry.answers |= {latest: {"schema": text(FLAT)}, "/schemas/ids/1": {"schema": text(FLAT)}}
+    given = {"value.format": "avro", "value.schema.registry": registry.url, "subscribe": "flat", **options}
+    return ValueFormat.parse(given)
+
+
+def test_a_schema_that_is_registered_later_changes_no_query_that_runs(registry: FakedRegistry) -> None:
+    values = flat(registry)
+    values.check_fields(["id", "a"])
+    sent = pickle.dumps(values)
+    without = {**FLAT, "fields": FLAT["fields"][:1]}
+    registry.answers["/subjects/flat-value/versions/latest"] = {"schema": text(without)}
+    registry.asked.clear()
+    decoded = pickle.loads(sent).decode(pyarrow.array([FLAT_VALUE]), FLAT_TARGET, place)
+    assert decoded.to_pylist() == [{"id": 1, "a": "hi"}]
+    assert [path for path, _ in registry.asked] == ["/schemas/ids/1"]
+    # A frame that is older than the newest schema is told so, and gets no nulls.
+    now = ValueFormat.parse({"value.format": "avro", "value.schema.registry": registry.url, "subscribe": "flat"})
+    with pytest.raises(ValueError, match=r"value\.a, and the Avro schema has no such field \(but id\)"):
+        now.check_fields(["id", "a"])
+
+
+def test_a_column_of_some_of_the_fields_is_decoded_at_once(
+    registry: FakedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = flat(registry)
+    monkeypatch.setattr("barnabas.spark.values._one_by_one", lambda *given: pytest.fail("value by value"))
+    decoded = values.decode(pyarrow.array([FLAT_VALUE]), pyarrow.struct([("a", pyarrow.string())]), place)
+    assert decoded.to_pylist() == [{"a": "hi"}]
+
+
+def test_a_registry_that_is_down_makes_no_value_null(registry: FakedRegistry) -> None:
+    values = flat(registry, **{"value.mode": "PERMISSIVE"})
+    values.check_fields(["id"])
+    registry.close()
+    with pytest.raises(RegistryDown, match="did not answer /schemas/ids/1"):
+        values.decode(pyarrow.array([FLAT_VALUE]), FLAT_TARGET, place)
+
+
+def test_values_are_read_by_schemas_that_refer_to_others(registry: FakedRegistry) -> None:
+    outer = {"type": "record", "name": "Outer", "fields": [{"name": "flat", "type": "Flat"}]}
+    values = flat(registry, subscribe="outer")
+    referring = {"schema": text(outer), "references": [{"name": "Flat", "subject": "flat-value", "version": 1}]}
+    registry.answers |= {
+        "/subjects/outer-value/versions/latest": referring,
+        "/schemas/ids/2": referring,
+        "/subjects/flat-value/versions/1": {"schema": text(FLAT)},
+    }
+    assert values.spark_type() == "struct<`flat`:struct<`id`:bigint,`a`:string>>"
+    target = pyarrow.struct([("flat", FLAT_TARGET)])
+    decoded = values.decode(pyarrow.array([b"\0\0\0\0\x02" + FLAT_VALUE[5:]]), target, place)
+    assert decoded.to_pylist() == [{"flat": {"id": 1, "a": "hi"}}]
+
+
+def test_a_registrys_address_may_have_a_password_which_nobody_is_told(registry: FakedRegistry) -> None:
+    url = f"http://etl:hunter%402@{registry.host}"
+    values = flat(registry, **{"value.schema.registry": url})
+    assert values.spark_type() == "struct<`id`:bigint,`a`:string>"
+    basic = base64.b64encode(b"etl:hunter@2").decode()
+    assert registry.asked == [("/subjects/flat-value/versions/latest", f"Basic {basic}")]
+    given = Registry(url)
+    assert (given.url, given.user) == (registry.url, "etl:hunter@2")
+    registry.close()
+    with pytest.raises(RegistryDown) as down:
+        given.by_id(1)
+    assert "hunter" not in f"{down.value} {given}"
 
 
 def test_schemas_come_from_files_too(tmp_path: Path) -> None:
