@@ -442,11 +442,20 @@ async def _until_signalled(story: Story) -> None:
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, ask_to_stop, number.name)
     from barnabas.runtime import memory
+    from barnabas.runtime.small_objects import SmallObjects
+    from barnabas.wire.kernel import kernel
 
     heap = memory.heap()
-    giving_back = None if heap is None else loop.create_task(memory.give_memory_back(heap))
+    small_objects = None if heap is None or kernel is None else SmallObjects(kernel.arenas)
+    giving_back = None if heap is None else loop.create_task(memory.give_memory_back(heap, small_objects))
+
+    def ready(notice: dict[str, Any]) -> None:
+        if small_objects is not None:
+            small_objects.bound()
+        _ready(notice)
+
     try:
-        await story(stop, _ready)
+        await story(stop, ready)
     finally:
         if giving_back is not None:
             giving_back.cancel()

@@ -11,7 +11,8 @@ process is spared it. The heap takes 0.3 ms for a megabyte that goes: a busy pro
 is resident (`WASTE`) has been free in the heap all the while. The CPU time that either took is followed by a rest
 `REST` times as long, up to `REST_MAX_S`. (By the clock it is soon a second on a busy machine, and minutes of rest.)
 Two sizes count: what is resident, and what of that the heap does not have in use, since what was in use the last time
-may be free now and the process no larger. Python's own arenas of small objects stay as large as they have grown.
+may be free now and the process no larger. Python's arenas of small objects stay as large as they have grown, which is
+bounded (`barnabas.runtime.small_objects`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import os
 import time
 from collections.abc import Callable
 from typing import Final
+
+from barnabas.runtime.small_objects import SmallObjects
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +100,7 @@ def heap() -> Heap | None:
         return None
 
 
-async def give_memory_back(known: Heap) -> None:
+async def give_memory_back(known: Heap, small_objects: SmallObjects | None = None) -> None:
     """Looks at the process, and gives memory back, until it is cancelled."""
     known.keep_large_apart()
 
@@ -115,6 +118,8 @@ async def give_memory_back(known: Heap) -> None:
         rest_s = 0.0
         resident, unused = sizes()
         busy = time.process_time() - worked > BUSY * (time.monotonic() - began)
+        if small_objects is not None:
+            small_objects.look(busy=busy)
         larger = resident >= least[0] + GROWTH_BYTES or unused >= least[1] + GROWTH_BYTES
         wasted = unused - least[1] >= WASTE * resident
         least = min(resident, least[0]), min(unused, least[1])

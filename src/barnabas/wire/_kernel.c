@@ -65,6 +65,46 @@ static PyObject *feed_piece(PyObject *self, PyObject *const *arguments, Py_ssize
     return fault < 0 ? wrong("the state of a scan is too small for what it says") : PyLong_FromLong(fault);
 }
 
+/* Python's arenas of small objects, each of a megabyte (256 KiB before 3.10), of which it may have `room` more. Where it
+ * gets none, CPython itself asks malloc for the object. All of this is called with the GIL held. */
+static ArenaAllocator arenas_of_python;
+static long arenas_room, arenas_refused;
+
+static void *new_arena(void *context, size_t size) {
+    (void)context;
+    if (arenas_room <= 0) {
+        arenas_refused++;
+        return NULL;
+    }
+    void *arena = arenas_of_python.alloc(arenas_of_python.context, size);
+    if (arena) arenas_room--;
+    return arena;
+}
+
+static void free_arena(void *context, void *arena, size_t size) {
+    (void)context;
+    arenas_of_python.free(arenas_of_python.context, arena, size);
+    arenas_room++;
+}
+
+/* arenas(more): lets so many more arenas be, from its first call on; how often one was refused since the last call. */
+static PyObject *arenas(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    (void)self;
+    if (count != 1) return wrong("arenas takes one argument");
+    long more = PyLong_AsLong(arguments[0]);
+    if (more == -1 && PyErr_Occurred()) return NULL;
+    if (!PyObject_GetArenaAllocator || !PyObject_SetArenaAllocator) return PyLong_FromLong(0);
+    if (!arenas_of_python.alloc) {
+        PyObject_GetArenaAllocator(&arenas_of_python);
+        ArenaAllocator bounded = {NULL, new_arena, free_arena};
+        PyObject_SetArenaAllocator(&bounded);
+    }
+    arenas_room += more;
+    long refused = arenas_refused;
+    arenas_refused = 0;
+    return PyLong_FromLong(refused);
+}
+
 static PyMethodDef methods[] = {
     {"check", check, METH_FASTCALL, "check(batch, now, before_max, after_max, flags) -> int"},
     {"feed", feed_piece, METH_FASTCALL, "feed(scan, piece, is_last) -> int"},
@@ -73,6 +113,7 @@ static PyMethodDef methods[] = {
     {"frame", frame, METH_FASTCALL, "frame(table, constants, message, head) -> list | None"},
     {"header", header, METH_FASTCALL, "header(versions, new, type, frame) -> (header, offset) | None"},
     {"errors", errors, METH_FASTCALL, "errors(table, constants, message) -> int"},
+    {"arenas", arenas, METH_FASTCALL, "arenas(more) -> int"},
     {"slot_of", slot_of, METH_FASTCALL, "slot_of(class, name, size) -> int"},
     {NULL, NULL, 0, NULL},
 };
