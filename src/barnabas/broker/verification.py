@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from barnabas.broker.peers import PeerTooOld
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.model.ids import NO_BROKER, TopicPartition, numbers_by_topic
 from barnabas.replica.replicas import Replicas
 from barnabas.runtime import Clock, Tasks
 from barnabas.wire.errors import WireError
@@ -57,9 +57,9 @@ class TransactionVerification:
         *,
         knows_abortable: bool,
     ) -> Errors:
-        """Before batches of a transaction are appended: the partitions to which they may not be, and why not.
+        """Asks before a transaction's batches are appended; returns the partitions to which they may not be, and why.
 
-        `first_sequences` are those of the batches. `knows_abortable` tells a client that knows TRANSACTION_ABORTABLE.
+        `first_sequences` are those of the batches. `knows_abortable`: whether the client knows TRANSACTION_ABORTABLE.
         """
         errors: Errors = {}
         asked = {}
@@ -97,9 +97,6 @@ class TransactionVerification:
         coordinator = self._coordinator_of(transactional_id)
         if coordinator == NO_BROKER:
             return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        topics: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            topics.setdefault(topic, []).append(partition)
         transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
             transactional_id=transactional_id,
             producer_id=producer_id,
@@ -107,7 +104,7 @@ class TransactionVerification:
             verify_only=True,
             topics=[
                 AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=indexes)
-                for topic, indexes in topics.items()
+                for topic, indexes in numbers_by_topic(partitions).items()
             ],
         )
         queue = self._queues.get(coordinator)
@@ -151,16 +148,16 @@ class TransactionVerification:
             if response.error_code:
                 code = ErrorCode(response.error_code)
                 logger.error("broker %d verifies no transactions: %s", coordinator, code.name)
-                if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # which is no word for a producer
+                if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # which says nothing to a producer
                     code = ErrorCode.INVALID_TXN_STATE
                 for transaction, waiting in asked.values():
                     _answer(waiting, _all(transaction, code))
                 continue
             answered = {
                 result.transactional_id: {
-                    TopicPartition(topic.name, each.partition_index): ErrorCode(each.partition_error_code)
+                    TopicPartition(topic.name, partition.partition_index): ErrorCode(partition.partition_error_code)
                     for topic in result.topic_results
-                    for each in topic.results_by_partition
+                    for partition in topic.results_by_partition
                 }
                 for result in response.results_by_transaction
             }
@@ -176,4 +173,6 @@ def _answer(waiting: asyncio.Future[Errors], errors: Errors) -> None:
 
 
 def _all(transaction: Transaction, code: ErrorCode) -> Errors:
-    return {TopicPartition(topic.name, each): code for topic in transaction.topics for each in topic.partitions}
+    return {
+        TopicPartition(topic.name, partition): code for topic in transaction.topics for partition in topic.partitions
+    }

@@ -19,7 +19,6 @@ from barnabas.client.descriptions import (
     ClusterDescription,
     FeatureUpgrade,
     LogDirDescription,
-    by_topic,
     outcome_of,
     read_api_versions,
     read_log_dirs,
@@ -32,7 +31,7 @@ from barnabas.client.offsets import (
 )
 from barnabas.model.config import AlterOperation
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import TopicPartition, numbers_by_topic
 from barnabas.model.leadership import ElectionType
 from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from barnabas.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
@@ -211,16 +210,13 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition] | None, election: ElectionType = ElectionType.PREFERRED
     ) -> dict[TopicPartition, KafkaError | None]:
-        grouped: dict[str, list[int]] = {}
-        for partition in partitions or ():
-            grouped.setdefault(partition.topic, []).append(partition.partition)
         request = ElectLeadersRequest(
             election_type=int(election),
             topic_partitions=None
             if partitions is None
             else [
                 ElectLeadersRequest.TopicPartitions(topic=topic, partitions=numbers)
-                for topic, numbers in grouped.items()
+                for topic, numbers in numbers_by_topic(partitions).items()
             ],
             timeout_ms=OPERATION_TIMEOUT_MS,
         )
@@ -325,7 +321,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
                             for number in numbers
                         ],
                     )
-                    for topic, numbers in by_topic(group).items()
+                    for topic, numbers in numbers_by_topic(group).items()
                 ],
                 timeout_ms=OPERATION_TIMEOUT_MS,
             )
@@ -384,7 +380,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
             if partitions is None
             else [
                 DescribeLogDirsRequest.DescribableLogDirTopic(topic=topic, partitions=numbers)
-                for topic, numbers in by_topic(partitions).items()
+                for topic, numbers in numbers_by_topic(partitions).items()
             ]
         )
 
@@ -406,7 +402,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
                     path=path,
                     topics=[
                         AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name=topic, partitions=numbers)
-                        for topic, numbers in by_topic(group).items()
+                        for topic, numbers in numbers_by_topic(group).items()
                     ],
                 )
                 for path, group in directories.items()

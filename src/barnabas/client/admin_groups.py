@@ -7,10 +7,10 @@ from typing import Any
 
 from barnabas.client.admin_routing import AdminRouting
 from barnabas.client.connection import Connection
-from barnabas.client.descriptions import GroupDescription, GroupListing, by_topic, outcome_of, read_group
+from barnabas.client.descriptions import GroupDescription, GroupListing, outcome_of, read_group
 from barnabas.client.offsets import CommittedOffset, offset_fetch_request, read_offset_fetch
 from barnabas.model.errors import KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import TopicPartition, numbers_by_topic
 from barnabas.wire.messages.delete_groups import DeleteGroupsRequest
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest
 from barnabas.wire.messages.list_groups import ListGroupsRequest
@@ -86,7 +86,7 @@ class GroupAdmin(AdminRouting):
                         for committed in [offsets[TopicPartition(topic, number)]]
                     ],
                 )
-                for topic, numbers in by_topic(offsets).items()
+                for topic, numbers in numbers_by_topic(offsets).items()
             ],
         )
         answer = await self._to(self._coordinator_of(group), request, _codes_of_partitions)
@@ -105,7 +105,7 @@ class GroupAdmin(AdminRouting):
                         OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=number) for number in numbers
                     ],
                 )
-                for topic, numbers in by_topic(partitions).items()
+                for topic, numbers in numbers_by_topic(partitions).items()
             ],
         )
         answer = await self._to(

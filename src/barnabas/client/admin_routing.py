@@ -7,11 +7,10 @@ from typing import Any, Final, TypeVar
 
 from barnabas.client.cluster import GROUP, ClusterClient, cause_of
 from barnabas.client.connection import Connection
-from barnabas.client.descriptions import by_topic
 from barnabas.client.metadata import BrokerNode, ClusterMetadata
 from barnabas.client.offsets import by_leader
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.model.ids import NO_BROKER, TopicPartition, numbers_by_topic
 
 OPERATION_TIMEOUT_MS: Final = 30_000
 PARTITION_TIMEOUT_MS: Final = 20
@@ -74,7 +73,7 @@ class AdminRouting:
 
         async def attempt() -> None:
             missing = [partition for partition in outcomes if partition not in settled]
-            metadata = await self.cluster.refresh(list(by_topic(missing)))
+            metadata = await self.cluster.refresh(list(numbers_by_topic(missing)))
             for leader, group in by_leader(missing, metadata).items():
                 found: Mapping[TopicPartition, T | KafkaError]
                 try:

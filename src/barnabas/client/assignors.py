@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import TopicPartition, numbers_by_topic
 from barnabas.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from barnabas.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 
@@ -29,15 +29,13 @@ class Subscription(NamedTuple):
     user_data: bytes | None = None
     """The assignor's own."""
     owned: tuple[TopicPartition, ...] = ()
-    """What it keeps while the group rebalances (KIP-429)."""
+    """The partitions that it keeps while the group rebalances (KIP-429)."""
     generation: int = NO_GENERATION
     """The generation in which it was assigned what it owns (KIP-792)."""
     group_instance_id: str | None = None
 
     def encode(self) -> bytes:
-        numbers: dict[str, list[int]] = {}
-        for topic, number in self.owned:
-            numbers.setdefault(topic, []).append(number)
+        numbers = numbers_by_topic(self.owned)
         message = ConsumerProtocolSubscription(
             topics=sorted(self.topics),
             user_data=self.user_data,
@@ -70,13 +68,10 @@ class Subscription(NamedTuple):
 
 
 def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
-    numbers: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        numbers.setdefault(topic, []).append(number)
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
-            ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=partitions)
-            for topic, partitions in numbers.items()
+            ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=numbers)
+            for topic, numbers in numbers_by_topic(partitions).items()
         ]
     )
     return _VERSION.to_bytes(2, "big") + message.encode(_VERSION)
@@ -108,7 +103,7 @@ class Assignor(ABC):
         """What each member is to read. `partition_counts` has the topics that are there."""
 
     def user_data(self) -> bytes | None:
-        """What the member's next subscription says to the leader's assignor."""
+        """The member's message to the leader's assignor, in its next subscription."""
         return None
 
     def assigned(self, partitions: Sequence[TopicPartition], generation: int) -> None:  # noqa: B027 - most forget it

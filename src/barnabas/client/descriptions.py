@@ -25,14 +25,6 @@ def outcome_of(code: int, message: str | None, what: object) -> KafkaError | Non
     return KafkaError(ErrorCode(code), message or f"{what}: {ErrorCode(code).name}") if code else None
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers by topic, in their order."""
-    topics: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        topics.setdefault(topic, []).append(number)
-    return topics
-
-
 # groups
 
 
@@ -183,7 +175,7 @@ class LogDirDescription:
     """KAFKA_STORAGE_ERROR for one that is offline."""
     replicas: Mapping[TopicPartition, ReplicaInLogDir]
     total_bytes: int
-    """Of the volume; -1 before DescribeLogDirs v4, as `usable_bytes`."""
+    """The size of the volume; -1 before DescribeLogDirs v4, as `usable_bytes`."""
     usable_bytes: int
 
 
@@ -256,7 +248,7 @@ class ProducerState(NamedTuple):
     last_sequence: int
     last_timestamp: int
     coordinator_epoch: int
-    """Of the coordinator that wrote the last marker; -1 where there was none."""
+    """The epoch of the coordinator that wrote the last marker; -1 where there was none."""
     transaction_start_offset: int
     """-1 where it has no open transaction here."""
 
@@ -299,7 +291,7 @@ def hanging(
     transactional_ids: Mapping[int, str],
     described: Mapping[str, TransactionDescription],
 ) -> list[OpenTransaction]:
-    """Those of `open_transactions` that no coordinator will end (``TransactionsCommand.FindHangingTransactions``).
+    """The open transactions that no coordinator will end (``TransactionsCommand.FindHangingTransactions``).
 
     A transaction hangs when its producer id belongs to no transactional id that a coordinator lists
     (`transactional_ids`, by producer id), or when the transaction of that id does not hold the partition.

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
+from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, numbers_by_topic
 from barnabas.model.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from barnabas.model.sentinels import MAX_TIMESTAMP as MAX_TIMESTAMP
 from barnabas.wire.messages.fetch import FetchRequest
@@ -118,9 +118,7 @@ def offset_fetch_request(
     group: str, *, version: int, partitions: Iterable[TopicPartition] | None = (), require_stable: bool = False
 ) -> OffsetFetchRequest:
     """What `group` has committed for `partitions`, None: for all; the form depends on the version to send."""
-    topics: dict[str, list[int]] = {}
-    for topic, number in partitions or ():
-        topics.setdefault(topic, []).append(number)
+    topics = numbers_by_topic(partitions or ())
     request = OffsetFetchRequest(require_stable=require_stable and version >= _FIRST_VERSION_WITH_REQUIRE_STABLE)
     if version >= _FIRST_VERSION_WITH_GROUPS:
         request.groups = [

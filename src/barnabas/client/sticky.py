@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from barnabas.client.assignors import NO_GENERATION, Assignor, Subscription
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import TopicPartition, numbers_by_topic
 
 Assignment = dict[str, list[TopicPartition]]
 
@@ -30,7 +30,7 @@ class Claim(NamedTuple):
 
 
 class _Owned(NamedTuple):
-    """What the members may keep."""
+    """The partitions that members may keep."""
 
     by_member: Assignment
     claimed_twice: set[TopicPartition]
@@ -110,7 +110,7 @@ class _Constrained:
         self._larger = 0
         self._below_quota: list[str] = []
         self._at_quota: deque[str] = deque()
-        """Who has the quota, and may get one more."""
+        """Members that have the quota, and may get one more."""
         self._perhaps_revoked: dict[TopicPartition, str] = {}
         self.assignment: Assignment = {member: [] for member in owned.by_member}
         self.transferred: dict[TopicPartition, str] = {}
@@ -183,7 +183,7 @@ class _Movements:
         before = self._moved.pop(partition, None)
         if before is not None:
             self._by_pair[partition.topic, *before].pop(partition)
-            source = before[0]
+            source, _ = before
             if source == target:
                 return
         self._moved[partition] = (source, target)
@@ -192,7 +192,7 @@ class _Movements:
     def to_be_moved(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
         before = self._moved.get(partition)
         if before is not None:
-            source = before[0]
+            source, _ = before
         return next(iter(self._by_pair.get((partition.topic, target, source), ())), partition)
 
 
@@ -345,9 +345,7 @@ class StickyAssignor(AbstractStickyAssignor):
         """``STICKY_ASSIGNOR_USER_DATA_V1``: the previous assignment by topic, and its generation."""
         if self._assigned is None:
             return None
-        numbers: dict[str, list[int]] = {}
-        for topic, number in self._assigned:
-            numbers.setdefault(topic, []).append(number)
+        numbers = numbers_by_topic(self._assigned)
         parts = [_INT.pack(len(numbers))]
         for topic, partitions in numbers.items():
             name = topic.encode()

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.client.offsets import CommittedOffset
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import TopicPartition, numbers_by_topic
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from barnabas.wire.messages.describe_producers import DescribeProducersRequest
@@ -75,16 +75,13 @@ def init_producer_id_request(identity: TransactionIdentity, timeout_ms: int) -> 
 def add_partitions_request(
     identity: TransactionIdentity, partitions: Iterable[TopicPartition]
 ) -> AddPartitionsToTxnRequest:
-    topics: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        topics.setdefault(topic, []).append(number)
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=identity.transactional_id,
         v3_and_below_producer_id=identity.producer_id,
         v3_and_below_producer_epoch=identity.epoch,
         v3_and_below_topics=[
             AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=numbers)
-            for topic, numbers in topics.items()
+            for topic, numbers in numbers_by_topic(partitions).items()
         ],
     )
 
@@ -147,13 +144,10 @@ def errors_of(response: Any) -> list[ErrorCode]:
 
 
 def describe_producers_request(partitions: Iterable[TopicPartition]) -> DescribeProducersRequest:
-    topics: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        topics.setdefault(topic, []).append(number)
     return DescribeProducersRequest(
         topics=[
             DescribeProducersRequest.TopicRequest(name=name, partition_indexes=numbers)
-            for name, numbers in topics.items()
+            for name, numbers in numbers_by_topic(partitions).items()
         ]
     )
 

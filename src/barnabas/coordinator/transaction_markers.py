@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from barnabas.model.errors import ErrorCode
-from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.model.ids import NO_BROKER, TopicPartition, numbers_by_topic
 from barnabas.runtime import Tasks
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
@@ -82,16 +82,13 @@ class EndedTransaction:
         self.on_complete = on_complete
 
     def marker(self, partitions: Iterable[TopicPartition]) -> Marker:
-        topics: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            topics.setdefault(topic, []).append(partition)
         return WriteTxnMarkersRequest.WritableTxnMarker(
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             transaction_result=self.committed,
             topics=[
                 WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=topic, partition_indexes=indexes)
-                for topic, indexes in topics.items()
+                for topic, indexes in numbers_by_topic(partitions).items()
             ],
             coordinator_epoch=self.coordinator_epoch,
         )
@@ -109,7 +106,7 @@ class TransactionMarkers:
         self._write = write
         self._tasks = tasks
         self._queues: dict[int, list[_Entry]] = {}
-        """What waits for a broker; a broker that has a queue, perhaps an empty one, has a sender at work."""
+        """Markers by broker; a broker that has a queue, perhaps an empty one, has a sender at work."""
 
     def send(self, ended: EndedTransaction) -> None:
         """Sends every partition its marker, then calls `ended.on_complete`."""

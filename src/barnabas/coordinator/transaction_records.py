@@ -11,7 +11,7 @@ from typing import Final
 
 from barnabas.coordinator.offsets_records import Bytes, KeyValue
 from barnabas.coordinator.transactions import VALID_PREVIOUS_STATES, TransactionMetadata, TransactionState
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import TopicPartition, numbers_by_topic
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.transaction_log_key import TransactionLogKey
 from barnabas.wire.messages.transaction_log_value import TransactionLogValue
@@ -29,9 +29,6 @@ def transaction_record(transactional_id: str, metadata: TransactionMetadata | No
     key = transaction_key(transactional_id)
     if metadata is None:
         return KeyValue(key, None)
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(metadata.partitions):
-        topics.setdefault(topic, []).append(partition)
     value = TransactionLogValue(
         producer_id=metadata.producer_id,
         producer_epoch=metadata.producer_epoch,
@@ -40,8 +37,8 @@ def transaction_record(transactional_id: str, metadata: TransactionMetadata | No
         transaction_partitions=None
         if metadata.state is TransactionState.EMPTY
         else [
-            TransactionLogValue.PartitionsSchema(topic=topic, partition_ids=partitions)
-            for topic, partitions in topics.items()
+            TransactionLogValue.PartitionsSchema(topic=topic, partition_ids=numbers)
+            for topic, numbers in numbers_by_topic(sorted(metadata.partitions)).items()
         ],
         transaction_last_update_timestamp_ms=metadata.last_update_ms,
         transaction_start_timestamp_ms=metadata.start_ms,
@@ -50,7 +47,7 @@ def transaction_record(transactional_id: str, metadata: TransactionMetadata | No
 
 
 def read_transactional_id(key: Bytes) -> str | None:
-    """None for a key of a version that is not known here."""
+    """The id in a key; None for a key of an unknown version."""
     if int.from_bytes(key[:2], "big", signed=True) != KEY_VERSION:
         return None
     return TransactionLogKey.decode(key, KEY_VERSION, 2)[0].transactional_id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable
 from typing import Final, NamedTuple, Self
 
 
@@ -23,6 +24,14 @@ class TopicPartition(NamedTuple):
         if not dash or not topic or not partition.isascii() or not partition.isdigit():
             raise ValueError(f"{name!r} is not a topic-partition directory name")
         return cls(topic, int(partition))
+
+
+def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers by topic, both in the order in which they come."""
+    numbers: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        numbers.setdefault(topic, []).append(number)
+    return numbers
 
 
 class Uuid(bytes):
