@@ -247,7 +247,7 @@ def _entry(acl: Acl) -> AclEntry:
 
 
 def _acl(entry: AclEntry) -> Acl:
-    """What a newer version wrote and this one does not know permits and denies nothing."""
+    """Reads an entry; one that only a newer version knows permits and denies nothing."""
     return Acl(
         entry.principal,
         entry.host,

@@ -46,9 +46,9 @@ class Unanswered:
         self._connection = connection
         self._settled = settled
         self.context = context
-        """Of a request that a handler's story answers."""
+        """The context of a request that a handler's story answers, else None."""
         self.timing: Timing | None = None
-        """Where it is measured."""
+        """Set where the request is measured."""
         self.waits_for: Abandonable | None = None
         self.answer: list[Bytes] = []
         """Empty where there is none, as after acks=0."""
@@ -61,12 +61,12 @@ class Unanswered:
         return self._settled if self.context is None else self.context.settled
 
     def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], Any]) -> None:
-        """Its story has ended, and its answer waits for `operation`."""
+        """Waits for `operation`, with which its story has ended."""
         self.waits_for = operation
         operation.then = partial(self._connection.completed, self, put)
 
     def ended(self, response: Any, error: BaseException | None) -> None:
-        """Its story has ended."""
+        """Takes what its story ended with."""
         self.waits_for = None
         if type(response) is Pending:
             if not response.operation.completed:
@@ -119,7 +119,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def _answer(self, context: RequestContext, response: Any, error: BaseException | None) -> list[Bytes]:
-        """What is sent: nothing where there is no response. Raises `Disconnect` where the connection has to end."""
+        """The parts to send, none where there is no response. Raises `Disconnect` where the connection has to end."""
 
     @abstractmethod
     def _abort(self, reason: str) -> None:
@@ -146,7 +146,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
             self._flush_soon()
 
     def completed(self, unanswered: Unanswered, put: Callable[[], Any]) -> None:
-        """What a request waited for is complete.
+        """Takes the answer of a request whose operation is complete.
 
         This may be in the midst of somebody else's append or fetch: nothing is begun before that is over.
         """

@@ -35,7 +35,7 @@ async def altered(
     context: RequestContext,
     alter: Callable[[Resource], Awaitable[None]],
 ) -> list[Result]:
-    """What became of each resource. `alter` raises `KafkaError`."""
+    """Each resource's result. `alter` raises `KafkaError`."""
     results = []
     for resource in resources:
         result = result_of(

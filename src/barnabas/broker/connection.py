@@ -348,7 +348,7 @@ class BrokerConnection(FramedConnection):
     # What stories end with
 
     def _answer(self, context: RequestContext, response: Any, error: BaseException | None) -> list[Bytes]:
-        """What is sent: nothing where there is no response. Raises `Disconnect` where the connection has to end."""
+        """The parts to send, none where there is no response. Raises `Disconnect` where the connection has to end."""
         if error is not None:
             response = self.failed(context, error)
         if self._closed:

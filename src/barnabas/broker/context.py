@@ -47,7 +47,7 @@ class RequestContext:
         self.route = route
         self.request = request
         self.figures: RequestFigures | None = None
-        """Where it is counted, once it is decoded."""
+        """The figures that count it, once it is decoded."""
         self._slice = SLICE
         self.cost: RequestCost | None = None
         self.settled = False
@@ -82,8 +82,8 @@ class RequestContext:
 
 
 class Pending:
-    """What a handler returns in the place of a response that waits for a purgatory's operation: its story is over, and
-    nothing of it is kept but how the answer is put."""
+    """Returned by a handler in place of a response that waits for a purgatory's operation: its story is over, and only
+    the function that makes the answer is kept."""
 
     __slots__ = ("answer", "operation")
 

@@ -37,7 +37,10 @@ class InterBrokerAccess:
             self._tls[endpoint.listener] = tls_of_listener(config, endpoint).client_context() if tls else None
 
     def connection(self, endpoint: Endpoint, client_id: str, timeout_ms: int | None = None) -> Connection:
-        """Not yet connected; `connect` authenticates as well. `timeout_ms` is for connecting, and for each answer."""
+        """A connection that is not connected yet; `connect` authenticates as well.
+
+        `timeout_ms` is for connecting, and for each answer.
+        """
         return Connection(
             self._runtime,
             endpoint.host,

@@ -61,7 +61,7 @@ class Listeners:
 
 
 def listeners_of(config: Config, host_name: str) -> Listeners:
-    """What `config` says. `host_name` is advertised for a listener that binds every interface.
+    """The listeners of `config`. `host_name` is advertised for a listener that binds every interface.
 
     Raises `ConfigError` naming the key and what it takes.
     """

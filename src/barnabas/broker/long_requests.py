@@ -69,7 +69,7 @@ class _Place:
 
 
 class LongRequests:
-    """What the long requests of one broker share."""
+    """The turns and lanes that the long requests of one broker share."""
 
     __slots__ = ("_huge", "turns")
 

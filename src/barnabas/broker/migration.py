@@ -98,7 +98,7 @@ def _endpoint(key: str, item: str, listener: str, protocol: str, own_id: int) ->
 
 
 def _code(number: int) -> ErrorCode:
-    """Of a controller that may be newer than this broker."""
+    """The error of a controller that may be newer than this broker."""
     try:
         return ErrorCode(number)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What requests about a group's offsets share: partitions by topic, and an answer with each of them once."""
+"""Shared by requests about a group's offsets: partitions by topic, and an answer with each of them once."""
 
 from __future__ import annotations
 

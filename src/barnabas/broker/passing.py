@@ -58,7 +58,7 @@ _COORDINATORS: Final = frozenset(
 
 
 def code_of(api_key: int) -> ErrorCode:
-    """What such a request is answered when it met trouble that passes."""
+    """The error with which such a request is answered when it met trouble that passes."""
     if api_key in _CONTROLLERS:
         return ErrorCode.NOT_CONTROLLER
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if api_key in _COORDINATORS else ErrorCode.REQUEST_TIMED_OUT

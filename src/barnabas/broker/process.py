@@ -22,7 +22,7 @@ class BrokerHalted(Exception):
 
 
 def ready_notice(broker: Broker) -> Notice:
-    """What whoever started the broker wants to know: who it is and where it is reached."""
+    """Tells whoever started the broker who it is and where it is reached."""
     return {
         "id": broker.broker_id,
         "cluster_id": broker.cluster_id,

@@ -50,7 +50,7 @@ def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
 
 
 def unchangeable(names: Iterable[str]) -> list[str]:
-    """Those of `names` that Kafka changes while a broker runs and this one does not: what they promise is not there."""
+    """The keys among `names` that Kafka changes while a broker runs and this one cannot: it lacks what they promise."""
     return [name for name in names if name.startswith(_PREFIXES)]
 
 

@@ -70,7 +70,7 @@ class _Meter:
 
 
 class RequestCost:
-    """What one request counts for; made when it begins, while `Quotas.active`."""
+    """The cost of one request; made when the request begins, while `Quotas.active`."""
 
     __slots__ = ("busy_ns", "mutations", "size", "started_ns")
 
@@ -83,12 +83,12 @@ class RequestCost:
         self.mutations: Mutations | None = None
 
     def waits(self, now_ns: int) -> None:
-        """What it takes from now on is waiting, which nobody pays for."""
+        """Notes that the request waits from now on: waiting costs nothing."""
         self.busy_ns = now_ns - self.started_ns
 
 
 class Mutations:
-    """What one request changes of the cluster's partitions (``ControllerMutationQuota``, KIP-599).
+    """Counts the partitions that one request changes (``ControllerMutationQuota``, KIP-599).
 
     A strict one refuses once the quota is used up, and never before; a permissive one, for versions that do not know
     the error, takes all and throttles."""
@@ -210,7 +210,7 @@ class Quotas:
         return meter
 
     def _forget_idle(self) -> None:
-        """Once a second at most: whoever makes up more names than that is not to make every request dear."""
+        """Forgets idle meters, once a second at most: made up names must not make every request expensive."""
         now_ms = self._clock.monotonic_ms()
         if self._looked_ms is not None and now_ms - self._looked_ms < LOOKS_EVERY_MS:
             return

@@ -6,7 +6,7 @@ import math
 from typing import Final, NamedTuple
 
 THROTTLE_MAX_MS: Final = (1 << 31) - 1
-"""What a response can carry."""
+"""The longest throttle that a response can carry."""
 
 
 class Windows(NamedTuple):

@@ -21,7 +21,7 @@ AHEAD_BYTES_MAX: Final = 64 * 1024 * 1024
 
 class Muted(Protocol):
     def unmute(self) -> None:
-        """There is room for the request that it announced."""
+        """Tells it that there is room for the request that it announced."""
         ...
 
 

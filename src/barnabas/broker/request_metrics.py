@@ -1,4 +1,4 @@
-"""What requests there were, how long each of their parts took, and what was refused (Kafka's ``RequestMetrics``).
+"""Figures of requests: how many, how long each part took, and what was refused (Kafka's ``RequestMetrics``).
 
 Every decoded request is counted, and measured from end to end. Produces take microseconds: of a connection's only the
 first `TIMED_EACH` are measured, and then one in `TIMED_EACH`, which counts for as many, so that the clock costs nothing
@@ -89,14 +89,14 @@ class RequestFigures:
         """Error codes, 0 among them, of answers or of single topics and partitions in them."""
         self.request_bytes = 0
         self.queue = Histogram()
-        """Until it began, behind those that had to be answered before."""
+        """Time until a request began, behind those that had to be answered before."""
         self.local = Histogram()
-        """Until it was answered, or began to wait."""
+        """Time until it was answered, or began to wait."""
         self.remote = Histogram()
-        """Waiting: for followers, for records, for the controller."""
+        """Time of waiting: for followers, for records, for the controller."""
         self.throttle = Histogram()
         self.response_queue = Histogram()
-        """From the answer until it was its turn to leave."""
+        """Time from the answer until its turn to leave."""
         self.send = Histogram()
         self.total = Histogram()
 
@@ -125,16 +125,16 @@ class Timing:
         self._ended_ns = 0
 
     def begun(self) -> None:
-        """It is answered, or waits from now on."""
+        """Notes that the request is answered, or waits from now on."""
         self._ended_ns = self._clock()
         self._local_ns = self._ended_ns - self._began_ns
 
     def ended(self) -> None:
-        """What it waited for has come."""
+        """Notes that the request waits no longer."""
         self._ended_ns = self._clock()
 
     def sent(self, since_ns: int = 0) -> None:
-        """Its answer has left; `since_ns` is when its turn came, where it had to wait for that."""
+        """Notes that the answer has left; `since_ns` is when its turn came, where it had to wait for that."""
         figures, weight, now_ns = self.figures, self._weight, self._clock()
         assert figures is not None, "what is answered has a name"
         turn_ns = since_ns or self._ended_ns

@@ -44,7 +44,7 @@ class SaslState(Enum):
 
 
 class Reply(NamedTuple):
-    """What comes of a frame: an answer, the end of the connection behind it, or an ordinary ApiVersions."""
+    """What a frame leads to: an answer, the end of the connection after it, or an ordinary ApiVersions."""
 
     answer: list[Bytes]
     failure: str = ""
@@ -86,10 +86,10 @@ class SaslServerAuthenticator:
         """Whether tokens come as SaslAuthenticate requests."""
         self.state = SaslState.INITIAL_REQUEST if before is None else SaslState.HANDSHAKE
         self.session: SaslSession | None = None
-        """There once `state` is COMPLETE."""
+        """Set once `state` is COMPLETE."""
 
     async def take(self, frame: bytearray) -> Reply:
-        """What comes of the next frame, without its size."""
+        """Takes the next frame, without its size."""
         try:
             if self.state is SaslState.AUTHENTICATE:
                 return await (self._authenticate(frame) if self._in_requests else self._token(frame))

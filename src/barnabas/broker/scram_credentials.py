@@ -109,7 +109,7 @@ async def describe(zk: KafkaZkClient, user: str) -> list[tuple[ScramMechanism, i
 
 
 def _credentials(config: dict[str, str], user: str, skip: Skip) -> list[tuple[ScramMechanism, int]]:
-    """Those that can be read."""
+    """The mechanisms and iterations of the credentials that can be read."""
     found = []
     for mechanism in ScramMechanism:
         if mechanism.mechanism_name in config:

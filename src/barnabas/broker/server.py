@@ -122,7 +122,7 @@ class Broker:
         self._zk: KafkaZkClient | None = None
         self._registered_epoch = -1
         self.registration_wait: RegistrationWait | None = None
-        """What a starting broker waits for; None when it does not."""
+        """The registration that a starting broker waits for; None when it does not wait."""
         self.admin: str | None = None
         """Where the admin endpoint listens, host:port."""
         self._controller_channel: ControllerChannel | None = None
@@ -226,7 +226,7 @@ class Broker:
         return self._client.status()
 
     async def znode(self, path: str) -> tuple[bytes | None, Stat, list[str]]:
-        """What a znode holds, and the names of its children. Raises `ZooKeeperError`."""
+        """A znode's data, its state, and the names of its children. Raises `ZooKeeperError`."""
         assert self._client is not None, "a broker that has started has one"
         data, stat = await self._client.get(path)
         return data, stat, await self._client.children(path) if stat.num_children else []

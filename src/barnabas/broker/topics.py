@@ -40,7 +40,7 @@ _BY_DEFAULT: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """What was (or, when only validating, would be) written."""
+    """A topic as it was (or, when only validating, would be) written."""
 
     topic_id: Uuid
     assignment: dict[int, tuple[int, ...]]

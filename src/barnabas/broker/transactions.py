@@ -1,4 +1,4 @@
-"""What transactions need of a broker: the coordinator with its log and markers, and the verification by leaders.
+"""The parts of a broker for transactions: the coordinator with its log and markers, and the verification by leaders.
 
 Between brokers (reference versions of inter.broker.protocol.version 3.9): markers go out as WriteTxnMarkers 1 without
 asking for the receiver's versions, questions of leaders as the best AddPartitionsToTxn that both sides know. What this
@@ -85,7 +85,7 @@ class Transactions:
         return known.leader if known.leader in self._broker.metadata.image.brokers else NO_BROKER
 
     async def _exists(self, topic_partition: TopicPartition) -> bool:
-        """What ZooKeeper says; while it does not answer, a partition may be there."""
+        """Whether ZooKeeper has the partition; while it does not answer, the partition may be there."""
         topic = topic_partition.topic
         try:
             if await self._broker.zk.is_topic_marked_for_deletion(topic):

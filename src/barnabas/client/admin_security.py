@@ -121,7 +121,7 @@ class SecurityAdmin(AdminRouting):
         return int(answer.expiry_timestamp_ms)
 
     async def delegation_tokens(self, owners: Sequence[Principal] | None = None) -> list[DelegationToken]:
-        """Those of `owners`, or all that the caller may know."""
+        """The tokens of `owners`, or all that the caller may know."""
         owner_of = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
         request = DescribeDelegationTokenRequest(
             owners=None if owners is None else [owner_of(*principal) for principal in owners]

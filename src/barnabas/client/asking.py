@@ -54,7 +54,7 @@ class RequestTimedOut(ConnectionLost):
 
 
 class Versioned(Protocol):
-    """What is asked of a driver's connection itself."""
+    """What `Asking` needs of a driver's connection."""
 
     @property
     def closed(self) -> bool: ...
@@ -101,7 +101,7 @@ class Asking(ABC, Generic[Connected]):
 
     @abstractmethod
     def _open_connections(self) -> Iterable[Connected]:
-        """Those that are shared, and open."""
+        """The connections that are shared, and open."""
 
     @abstractmethod
     async def ask(

@@ -40,7 +40,7 @@ class BlockingTransaction:
         predecessor: TransactionIdentity | None = None,
         timeout_ms: int = DELIVERY_TIMEOUT_MS,
     ) -> Self:
-        """Another epoch of `transactional_id`: whoever had it is fenced, and what they left open is aborted.
+        """Takes another epoch of `transactional_id`: whoever had it is fenced, and what they left open is aborted.
 
         With `predecessor` only if that is still the newest. Raises `KafkaError`, `ProducerFenced`, or `OSError` where
         no coordinator answers in `timeout_ms`.
@@ -55,12 +55,12 @@ class BlockingTransaction:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was added through this object; another process may have."""
+        """Whether nothing was added through this object; another process may have added something."""
         return self.steps.is_empty
 
     @property
     def answer_lost(self) -> bool:
-        """A request may yet arrive late; the next transaction needs another epoch (KIP-360)."""
+        """Whether a request may yet arrive late; the next transaction needs another epoch (KIP-360)."""
         return self.steps.answer_lost
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
@@ -75,11 +75,11 @@ class BlockingTransaction:
         generation: int = -1,
         member_id: str = "",
     ) -> None:
-        """Offsets of `group` that count with the transaction."""
+        """Commits offsets of `group` with the transaction."""
         finished(self.steps.add_offsets(ConsumerGroupMetadata(group, generation, member_id), offsets))
 
     def written(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionProducer]:
-        """What the leaders have of this producer id and epoch; partitions where there is nothing are left out."""
+        """What leaders have of this producer id and epoch; partitions that have nothing are left out."""
         return finished(self.steps.written(partitions))
 
     def partitions(self) -> list[TopicPartition]:

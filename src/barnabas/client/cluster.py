@@ -28,7 +28,7 @@ class _Address(NamedTuple):
     host: str
     port: int
     owner: object
-    """Of a connection that is not shared, else None."""
+    """The owner of a connection that is not shared; None for a shared one."""
 
 
 class ClusterClient(Asking[Connection]):

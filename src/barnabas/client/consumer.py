@@ -104,7 +104,7 @@ class Consumer(Fetcher):
         """When it last looked whether there are more topics, or partitions."""
         self._pattern: re.Pattern[str] | None = None
         self._begins_with = list(topics)
-        """Not subscribed to yet."""
+        """The topics that it has not subscribed to yet."""
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost or on_revoked
         self._closed = False
         self._gave_way_ms = 0

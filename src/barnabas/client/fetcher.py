@@ -78,7 +78,7 @@ class Fetcher:
         self._trouble: BaseException | None = None
         """What the next `poll` raises: the one before had records to return."""
         self._due = False
-        """There may be a fetch to send: an answer was taken, or is no longer waited for."""
+        """Whether there may be a fetch to send: an answer was taken, or is no longer waited for."""
         self._in_doubt: set[TopicPartition] = set()
         """These are fetched only after their leaders were asked for."""
         self._refreshed_ms = -math.inf
@@ -91,7 +91,7 @@ class Fetcher:
         return position.offset
 
     def positions(self) -> dict[TopicPartition, int]:
-        """Of every assigned partition whose position is known."""
+        """The position of every assigned partition where it is known."""
         return {
             partition: position.offset for partition, position in self._positions.items() if position.offset != UNKNOWN
         }
@@ -111,12 +111,12 @@ class Fetcher:
         self._due = True
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Those given, or all."""
+        """`poll` goes on from the beginning of these partitions, or of all."""
         for partition in partitions or self._positions:
             self.seek(partition, EARLIEST)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Those given, or all."""
+        """`poll` goes on from the end of these partitions, or of all."""
         for partition in partitions or self._positions:
             self.seek(partition, LATEST)
 
@@ -126,7 +126,7 @@ class Fetcher:
             self._positions[partition].paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Those given, or all."""
+        """`poll` returns records of these partitions, or of all, again."""
         for partition in partitions or self._positions:
             self._positions[partition].paused = False
         self._due = True

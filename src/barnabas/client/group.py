@@ -120,7 +120,7 @@ class GroupMember:
 
     @property
     def metadata(self) -> ConsumerGroupMetadata:
-        """What it commits offsets as, also within a transaction."""
+        """Names the member where offsets are committed, also within a transaction."""
         return ConsumerGroupMetadata(self.group, self._assigned_in, self._member_id, self._group_instance_id)
 
     @property

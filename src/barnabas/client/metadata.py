@@ -81,7 +81,7 @@ class ClusterMetadata:
         return [] if known is None else [TopicPartition(topic, number) for number in sorted(known.partitions)]
 
     def merged(self, newer: ClusterMetadata, asked: list[str] | None) -> ClusterMetadata:
-        """What is known after `newer` answered for the topics `asked` (None: for all there are).
+        """The metadata after `newer` answered for the topics `asked` (None: for all).
 
         A broker that is cut off answers with what it last heard. A client that went back to an older leader epoch would
         read from a former leader, whose log may end earlier (KIP-320, Kafka's ``Metadata.updateLatestMetadata``).

@@ -73,7 +73,7 @@ class Position:
         self._fetched, self._next = [], 0
 
     def fetched(self, records: list[Record], after: int) -> None:
-        """What was read from `offset` on; `after` is the offset behind all that was looked at."""
+        """Takes records that were read from `offset` on; `after` is the offset behind all that was looked at."""
         if records:
             self._fetched, self._next, self._after = records, 0, after
         else:

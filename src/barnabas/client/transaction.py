@@ -54,9 +54,9 @@ class Transaction(Generic[Connected]):
     ) -> None:
         self.identity = identity
         self.answer_lost = False
-        """An answer did not come, so that its request may yet arrive late: the next transaction needs another epoch."""
+        """Whether an answer was lost, whose request may yet arrive late: the next transaction needs another epoch."""
         self.is_empty = True
-        """Nothing was added through this object; another process may have."""
+        """Whether nothing was added through this object; another process may have added something."""
         self.added: dict[TopicPartition, None] = {}
         self._asking = asking
         self._timeout_ms = timeout_ms
@@ -110,7 +110,7 @@ class Transaction(Generic[Connected]):
                 raise
 
     async def written(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionProducer]:
-        """What the leaders have of this producer id and epoch; partitions where there is nothing are left out.
+        """What leaders have of this producer id and epoch; partitions that have nothing are left out.
 
         Asks with DescribeProducers (KIP-664), for which a broker wants the permission to read the topic.
         """
@@ -166,13 +166,13 @@ class Transaction(Generic[Connected]):
         """Sends to the coordinator, of the transactional id or of `group`, until an answer is final."""
         asking = self._asking
         name = self.identity.transactional_id
-        key = (TRANSACTION, name) if group is None else (GROUP, group)
+        key_type, coordinated = key = (TRANSACTION, name) if group is None else (GROUP, group)
         whose = f"transactional id {name!r}" if group is None else f"offsets of group {group!r}"
 
         async def attempt() -> Any:
             coordinator = self._coordinators.get(key)
             if coordinator is None or coordinator.closed:
-                coordinator = self._coordinators[key] = await asking.coordinator(key[1], key_type=key[0])
+                coordinator = self._coordinators[key] = await asking.coordinator(coordinated, key_type=key_type)
             message = request()
             answer = await asking.ask(coordinator, message, version_for(message, coordinator.best_version(message)))
             for code in errors_of(answer):

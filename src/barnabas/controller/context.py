@@ -233,7 +233,7 @@ class ControllerContext:
         ]
 
     def partition_leaders_on_broker(self, broker_id: int) -> list[TopicPartition]:
-        """What the broker leads although another replica is assigned: what a controlled shutdown could not move."""
+        """The partitions with other replicas that the broker leads: a controlled shutdown could not move them."""
         return [
             partition
             for partition, leadership in self._leadership.items()

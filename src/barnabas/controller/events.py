@@ -181,7 +181,7 @@ class LeaderAndIsrResponseReceived(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadataResponseReceived(ControllerEvent):
-    """Only an answer with an error comes this way."""
+    """An answer with an error; others are no events."""
 
     error: ErrorCode
     broker_id: int

@@ -28,7 +28,7 @@ class UpgradeType(IntEnum):
 
 
 def upgrade_type(update: UpdateFeaturesRequest.FeatureUpdateKey, version: int) -> UpgradeType | None:
-    """None for a type that nobody knows. Version 0 of the request said only whether a downgrade is allowed."""
+    """An update's type; None for an unknown one. Version 0 of the request says only whether a downgrade is allowed."""
     if version == 0:
         return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
     return UpgradeType(update.upgrade_type) if update.upgrade_type in list(UpgradeType) else None
@@ -66,10 +66,11 @@ def validate(
     supported = SUPPORTED_FEATURES.get(update.feature)
     if supported is None:
         return "Could not apply finalized feature update because the provided feature is not supported."
-    if level < supported[0]:
+    lowest, _ = supported
+    if level < lowest:
         return (
             f"Could not apply finalized feature update because the provided versionLevel:{level} is lower than the "
-            f"supported minVersion:{supported[0]}."
+            f"supported minVersion:{lowest}."
         )
     return None
 

@@ -21,7 +21,7 @@ from barnabas.zk.kafka.znodes import ReplicaAssignment
 
 
 def partitions_to_elect(request: ElectLeadersRequest) -> tuple[TopicPartition, ...] | None:
-    """None for all there are."""
+    """The partitions to elect leaders for; None for all."""
     if request.topic_partitions is None:
         return None
     return tuple(TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions)
@@ -80,7 +80,7 @@ def alter_partition_reassignments_response(
 
 
 def partitions_to_list(request: ListPartitionReassignmentsRequest) -> tuple[TopicPartition, ...] | None:
-    """None for all that are being reassigned."""
+    """The partitions to list; None for all that are being reassigned."""
     if request.topics is None:
         return None
     return tuple(TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes)

@@ -66,7 +66,7 @@ def offset_commit_error(error: ErrorCode) -> ErrorCode:
 
 
 def group_store_error(error: ErrorCode) -> ErrorCode:
-    """What the members of a group are told when its record could not be written."""
+    """The error for members of a group whose record could not be written."""
     if error in _NOT_AVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in _NOT_COORDINATOR:

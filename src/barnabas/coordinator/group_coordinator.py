@@ -228,11 +228,11 @@ class GroupCoordinator:
     def _set_timer(self, partition: OffsetsPartition, group: Group) -> None:
         """Sets the group's timer, which goes off at its next deadline, or earlier where that has moved on."""
         deadline_ms = None if group.state is DEAD else group.next_deadline_ms()
-        timer = self._timers.get(group)
-        if timer is not None:
-            if deadline_ms is not None and timer[1] <= deadline_ms:
+        if group in self._timers:
+            handle, due_ms = self._timers[group]
+            if deadline_ms is not None and due_ms <= deadline_ms:
                 return
-            timer[0].cancel()
+            handle.cancel()
             del self._timers[group]
         if deadline_ms is not None:
             delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())

@@ -131,7 +131,7 @@ def group_record(group_id: str, group: StoredGroup | None) -> KeyValue:
 
 
 def read_key(key: Bytes) -> OffsetKey | GroupKey | None:
-    """None for a key of a type that is not known here, such as those of the newer consumer protocol."""
+    """Reads a key; None for one of an unknown type, such as those of the newer consumer protocol."""
     version = int.from_bytes(key[:2], "big", signed=True)
     if version in (0, 1):
         offset, _ = OffsetCommitKey.decode(key, version, 2)

@@ -48,7 +48,7 @@ def write_offsets(disk: Disk, directory: str, name: str, offsets: Mapping[TopicP
 
 
 def read_offsets(disk: Disk, directory: str, name: str, skip: Skip = told) -> dict[TopicPartition, int]:
-    """What the file says; nothing where there is none.
+    """The offsets in a checkpoint file; none where there is no file.
 
     A line that cannot be read is passed over, and so is a file that has lost one; `skip` is told of it. Each of these
     offsets has a safe substitute, found by reading more of the log (recovery points), from the leader (high watermarks)

@@ -263,19 +263,21 @@ class LogCleaner:
         size = index_size = time_index_size = 0
         for number, segment in enumerate(segments):
             last = (segments[number + 1].base_offset if number + 1 < len(segments) else first_uncleanable_offset) - 1
-            sizes = segment.size, segment.offset_index.file_size, segment.time_index.file_size
+            size += segment.size
+            index_size += segment.offset_index.file_size
+            time_index_size += segment.time_index.file_size
             fits = (
                 bool(groups)
-                and size + sizes[0] <= log.settings.segment_bytes
-                and index_size + sizes[1] <= log.settings.index_bytes
-                and time_index_size + sizes[2] <= log.settings.index_bytes
+                and size <= log.settings.segment_bytes
+                and index_size <= log.settings.index_bytes
+                and time_index_size <= log.settings.index_bytes
                 and last - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET
             )
             if not fits:
                 groups.append([])
-                size = index_size = time_index_size = 0
+                size, index_size = segment.size, segment.offset_index.file_size
+                time_index_size = segment.time_index.file_size
             groups[-1].append(segment)
-            size, index_size, time_index_size = size + sizes[0], index_size + sizes[1], time_index_size + sizes[2]
         return groups
 
     async def _clean_group(

@@ -104,7 +104,8 @@ class CleanedTransactions:
         if ongoing is None:
             self._ongoing_committed[batch.producer_id] = None
             return False
-        self._ongoing_aborted[batch.producer_id] = (ongoing[0], True)
+        transaction, _ = ongoing
+        self._ongoing_aborted[batch.producer_id] = (transaction, True)
         return True
 
     def marker_is_alone(self, batch: StoredBatch, data: bytes) -> bool:
@@ -120,10 +121,10 @@ class CleanedTransactions:
             return False  # a control batch of another kind
         if not marker.is_abort:
             return self._ongoing_committed.pop(batch.producer_id, self) is self
-        aborted = self._ongoing_aborted.pop(batch.producer_id, None)
-        if aborted is None or not aborted[1]:
+        transaction, has_batches = self._ongoing_aborted.pop(batch.producer_id, (None, False))
+        if transaction is None or not has_batches:
             return True
-        self.kept.append(aborted[0])
+        self.kept.append(transaction)
         return False
 
     def _begin_up_to(self, offset: int) -> None:
@@ -135,7 +136,7 @@ class CleanedTransactions:
 
 @dataclass(slots=True)
 class Counted:
-    """What a pass has read and written."""
+    """Counts what a pass has read and written."""
 
     records_read: int = 0
     records_kept: int = 0

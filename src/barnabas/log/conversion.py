@@ -118,7 +118,7 @@ def _wrapping_codec(topic_partition: TopicPartition, message: StoredBatch, messa
 def _inner_messages(
     topic_partition: TopicPartition, settings: LogSettings, wrapper: StoredBatch, view: memoryview, codec: Codec
 ) -> list[wire_records.Record]:
-    """What the wrapper in `view` holds; half a message at the end is left out, as Kafka does."""
+    """The messages in the wrapper in `view`; half a message at the end is left out, as Kafka does."""
     inner = wire_records.unwrapped(view, wrapper.magic, codec, _rebuilt_bytes_max(settings))
     found: list[wire_records.Record] = []
     position = 0

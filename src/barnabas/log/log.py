@@ -242,7 +242,8 @@ class Log(ReadableLog):
         try:
             for run in self.segments.runs(batches, now_ms, self._roll):
                 for _, batch in run:
-                    # A batch of an older epoch takes back a later one that began here, without a record, as it led.
+                    # A batch of an older epoch takes back a later epoch that began here without a record, while this
+                    # log led.
                     if (
                         not batch.leader_epoch == leader_epochs.written_epoch == leader_epochs.latest_epoch
                         and batch.leader_epoch != NO_EPOCH

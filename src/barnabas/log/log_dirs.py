@@ -87,9 +87,9 @@ class LogDirs(CheckpointedLogs):
         )
         self.upkeep = LogUpkeep(runtime, config, self)
         self.on_dir_failure: Callable[[str, list[TopicPartition]], None] | None = None
-        """Told, once a directory, which partitions went offline with it."""
+        """Called once for each directory that fails, with the partitions that went offline."""
         self.on_log_start_moved: Callable[[TopicPartition], None] = lambda partition: None
-        """Told of each log whose start retention moved."""
+        """Called for each log whose start retention moved."""
 
     # Directories
 
@@ -156,7 +156,7 @@ class LogDirs(CheckpointedLogs):
         return ConfigError(f"None of the log directories {', '.join(self._dirs)} can be {be} ({failures}).{advice}")
 
     def meta_properties(self) -> dict[str, MetaProperties]:
-        """What each online directory says of its owner. Raises `ConfigError`."""
+        """The ``meta.properties`` of each online directory. Raises `ConfigError`."""
         self.prepare()
         known = {}
         for path in self.online_paths:

@@ -110,7 +110,8 @@ class LogSegments(Sequence[Segment]):
         for segment in self._segments[index:]:
             located = segment.locate(offset)
             if located is not None:
-                return LogOffsetMetadata(offset, segment.base_offset, located[0])
+                position, _ = located
+                return LogOffsetMetadata(offset, segment.base_offset, position)
         return LogOffsetMetadata(offset, self.active.base_offset, self.active.size)
 
     def batch_at(self, offset: int) -> StoredBatch | None:
@@ -301,7 +302,7 @@ class LogSegments(Sequence[Segment]):
         return True
 
     def flushed_to(self, offset: int) -> None:
-        self.unflushed_rolls = [roll for roll in self.unflushed_rolls if roll[1] > offset]
+        self.unflushed_rolls = [(rolled_ms, base) for rolled_ms, base in self.unflushed_rolls if base > offset]
 
     # Changing
 
@@ -342,7 +343,7 @@ class LogSegments(Sequence[Segment]):
         end_offset = self.active.truncate_to(offset, now_ms)
         self._appended_before = appended_bytes - self.active.size
         self.active.look_whether_full()
-        self.unflushed_rolls = [roll for roll in self.unflushed_rolls if roll[1] <= end_offset]
+        self.unflushed_rolls = [(rolled_ms, base) for rolled_ms, base in self.unflushed_rolls if base <= end_offset]
         return end_offset
 
     def replace(self, replaced: list[Segment], cleaned: Segment) -> None:

@@ -29,7 +29,7 @@ class MetaProperties:
 
     @classmethod
     def read(cls, disk: Disk, directory: str) -> MetaProperties | None:
-        """What the directory says; None where there is no file.
+        """Reads the directory's file; None where there is none.
 
         Raises `CorruptMetaProperties`; `ConfigError` for a directory that is none of ZooKeeper mode.
         """

@@ -77,11 +77,11 @@ class ReadableLog:
         self.uncleanable: str | None = None
         """Why the cleaner leaves this log alone."""
         self.on_cleaned_offset_lowered: Callable[[], None] | None = None
-        """Told when a truncation went below the cleaned offset: other records will stand there."""
+        """Called when a truncation went below the cleaned offset: other records will stand there."""
         self.on_log_start_offset_lowered: Callable[[], None] | None = None
-        """Told when a truncation went below the log start offset: the checkpoint's is too large now."""
+        """Called when a truncation went below the log start offset: the checkpoint's is too large now."""
         self.on_recovery_point_lowered: Callable[[], None] | None = None
-        """Told when a truncation went below the recovery point: a checkpoint that says more would let recovery trust
+        """Called when a truncation went below the recovery point: a checkpoint that says more would let recovery trust
         bytes that are written again and not flushed."""
         self.just_appended: AppendInfo | None = None
         """The log's last append, read from memory while those that wait for it are told."""

@@ -441,14 +441,15 @@ class Segment:
         Returns where it ends: before `offset` where that lies within a batch.
         """
         located = self.locate(offset)
-        if located is not None:
-            offset = min(offset, next(self.batches(located[0])).base_offset)
+        position = None if located is None else located[0]
+        if position is not None:
+            offset = min(offset, next(self.batches(position)).base_offset)
         self._forget()
         self._index(self.offset_index).truncate_to(offset)
         self._index(self.time_index).truncate_to(offset)
         self.txn_index.truncate_to(offset)
-        if located is not None:
-            self.size = located[0]
+        if position is not None:
+            self.size = position
             self.cut_file()
         if self.size == 0:
             self.created_ms = now_ms

@@ -96,8 +96,8 @@ class AlterPartitionManager:
     ) -> None:
         if self._closed:
             return
-        waiting = self._unanswered.get(topic_partition)
-        if waiting is not None and waiting[1].leader_epoch >= sent.leader_epoch:
+        _, waiting, _ = self._unanswered.get(topic_partition, (None, None, None))
+        if waiting is not None and waiting.leader_epoch >= sent.leader_epoch:
             # A leader has at most one change in flight in an epoch; it may ask again when that one is answered.
             asyncio.get_running_loop().call_soon(answered, ErrorCode.OPERATION_NOT_ATTEMPTED)
             return

@@ -28,7 +28,7 @@ _EXPECTED: Final = frozenset(
         *(ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE),
     )
 )
-"""What ``ReplicaManager`` does not count as failed: it is answered, and nothing is wrong with the broker."""
+"""Errors that ``ReplicaManager`` does not count as failures: nothing is wrong with the broker."""
 _WITHOUT_LOG_START: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

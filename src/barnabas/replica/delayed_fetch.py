@@ -42,7 +42,7 @@ class TopicIdPartition(NamedTuple):
 
 
 class FetchParams(NamedTuple):
-    """What holds for all partitions of one fetch."""
+    """The parameters of one fetch, for all of its partitions."""
 
     replica_id: int
     replica_epoch: int

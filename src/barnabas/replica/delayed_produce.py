@@ -16,7 +16,7 @@ _NONE = ErrorCode.NONE
 
 
 class Appended:
-    """What became of one partition's records. `pending`: appended here, but the followers do not have them yet."""
+    """The outcome of one partition's records. `pending`: appended here, but the followers do not have them yet."""
 
     __slots__ = (
         "base_offset",

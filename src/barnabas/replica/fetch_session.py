@@ -543,10 +543,11 @@ class FetchSessionHandler:
                 asked[key] = self._told[key] = self.wanted[key]
             for key in self._dropped:
                 del self._told[key]
-                left = forgotten.get(key[0])
+                name_or_id, number = key
+                left = forgotten.get(name_or_id)
                 if left is None:
-                    left = forgotten[key[0]] = FetchRequest.ForgottenTopic(**_topic(key[0]))
-                left.partitions.append(key[1])
+                    left = forgotten[name_or_id] = FetchRequest.ForgottenTopic(**_topic(name_or_id))
+                left.partitions.append(number)
         self._changed.clear()
         self._dropped.clear()
         topics: dict[Uuid | str, FetchRequest.FetchTopic] = {}

@@ -28,7 +28,7 @@ class FetchState:
     last_fetched_epoch: int
     paused_until_ms: int = 0
     key: PartitionKey = ("", -1)
-    """What stands for the partition in the session."""
+    """The session's key of the partition."""
     truncates: bool = False
     """Whether the leader is first asked where its epochs end (inter.broker.protocol.version below 2.7)."""
     last_epoch_end: int | None = None

@@ -28,13 +28,13 @@ class ReplicaFetcherManager:
         """Begins to follow `partition`, from where its log ends, at its present leader and epoch."""
         topic_partition = partition.topic_partition
         self.remove(topic_partition)
-        key = (partition.leader_id, self._fetcher_id(topic_partition))
+        leader_id, fetcher_id = key = (partition.leader_id, self._fetcher_id(topic_partition))
         fetcher = self._fetchers.get(key)
         if fetcher is None:
             fetcher = ReplicaFetcher(
                 self._runtime, self._config, self._follower, self._connect, *key, on_failed=self._failed
             )
-            fetcher.task = self._tasks.begin(fetcher.run(), f"fetcher-{key[1]}-from-{key[0]}")
+            fetcher.task = self._tasks.begin(fetcher.run(), f"fetcher-{fetcher_id}-from-{leader_id}")
             self._fetchers[key] = fetcher
         self._fetcher_of[topic_partition] = fetcher
         fetcher.add(partition)

@@ -176,7 +176,8 @@ class ReplicaFetcher(FollowedPartitions):
                 return None
             partition = self._current(state, self._session.handle_one(state.key))
             if partition is None:
-                self._not_taken(found[2])
+                _, _, records = found
+                self._not_taken(records)
                 return None
             self._guarded(state, self._append, partition, *found)
             if self._paused or self._truncating or self._session.only_change() != state.key:

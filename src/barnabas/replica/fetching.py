@@ -31,7 +31,7 @@ _EXPECTED: Final = frozenset(
         *(ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.INCONSISTENT_TOPIC_ID),
     )
 )
-"""What ``ReplicaManager`` does not count as failed: it is answered, and nothing is wrong with the broker."""
+"""Errors that ``ReplicaManager`` does not count as failures: nothing is wrong with the broker."""
 
 
 class Fetching:

@@ -1,4 +1,4 @@
-"""What the controller last told this broker of the cluster (``ZkMetadataCache``)."""
+"""The cluster as the controller last told it to this broker (``ZkMetadataCache``)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class MetadataCache:
         self._waited_for = False
 
     async def known(self) -> ClusterImage:
-        """Waits until the image names a broker, if only this one, and returns it.
+        """Returns the image once it names a broker, if only this one.
 
         Between its registration and the controller's first word a broker knows nobody. Apache Kafka's answers then that
         there is no broker, which librdkafka 2.16 takes literally: it drops all brokers, and never sends again.

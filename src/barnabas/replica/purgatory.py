@@ -191,7 +191,7 @@ class Purgatory(Generic[K]):
         due: list[tuple[float, DelayedOperation[K]]] = []
         lengths = self._lengths
         while lengths and lengths[0][0] <= now:
-            timeout_ms = lengths[0][1]
+            _, timeout_ms = lengths[0]
             peers = self._waiting[timeout_ms]
             for operation, at in peers.items():
                 if at > now:

@@ -343,9 +343,9 @@ class ReadablePartition:
             return -1, last_fetchable, self.leader_epoch
         found = log.fetch_offset_by_timestamp(timestamp) if searched is None else searched[0]
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
-            return (-1, -1, -1) if found is None else (found[0], found[1], found[2])
-        if found is not None and found[1] < last_fetchable:
-            return found[0], found[1], found[2]
+            return (-1, -1, -1) if found is None else found
+        if found is not None and found.offset < last_fetchable:
+            return found
         if lagging:
             raise self._offset_not_available()
         return -1, -1, -1

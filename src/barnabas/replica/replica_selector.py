@@ -44,7 +44,7 @@ _SELECTORS: Final[dict[str, Select | None]] = {
 
 
 def replica_selector(config: Config) -> Select | None:
-    """What ``replica.selector.class`` names; None where everybody reads from leaders. Raises `ConfigError`."""
+    """The ``replica.selector.class``; None where everybody reads from leaders. Raises `ConfigError`."""
     name = config.text("replica.selector.class")
     if name not in _SELECTORS:
         raise ConfigError(

@@ -93,7 +93,7 @@ class Heap:
 
 
 def heap() -> Heap | None:
-    """None where the C library is another, or older than glibc 2.33."""
+    """The process's heap; None where the C library is another, or older than glibc 2.33."""
     try:
         return Heap()
     except (OSError, AttributeError):

@@ -30,7 +30,8 @@ class SparingLog:
             self._logger.log(self._level, message, *arguments)
             self._begin(cause)
         else:
-            self._counted[cause] = known[0] + 1, message, arguments
+            count, _, _ = known
+            self._counted[cause] = count + 1, message, arguments
 
     def _begin(self, cause: Hashable) -> None:
         self._counted[cause] = 0, "", ()

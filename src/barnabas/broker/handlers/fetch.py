@@ -159,7 +159,7 @@ def _response(
     erroneous: list[FetchedPartition],
     context: RequestContext,
 ) -> FetchResponse:
-    """What was read, and what could not be asked for, as the session puts it."""
+    """The session's response to what was read, and to what could not be asked for."""
     failed = [answer for answer in answers if answer.data is not None]
     for answer in failed:
         assert answer.data is not None

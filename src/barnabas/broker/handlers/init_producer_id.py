@@ -51,7 +51,7 @@ async def _of_transactional_id(
 
 
 def _expected(request: InitProducerIdRequest) -> ProducerIdAndEpoch | None:
-    """What the producer has so far, where it says so (KIP-360)."""
+    """The producer's present id and epoch, if it names them (KIP-360)."""
     if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Producer id and epoch go together: both are given or neither.")
     if request.producer_id == _NONE:

@@ -192,7 +192,7 @@ class ShortNames:
 
 
 def _credentials(gssapi: Any, principal: str, key_tab: str, usage: str) -> Any:
-    """None is whatever the system has."""
+    """The credentials of a key tab; None stands for whatever the system has."""
     if not key_tab:
         return None
     name = gssapi.Name(principal, gssapi.NameType.kerberos_principal) if principal else None

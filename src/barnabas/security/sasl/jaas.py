@@ -24,7 +24,7 @@ _TOKEN: Final = re.compile(
 _ESCAPE: Final = re.compile(r"\\([0-3][0-7]{0,2}|[0-7]{1,2}|.)", re.S)
 _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _NOT_ALLOWED: Final = ("com.sun.security.auth.module.JndiLoginModule", "com.sun.security.auth.module.LdapLoginModule")
-"""They reach out to addresses that stand in their options (CVE-2023-25194); Kafka refuses them as well."""
+"""Modules that connect to addresses in their options (CVE-2023-25194); Kafka refuses them as well."""
 
 
 class LoginModule(NamedTuple):
@@ -42,7 +42,7 @@ class LoginModule(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What `login_module` reads this from."""
+        """The text from which `login_module` reads this."""
         options = "".join(f" {name}={_quoted(value)}" for name, value in self.options.items())
         return f"{self.class_name} {self.control_flag}{options};"
 
@@ -73,7 +73,7 @@ def login_modules(text: str) -> tuple[LoginModule, ...]:
 
 
 def jaas_sections(text: str) -> dict[str, tuple[LoginModule, ...]]:
-    """What a JAAS file says, by section. Raises ``ValueError``, whose text has no option's value."""
+    """The login modules of a JAAS file, by section. Raises ``ValueError``, whose text has no option's value."""
     tokens = _tokens(text)
     sections: dict[str, tuple[LoginModule, ...]] = {}
     while tokens:

@@ -30,7 +30,7 @@ TOKEN_BYTES_MAX: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What the claims of a token have to say."""
+    """What a broker expects of a token's claims."""
 
     audiences: tuple[str, ...] = ()
     issuer: str = ""

@@ -88,7 +88,7 @@ class Scram:
 
 
 class _First(NamedTuple):
-    """What the first round leaves for the second."""
+    """What the second round needs of the first."""
 
     gs2_header: str
     bare: str

@@ -69,7 +69,7 @@ class TlsSettings:
         )
 
     def client_context(self) -> ssl.SSLContext:
-        """What a client needs to connect. Without a trust store the system's authorities are trusted.
+        """A client's context. Without a trust store the system's authorities are trusted.
 
         Raises `ConfigError`.
         """
@@ -85,7 +85,7 @@ class TlsSettings:
         return context
 
     def server_context(self) -> ssl.SSLContext:
-        """What a server needs to accept. Raises `ConfigError`.
+        """A server's context. Raises `ConfigError`.
 
         No tickets are given: a session would go on after the context that began it (`TlsTransport` has what is left of
         resuming).
@@ -154,7 +154,7 @@ class TlsSettings:
 
 
 def tls_settings(values: Mapping[str, str], *, prefix: str = "") -> TlsSettings:
-    """What the ``ssl.*`` settings among `values` say; those that are empty count as not set.
+    """The TLS settings of the ``ssl.*`` keys among `values`; empty ones count as not set.
 
     `prefix` stands before the names in errors. Raises `ConfigError` for settings that contradict each
     other, and for those that name a part of a JVM.
