@@ -19,6 +19,7 @@ from barnabas.client.descriptions import (
     ClusterDescription,
     FeatureUpgrade,
     LogDirDescription,
+    check_code,
     outcome_of,
     read_api_versions,
     read_log_dirs,
@@ -79,10 +80,6 @@ class ConfigEntry:
         return self.source == 5
 
 
-def _outcome(code: int, message: str | None) -> KafkaError | None:
-    return KafkaError(ErrorCode(code), message or ErrorCode(code).name) if code else None
-
-
 def making_timeout_ms(topics: Sequence[NewTopic]) -> int:
     """How long the topics' partitions may take to have leaders."""
     return OPERATION_TIMEOUT_MS + PARTITION_TIMEOUT_MS * sum(max(t.partitions, len(t.assignment), 1) for t in topics)
@@ -93,7 +90,7 @@ def made(code: int, message: str | None, timeout_ms: int) -> KafkaError | None:
     if code == ErrorCode.REQUEST_TIMED_OUT and not message:
         took = f"within {timeout_ms // 1000} s"
         message = f"REQUEST_TIMED_OUT: not every partition had a leader {took}, and the brokers go on making it"
-    return _outcome(code, message)
+    return outcome_of(code, message)
 
 
 class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
@@ -137,7 +134,8 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
             request.topic_names = list(names)
         answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.responses])
         return {
-            topic.name: _outcome(topic.error_code, getattr(topic, "error_message", None)) for topic in answer.responses
+            topic.name: outcome_of(topic.error_code, getattr(topic, "error_message", None))
+            for topic in answer.responses
         }
 
     async def create_partitions(self, counts: Mapping[str, int]) -> dict[str, KafkaError | None]:
@@ -152,7 +150,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
             validate_only=False,
         )
         answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.results])
-        return {topic.name: _outcome(topic.error_code, topic.error_message) for topic in answer.results}
+        return {topic.name: outcome_of(topic.error_code, topic.error_message) for topic in answer.results}
 
     async def _resource_target(self, kind: ResourceType, name: str) -> Connection:
         if kind is ResourceType.BROKER and name:
@@ -172,9 +170,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
             return await self._resource_target(kind, name)
 
         result = (await self._to(target, request, lambda a: [r.error_code for r in a.results])).results[0]
-        error = _outcome(result.error_code, result.error_message)
-        if error is not None:
-            raise error
+        check_code(result.error_code, result.error_message)
         return [
             ConfigEntry(entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive)
             for entry in sorted(result.configs, key=lambda config: str(config.name))
@@ -203,9 +199,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
             return await self._resource_target(kind, name)
 
         result = (await self._to(target, request, lambda a: [r.error_code for r in a.responses])).responses[0]
-        error = _outcome(result.error_code, result.error_message)
-        if error is not None:
-            raise error
+        check_code(result.error_code, result.error_message)
 
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition] | None, election: ElectionType = ElectionType.PREFERRED
@@ -229,11 +223,11 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
                 *(partition.error_code for topic in a.replica_election_results for partition in topic.partition_result),
             ],
         )
-        error = _outcome(answer.error_code, None)
-        if error is not None:
-            raise error
+        check_code(answer.error_code)
         return {
-            TopicPartition(topic.topic, partition.partition_id): _outcome(partition.error_code, partition.error_message)
+            TopicPartition(topic.topic, partition.partition_id): outcome_of(
+                partition.error_code, partition.error_message
+            )
             for topic in answer.replica_election_results
             for partition in topic.partition_result
         }
@@ -257,11 +251,9 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
             ],
         )
         answer = await self._to(self.cluster.controller, request, lambda a: [a.error_code])
-        error = _outcome(answer.error_code, answer.error_message)
-        if error is not None:
-            raise error
+        check_code(answer.error_code, answer.error_message)
         return {
-            TopicPartition(topic.name, partition.partition_index): _outcome(
+            TopicPartition(topic.name, partition.partition_index): outcome_of(
                 partition.error_code, partition.error_message
             )
             for topic in answer.responses
@@ -272,9 +264,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
         """Moves under way: all replicas, those being added, those being removed."""
         request = ListPartitionReassignmentsRequest(timeout_ms=OPERATION_TIMEOUT_MS, topics=None)
         answer = await self._to(self.cluster.controller, request, lambda a: [a.error_code])
-        error = _outcome(answer.error_code, answer.error_message)
-        if error is not None:
-            raise error
+        check_code(answer.error_code, answer.error_message)
         return {
             TopicPartition(topic.name, partition.partition_index): (
                 partition.replicas,
@@ -365,10 +355,8 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
             for name, upgrade in upgrades.items()
         ]
         answer = await self._to(self.cluster.controller, request, lambda a: [a.error_code])
-        error = _outcome(answer.error_code, answer.error_message)
-        if error is not None:
-            raise error
-        found = {result.feature: _outcome(result.error_code, result.error_message) for result in answer.results}
+        check_code(answer.error_code, answer.error_message)
+        found = {result.feature: outcome_of(result.error_code, result.error_message) for result in answer.results}
         return {name: found.get(name) for name in upgrades}
 
     async def describe_log_dirs(

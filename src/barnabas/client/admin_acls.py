@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from barnabas.client.admin_routing import AdminRouting
+from barnabas.client.descriptions import check_code, outcome_of
 from barnabas.model.acl import Operation, PatternType, Permission, ResourceType
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import KafkaError
 from barnabas.security.acls import Acl, AclFilter, Resource
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.wire.messages.create_acls import CreateAclsRequest
@@ -25,7 +26,7 @@ class AclAdmin(AdminRouting):
         """Raises SECURITY_DISABLED where brokers have no authorizer."""
         request = DescribeAclsRequest(*wanted)
         answer = await self._to(self.cluster.any, request, lambda a: [a.error_code])
-        _check(answer.error_code, answer.error_message)
+        check_code(answer.error_code, answer.error_message)
         return sorted(
             (
                 Resource(ResourceType(found.resource_type), found.resource_name, PatternType(found.pattern_type)),
@@ -46,7 +47,7 @@ class AclAdmin(AdminRouting):
             ]
         )
         answer = await self._to(self.cluster.any, request, lambda a: [result.error_code for result in a.results])
-        return [_error(result.error_code, result.error_message) for result in answer.results]
+        return [outcome_of(result.error_code, result.error_message) for result in answer.results]
 
     async def delete_acls(self, wanted: AclFilter) -> list[Binding]:
         """Returns the deleted bindings. Raises the first error; what was deleted before it stays deleted."""
@@ -54,9 +55,9 @@ class AclAdmin(AdminRouting):
         answer = await self._to(self.cluster.any, request, lambda a: [result.error_code for result in a.filter_results])
         deleted = []
         for result in answer.filter_results:
-            _check(result.error_code, result.error_message)
+            check_code(result.error_code, result.error_message)
             for match in result.matching_acls:
-                _check(match.error_code, match.error_message)
+                check_code(match.error_code, match.error_message)
                 resource = Resource(
                     ResourceType(match.resource_type), match.resource_name, PatternType(match.pattern_type)
                 )
@@ -72,7 +73,7 @@ class AclAdmin(AdminRouting):
                 [DescribeClientQuotasRequest.ComponentData(kind, 2, None) for kind in kinds], strict=True
             )
             answer = await self._to(self.cluster.any, request, lambda a: [a.error_code])
-            _check(answer.error_code, answer.error_message)
+            check_code(answer.error_code, answer.error_message)
             for entry in answer.entries or ():
                 entity = {part.entity_type: part.entity_name for part in entry.entity}
                 found.append((entity, {quota.key: quota.value for quota in entry.values}))
@@ -91,18 +92,8 @@ class AclAdmin(AdminRouting):
             self.cluster.any, AlterClientQuotasRequest([entry]), lambda a: [result.error_code for result in a.entries]
         )
         for result in answer.entries:
-            _check(result.error_code, result.error_message)
+            check_code(result.error_code, result.error_message)
 
 
 def _entry(acl: Acl) -> tuple[Any, ...]:
     return acl.principal, acl.host, acl.operation, acl.permission
-
-
-def _error(code: int, message: str | None) -> KafkaError | None:
-    return KafkaError(ErrorCode(code), message or ErrorCode(code).name) if code else None
-
-
-def _check(code: int, message: str | None) -> None:
-    error = _error(code, message)
-    if error is not None:
-        raise error

@@ -7,7 +7,7 @@ from typing import Any
 
 from barnabas.client.admin_routing import AdminRouting
 from barnabas.client.connection import Connection
-from barnabas.client.descriptions import GroupDescription, GroupListing, outcome_of, read_group
+from barnabas.client.descriptions import GroupDescription, GroupListing, check_code, outcome_of, read_group
 from barnabas.client.offsets import CommittedOffset, offset_fetch_request, read_offset_fetch
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition, numbers_by_topic
@@ -24,9 +24,7 @@ class GroupAdmin(AdminRouting):
 
         async def ask(connection: Connection, broker_id: int) -> list[GroupListing]:
             answer = await connection.send(ListGroupsRequest(states_filter=list(states)))
-            error = outcome_of(answer.error_code, None, f"groups of broker {broker_id}")
-            if error is not None:
-                raise error
+            check_code(answer.error_code, what=f"groups of broker {broker_id}")
             return [GroupListing(group.group_id, group.protocol_type, group.group_state) for group in answer.groups]
 
         groups: dict[str, GroupListing] = {}
@@ -41,9 +39,7 @@ class GroupAdmin(AdminRouting):
         target = self._coordinator_of(group)
         request = DescribeGroupsRequest(groups=[group])
         described = (await self._to(target, request, lambda a: [g.error_code for g in a.groups])).groups[0]
-        error = outcome_of(described.error_code, None, f"group {group}")
-        if error is not None:
-            raise error
+        check_code(described.error_code, what=f"group {group}")
         connection = await target()
         return read_group(described, await self._node_of(connection))
 
@@ -51,9 +47,7 @@ class GroupAdmin(AdminRouting):
         """Deletes a group without members, and what it committed."""
         request = DeleteGroupsRequest(groups_names=[group])
         answer = await self._to(self._coordinator_of(group), request, lambda a: [r.error_code for r in a.results])
-        error = outcome_of(answer.results[0].error_code, None, f"group {group}")
-        if error is not None:
-            raise error
+        check_code(answer.results[0].error_code, what=f"group {group}")
 
     async def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """All that `group` has committed."""
@@ -111,9 +105,7 @@ class GroupAdmin(AdminRouting):
         answer = await self._to(
             self._coordinator_of(group), request, lambda a: [a.error_code, *_codes_of_partitions(a)]
         )
-        error = outcome_of(answer.error_code, None, f"group {group}")
-        if error is not None:
-            raise error
+        check_code(answer.error_code, what=f"group {group}")
         return _outcomes_of_partitions(answer)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.admin_routing import AdminRouting
+from barnabas.client.descriptions import check_code
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.security.principal import Principal
 from barnabas.security.sasl.scram_credential import ITERATIONS_MIN, ScramMechanism
@@ -67,7 +68,7 @@ class SecurityAdmin(AdminRouting):
             self.cluster.controller, request, lambda answer: [result.error_code for result in answer.results]
         )
         for result in answer.results:
-            _check(result.error_code, result.error_message)
+            check_code(result.error_code, result.error_message)
 
     async def scram_users(self, users: Sequence[str] = ()) -> dict[str, Mapping[ScramMechanism, int] | KafkaError]:
         """The mechanisms of `users`, or of all, each with its iterations."""
@@ -75,7 +76,7 @@ class SecurityAdmin(AdminRouting):
             users=[DescribeUserScramCredentialsRequest.UserName(name=user) for user in users] or None
         )
         answer = await self._to(self.cluster.controller, request, lambda answer: [answer.error_code])
-        _check(answer.error_code, answer.error_message)
+        check_code(answer.error_code, answer.error_message)
         found: dict[str, Mapping[ScramMechanism, int] | KafkaError] = {}
         for result in answer.results:
             if result.error_code:
@@ -146,10 +147,5 @@ class SecurityAdmin(AdminRouting):
 
     async def _token(self, request: Any) -> Any:
         answer = await self._to(self.cluster.any, request, lambda answer: [answer.error_code])
-        _check(answer.error_code, None)
+        check_code(answer.error_code)
         return answer
-
-
-def _check(code: int, message: str | None) -> None:
-    if code:
-        raise KafkaError(ErrorCode(code), message or ErrorCode(code).name)

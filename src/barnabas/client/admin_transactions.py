@@ -12,6 +12,7 @@ from barnabas.client.descriptions import (
     ProducerState,
     TransactionDescription,
     TransactionListing,
+    check_code,
     hanging,
     outcome_of,
     read_producers,
@@ -44,9 +45,7 @@ class TransactionAdmin(AdminRouting):
             if longer_than_ms >= 0:
                 request.duration_filter = longer_than_ms
             answer = await connection.send(request)
-            error = outcome_of(answer.error_code, None, f"transactions of broker {broker_id}")
-            if error is not None:
-                raise error
+            check_code(answer.error_code, what=f"transactions of broker {broker_id}")
             if answer.unknown_state_filters:
                 unknown = ", ".join(answer.unknown_state_filters)
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {broker_id} knows no transaction state {unknown}")
@@ -184,7 +183,5 @@ class TransactionAdmin(AdminRouting):
         request = init_producer_id_request(TransactionIdentity(transactional_id), TRANSACTION_TIMEOUT_MS)
         target = self._coordinator_of(transactional_id, TRANSACTION)
         answer = await self._to(target, request, lambda a: [a.error_code])
-        error = outcome_of(answer.error_code, None, f"transactional id {transactional_id}")
-        if error is not None:
-            raise error
+        check_code(answer.error_code, what=f"transactional id {transactional_id}")
         return TransactionIdentity(transactional_id, answer.producer_id, answer.producer_epoch)

@@ -20,9 +20,19 @@ DEAD: Final = "Dead"
 """The state in which a coordinator describes a group that it does not know."""
 
 
-def outcome_of(code: int, message: str | None, what: object) -> KafkaError | None:
-    """The error of one item of a request, None where its code is 0; `what` names the item."""
-    return KafkaError(ErrorCode(code), message or f"{what}: {ErrorCode(code).name}") if code else None
+def outcome_of(code: int, message: str | None = None, what: object = None) -> KafkaError | None:
+    """The error of an answer, or of one item of it, None where its code is 0; `what` names the item."""
+    if not code:
+        return None
+    error = ErrorCode(code)
+    return KafkaError(error, message or (error.name if what is None else f"{what}: {error.name}"))
+
+
+def check_code(code: int, message: str | None = None, what: object = None) -> None:
+    """Raises the error that `outcome_of` finds."""
+    error = outcome_of(code, message, what)
+    if error is not None:
+        raise error
 
 
 # groups
@@ -181,9 +191,7 @@ class LogDirDescription:
 
 def read_log_dirs(answer: Any) -> list[LogDirDescription]:
     """Raises `KafkaError` when the broker refuses to tell."""
-    error = outcome_of(answer.error_code, None, "log directories")
-    if error is not None:
-        raise error
+    check_code(answer.error_code, what="log directories")
     return [
         LogDirDescription(
             found.log_dir,
