@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 _FIRST_VERSION_WITH_GROUPS: Final = 8
 _FIRST_VERSION_WITH_TOP_ERROR: Final = 2
 
+PartitionT = TypeVar("PartitionT")
+
 
 async def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     if context.version >= _FIRST_VERSION_WITH_GROUPS:
@@ -38,9 +40,7 @@ async def handle(broker: Broker, request: OffsetFetchRequest, context: RequestCo
             if context.due(1 + sum(len(topic.partitions) for topic in groups[-1].topics)):
                 await context.turn()
         return OffsetFetchResponse(groups=groups)
-    asked = None
-    if request.topics is not None:
-        asked = [TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes]
+    asked = _asked(request.topics)
     try:
         if context.version == 0:
             fetched = await _fetch_from_zookeeper(broker, request.group_id, asked or [], context)
@@ -48,17 +48,7 @@ async def handle(broker: Broker, request: OffsetFetchRequest, context: RequestCo
             fetched = _fetch(broker, request.group_id, asked, context, require_stable=request.require_stable)
     except KafkaError as error:
         return failed(request, error, context)
-    topics: dict[str, list[OffsetFetchResponse.OffsetFetchResponsePartition]] = {}
-    for key, offset in fetched.items():
-        topics.setdefault(key.topic, []).append(
-            OffsetFetchResponse.OffsetFetchResponsePartition(
-                partition_index=key.partition,
-                committed_offset=offset.offset,
-                committed_leader_epoch=offset.leader_epoch,
-                metadata=offset.metadata,
-                error_code=offset.error,
-            )
-        )
+    topics = _by_topic(fetched, OffsetFetchResponse.OffsetFetchResponsePartition)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponse.OffsetFetchResponseTopic(name=name, partitions=partitions)
@@ -93,6 +83,31 @@ def failed(request: OffsetFetchRequest, error: KafkaError, context: RequestConte
     )
 
 
+def _asked(topics: Iterable[Any] | None) -> list[TopicPartition] | None:
+    """The partitions that a request names; None for all."""
+    if topics is None:
+        return None
+    return [TopicPartition(topic.name, number) for topic in topics for number in topic.partition_indexes]
+
+
+def _by_topic(
+    fetched: Mapping[TopicPartition, FetchedOffset], partition_of: Callable[..., PartitionT]
+) -> dict[str, list[PartitionT]]:
+    """The answers by topic. Their class is another one in the versions that have groups."""
+    topics: dict[str, list[PartitionT]] = {}
+    for key, offset in fetched.items():
+        topics.setdefault(key.topic, []).append(
+            partition_of(
+                partition_index=key.partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=offset.leader_epoch,
+                metadata=offset.metadata,
+                error_code=offset.error,
+            )
+        )
+    return topics
+
+
 def _fetch(
     broker: Broker,
     group_id: str,
@@ -117,7 +132,7 @@ def _fetch(
 async def _fetch_from_zookeeper(
     broker: Broker, group_id: str, asked: Sequence[TopicPartition], context: RequestContext
 ) -> dict[TopicPartition, FetchedOffset]:
-    """What version 0 of OffsetCommit has written; any broker can tell."""
+    """The offsets that version 0 of OffsetCommit wrote; any broker can tell them."""
     if not authorized(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     topics = broker.metadata.image.topics
@@ -151,24 +166,11 @@ def _group(
     group: OffsetFetchRequest.OffsetFetchRequestGroup,
     context: RequestContext,
 ) -> OffsetFetchResponse.OffsetFetchResponseGroup:
-    asked = None
-    if group.topics is not None:
-        asked = [TopicPartition(topic.name, number) for topic in group.topics for number in topic.partition_indexes]
     try:
-        fetched = _fetch(broker, group.group_id, asked, context, require_stable=request.require_stable)
+        fetched = _fetch(broker, group.group_id, _asked(group.topics), context, require_stable=request.require_stable)
     except KafkaError as error:
         return OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
-    topics: dict[str, list[OffsetFetchResponse.OffsetFetchResponsePartitions]] = {}
-    for key, offset in fetched.items():
-        topics.setdefault(key.topic, []).append(
-            OffsetFetchResponse.OffsetFetchResponsePartitions(
-                partition_index=key.partition,
-                committed_offset=offset.offset,
-                committed_leader_epoch=offset.leader_epoch,
-                metadata=offset.metadata,
-                error_code=offset.error,
-            )
-        )
+    topics = _by_topic(fetched, OffsetFetchResponse.OffsetFetchResponsePartitions)
     return OffsetFetchResponse.OffsetFetchResponseGroup(
         group_id=group.group_id,
         topics=[
