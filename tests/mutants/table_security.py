@@ -637,6 +637,13 @@ PROTECTIONS: Final = (
                 check_understanding(settings, settings)
             """),
     ),
+    mutant(
+        "P71", "CVE-2025-27817", "who writes a client's properties writes the list of whom it may ask",
+        "", "",
+        replace(
+            "cli.client_jvm:with_kafka_opts", "ALLOWED_URLS in given", "ALLOWED_URLS in given.keys() - found.keys()"
+        ),
+    ),
 )  # fmt: skip
 
 NOTICED_BY: Final = {
@@ -713,4 +720,5 @@ NOTICED_BY: Final = {
     "P68": f"{_GUARDED}::test_what_a_token_may_not_do_counts_from_the_login_that_was_by_one",
     "P69": f"{_GUARDED}::test_who_authenticates_again_and_again_is_not_listened_to",
     "P70": f"{_BROKER}/test_listener_gate.py::test_brokers_whose_certificate_is_for_one_side_alone_do_not_start",
+    "P71": f"{_CLI}/test_client_jvm.py::test_a_list_of_the_jvms_is_the_only_one",
 }

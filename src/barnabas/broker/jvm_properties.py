@@ -34,7 +34,7 @@ def with_jvm_properties(values: Mapping[str, str], options: str, read: Callable[
 
     Raises `ConfigError`.
     """
-    given = _properties_of(options)
+    given = jvm_properties(options)
     found = {_KEYS.get(name, name): given[name] for name in _READ if name in given} | dict(values)
     path = found.get(JAAS_FILE)
     if not path:
@@ -51,7 +51,7 @@ def with_jvm_properties(values: Mapping[str, str], options: str, read: Callable[
     return found
 
 
-def _properties_of(options: str) -> dict[str, str]:
+def jvm_properties(options: str) -> dict[str, str]:
     """The properties of ``-Dname=value`` words. Raises `ConfigError`."""
     try:
         words = shlex.split(options)

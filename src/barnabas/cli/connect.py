@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from barnabas.cli.client_jvm import with_kafka_opts
 from barnabas.cli.options import Reach
 from barnabas.cli.output import CommandError, UsageError
 from barnabas.client.cluster import ClusterClient, cause_of
@@ -57,7 +58,7 @@ COMMAND_CONFIG: Final = "BARNABAS_COMMAND_CONFIG"
 
 def settings_of(at: Reach) -> dict[str, str]:
     """Client properties from the file of ``--command-config`` or the environment, else from the cluster's own profile
-    (``barnabas up --secure``), and those of ``-X``, which win.
+    (``barnabas up --secure``), and those of ``-X``, which win; and what ``KAFKA_OPTS`` says.
 
     A file may have properties for other programs too; ``-X`` takes none that is unknown. Raises `UsageError`.
     """
@@ -73,7 +74,10 @@ def settings_of(at: Reach) -> dict[str, str]:
             values = properties_in(Path(path).read_text())
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--command-config {path} cannot be read: {error}.") from None
-    return {**values, **said}
+    try:
+        return with_kafka_opts({**values, **said})
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
 
 
 def security_of(settings: Mapping[str, str]) -> tuple[ssl.SSLContext | None, Login | None]:

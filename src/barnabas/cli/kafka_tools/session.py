@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
+from barnabas.cli.client_jvm import with_kafka_opts
 from barnabas.cli.kafka_tools.errors import (
     KAFKA_EXCEPTION,
     TIMEOUT,
@@ -70,7 +71,7 @@ def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
 
 def _login(properties: Mapping[str, str]) -> Login:
     try:
-        return login_of(properties)
+        return login_of(with_kafka_opts(properties))
     except ConfigError as error:
         raise _refused(str(error)) from None
 

@@ -1,0 +1,53 @@
+"""What Kafka's operators say to a client's JVM rather than in its properties, by ``KAFKA_OPTS`` as for Kafka's tools.
+
+``-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls`` names whom OAUTHBEARER may ask. Where it is given, a list in the
+properties does not count, as it does not in Kafka: whoever may set all of a client's properties has no file read and no
+inner address asked (CVE-2025-27817). ``-Djava.security.auth.login.config`` names a JAAS file, whose section
+``KafkaClient`` says who the client is where the properties do not (``JaasContext.loadClientContext``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from barnabas.cli.plain import KAFKA_OPTS
+from barnabas.model.errors import ConfigError
+
+_SECTION: Final = "KafkaClient"
+
+
+def with_kafka_opts(settings: Mapping[str, str]) -> dict[str, str]:
+    """Client properties with what the environment says beside them. Raises `ConfigError`."""
+    options = os.environ.get(KAFKA_OPTS, "")
+    if not options or not settings.get("security.protocol", "").upper().startswith("SASL"):
+        return dict(settings)
+    from barnabas.broker.jvm_properties import jvm_properties  # here, so that a plain command starts sooner
+    from barnabas.model.config import JAAS_FILE
+    from barnabas.security.sasl.http import ALLOWED_URLS
+
+    given = jvm_properties(options)
+    found = dict(settings)
+    if ALLOWED_URLS in given:
+        found[ALLOWED_URLS] = given[ALLOWED_URLS]
+    if JAAS_FILE in given and not {"sasl.jaas.config", "sasl.username"} & found.keys():
+        found["sasl.jaas.config"] = _of_section(given[JAAS_FILE])
+    return found
+
+
+def _of_section(path: str) -> str:
+    from barnabas.model.config import JAAS_FILE
+    from barnabas.security.sasl.jaas import jaas_sections
+
+    try:
+        modules = jaas_sections(Path(path).read_text()).get(_SECTION, ())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{JAAS_FILE} {path} cannot be read ({error}).") from None
+    if len(modules) != 1:
+        raise ConfigError(
+            f"{JAAS_FILE} {path} has {len(modules)} login modules in a section {_SECTION}, and sasl.jaas.config is not "
+            "set: it takes one."
+        )
+    return modules[0].text
