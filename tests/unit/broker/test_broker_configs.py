@@ -7,8 +7,9 @@ from barnabas.broker.configs import (
     validate_dynamic_broker_values,
     validate_topic_values,
 )
-from barnabas.model.config import AlterOperation, broker_config, topic_definitions
+from barnabas.model.config import JAAS_FILE, AlterOperation, broker_config, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.security.sasl.http import ALLOWED_URLS
 
 
 def entry(entries, name):
@@ -74,6 +75,9 @@ def test_a_value_that_is_not_allowed_is_refused_in_kafkas_words(name, text, said
 def test_read_only_keys_cannot_be_changed_at_run_time():
     with pytest.raises(KafkaError, match=r"broker\.id"):
         validate_dynamic_broker_values(broker_config({}), {"broker.id": "5"}, per_broker=True)
+    for name in (ALLOWED_URLS, JAAS_FILE):  # a JVM's in Kafka; who may change configurations has no file read
+        with pytest.raises(KafkaError, match=name):
+            validate_dynamic_broker_values(broker_config({}), {name: "file:/etc/passwd"}, per_broker=True)
     with pytest.raises(KafkaError, match="default cluster level"):
         validate_dynamic_broker_values(broker_config({}), {"listeners": "PLAINTEXT://:1"}, per_broker=False)
 
