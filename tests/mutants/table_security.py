@@ -644,6 +644,11 @@ PROTECTIONS: Final = (
             "cli.client_jvm:with_kafka_opts", "ALLOWED_URLS in given", "ALLOWED_URLS in given.keys() - found.keys()"
         ),
     ),
+    mutant(
+        "P72", "memory", "who connects again and again has the broker keep its TLS sessions",
+        "", "",
+        remove("runtime.tls_transport:TlsTransport._say_goodbye", 'self._tls.version() == "TLSv1.3"'),
+    ),
 )  # fmt: skip
 
 NOTICED_BY: Final = {
@@ -721,4 +726,5 @@ NOTICED_BY: Final = {
     "P69": f"{_GUARDED}::test_who_authenticates_again_and_again_is_not_listened_to",
     "P70": f"{_BROKER}/test_listener_gate.py::test_brokers_whose_certificate_is_for_one_side_alone_do_not_start",
     "P71": f"{_CLI}/test_client_jvm.py::test_a_list_of_the_jvms_is_the_only_one",
+    "P72": f"{_CHANNEL}::test_a_session_goes_with_its_connection",
 }

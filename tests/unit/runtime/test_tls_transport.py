@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ssl
 import time
 from collections.abc import Callable
@@ -217,6 +218,35 @@ def test_who_says_that_it_ends_is_answered_so(stores: TlsSettings) -> None:
         pair.pump()
         assert pair.raw.closed
         pair.client.unwrap()  # which takes the other side's word, and raises without it
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("who_ends", ["client", "broker", "nobody says"])
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+def test_a_session_goes_with_its_connection(stores: TlsSettings, version: str, who_ends: str) -> None:
+    """Or whoever connects again and again fills the memory: with 10 KiB each time that it shows a certificate."""
+
+    async def play() -> None:
+        server = stores.server_context()
+        client = stores.client_context()
+        client.maximum_version = ssl.TLSVersion[version]
+        for _ in range(3):
+            pair = Pair(stores, Inner(), server=server)
+            pair.client = client.wrap_bio(pair.incoming, pair.outgoing, server_hostname="localhost")
+            pair.shake_hands()
+            assert pair.inner.certificate
+            if who_ends == "client":
+                with contextlib.suppress(ssl.SSLError):
+                    pair.client.unwrap()
+                pair.pump()
+            elif who_ends == "broker":
+                pair.tls.close()
+            assert pair.raw.closed is (who_ends != "nobody says")
+            pair.tls.connection_lost(None)
+        del pair
+        gc.collect()
+        assert server.session_stats()["number"] == 0
 
     asyncio.run(play())
 
