@@ -236,7 +236,7 @@ class ApacheCluster:
         jvm: Sequence[str] = (),
         log_levels: Mapping[str, str] | None = None,
         cluster_size: int | None = None,
-        timeout: float = 120,
+        timeout: float = 300,
     ) -> None:
         self.directory = Path(directory)
         self.zookeeper = zookeeper or ""

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from barnabas.bench.apache import ApacheCluster
 
-PATIENCE_S: Final = 120
+PATIENCE_S: Final = 300
 
 
 class JudgedClusterError(Exception):
