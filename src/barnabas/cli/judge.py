@@ -42,14 +42,14 @@ View = Annotated[
     ),
 ]
 Nemesis = Annotated[
-    str,
+    str | None,
     Option(
         "--nemesis",
         metavar="FAULT,..",
         help="all, none, process (kill, pause and shutdown of brokers), network (delay, cut, cut-requests, "
         "cut-answers, cut-after-request and delay-end-txn between clients and brokers), peers (peers-delay, "
         "peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), elect (an election of "
-        "preferred leaders after each other fault), or some of them.",
+        "preferred leaders after each other fault), or some of them. By default network; none where clients speak TLS.",
     ),
 ]
 Make = Annotated[
@@ -152,7 +152,7 @@ def _write(path: Path, pieces: Iterable[bytes]) -> None:
 def run_command(
     at: Reach = HERE,
     minutes: Annotated[float, Option("--minutes", min=0.1, help="How long clients are at work.")] = 10.0,
-    nemesis: Nemesis = "network",
+    nemesis: Nemesis = None,
     make: Make = None,
     script: Annotated[
         Path | None,
@@ -179,11 +179,14 @@ def run_command(
     """
     from barnabas.client import KafkaError
     from barnabas.judge.check import check
+    from barnabas.judge.client_config import encrypted
     from barnabas.judge.clusters import JudgedClusterError
     from barnabas.judge.history import HistoryError, write
     from barnabas.judge.run import RunError, RunPlan, run, started
+    from barnabas.model.errors import ConfigError
 
-    faults, drivers = _faults(nemesis, made=make is not None), _drivers(driver)
+    config = {} if make is not None else _securing(at)
+    faults, drivers = _faults(nemesis, made=make is not None, tls=encrypted(config)), _drivers(driver)
     workloads = _workloads(workload)
 
     def told(line: str) -> None:
@@ -192,13 +195,13 @@ def run_command(
     try:
         with contextlib.ExitStack() as running:
             bootstrap, brokers, peers = running.enter_context(_cluster(at, make, script, faults))
-            programs = started(drivers, running, told=told if driver == "all" else None)
+            programs = started(drivers, running, told=told if driver == "all" else None, config=config)
             plan = RunPlan(
                 bootstrap, minutes, faults, brokers, peers, acks, unclean, partitions, clients, drivers, programs,
-                workloads, seed=seed, told=told,
+                workloads, config, seed=seed, told=told,
             )  # fmt: skip
             outcome = run(plan)
-    except (RunError, JudgedClusterError, KafkaError, OSError) as error:
+    except (RunError, JudgedClusterError, KafkaError, ConfigError, OSError) as error:
         raise CommandError(f"The run came to no history: {str(error).rstrip('.')}.", 2) from None
     write(outcome.history, path)
     told(f"history: {path}")
@@ -233,13 +236,27 @@ def _workloads(words: str) -> tuple[str, ...]:
     return wanted
 
 
-def _faults(words: str, *, made: bool) -> tuple[str, ...]:
-    """`made`: whether the cluster is made for the run, so that there can be faults between its brokers."""
+def _securing(at: Reach) -> dict[str, str]:
+    """What secures the clients' connections. Everything else about them the run decides. Raises `UsageError`."""
+    from barnabas.cli.connect import parse_properties, settings_of
+    from barnabas.judge.client_config import securing
+
+    said = parse_properties(at.properties or ())
+    for name in said.keys() - securing(said).keys():
+        raise UsageError(f"-X {name}: a run takes what secures connections, and nothing else.")
+    return securing(settings_of(at))
+
+
+def _faults(words: str | None, *, made: bool, tls: bool = False) -> tuple[str, ...]:
+    """`made`: whether the cluster is made for the run, so that there can be faults between its brokers. With `tls` nobody
+    between clients and brokers can read what they say."""
     from barnabas.judge.nemesis import ELECT, FAULTS, PROCESS_FAULTS
     from barnabas.judge.peers import PEER_FAULTS
     from barnabas.judge.proxy import NETWORK_FAULTS
 
-    everything = FAULTS if made else (*PROCESS_FAULTS, ELECT, *NETWORK_FAULTS)
+    everything = FAULTS if made else (*PROCESS_FAULTS, ELECT, *(() if tls else NETWORK_FAULTS))
+    if words is None:
+        words = "none" if tls else "network"
     groups: dict[str, Sequence[str]] = {
         "all": everything, "none": (), "process": PROCESS_FAULTS, "network": NETWORK_FAULTS, "peers": PEER_FAULTS,
     }  # fmt: skip
@@ -250,6 +267,8 @@ def _faults(words: str, *, made: bool) -> tuple[str, ...]:
         wanted.update(dict.fromkeys(groups.get(word, (word,))))
     if not made and set(wanted) & set(PEER_FAULTS):
         raise UsageError("Faults between brokers need --make: their listeners have to lead through the judge's proxy.")
+    if tls and set(wanted) & set(NETWORK_FAULTS):
+        raise UsageError("Faults of the clients' network need clients that speak no TLS: nobody between can read it.")
     return tuple(wanted)
 
 

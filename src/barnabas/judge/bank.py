@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from barnabas.client import Cluster, TopicPartition, TransactionalProducer, connect
+from barnabas.client import Cluster, TopicPartition, TransactionalProducer
 from barnabas.client.offsets import LATEST, READ_COMMITTED
 from barnabas.client.positions import read
 from barnabas.client.transactions import State
@@ -94,7 +94,7 @@ async def tell(work: Work, name: str, teller: int) -> None:
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
         )
         try:
-            async with connect(work.bootstrap) as cluster:
+            async with work.connect() as cluster:
                 await _transfers(work, cluster, work.notes.journal(client), name, ledger)
         except TROUBLE:
             await asyncio.sleep(1)  # another producer with the same id goes on

@@ -76,7 +76,7 @@ def write(work: Work, name: str, workload: str = REGISTERS) -> None:
     # No timeout: where a record under way runs out of time, librdkafka takes another epoch and sends the records behind
     # it again, of which the broker may have written some. That would be no fault of the broker's.
     config = {"acks": work.acks, "enable.idempotence": idempotent, "message.timeout.ms": 0}
-    producer = Producer({"bootstrap.servers": work.bootstrap, **config, **QUIET})
+    producer = Producer({**work.librdkafka(), **config, **QUIET})
     under_way: list[RecordUnderWay] = []
     while not work.stopping():
         for _ in range(10):
@@ -97,8 +97,8 @@ def delete(work: Work, name: str) -> None:
     """Deletes records, now here and now there, up to somewhere between where the log begins and where it ends."""
     chance = random.Random(name)
     journal = work.notes.journal(Client(name, THEIRS))
-    admin = AdminClient({"bootstrap.servers": work.bootstrap, **QUIET})
-    consumer = Consumer({"bootstrap.servers": work.bootstrap, "group.id": name, **QUIET})
+    admin = AdminClient({**work.librdkafka(), **QUIET})
+    consumer = Consumer({**work.librdkafka(), "group.id": name, **QUIET})
     while not work.stopping():
         time.sleep(max(DELETES_S, work.pause_s))
         at = work.place(chance, work.topics[DELETION])
@@ -121,7 +121,7 @@ def transact(work: Work, name: str) -> None:
             Client(name, THEIRS, transactional_id=name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
         )
         config = {"transactional.id": name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, **QUIET}
-        producer = Producer({"bootstrap.servers": work.bootstrap, "message.timeout.ms": 15_000, **config})
+        producer = Producer({**work.librdkafka(), "message.timeout.ms": 15_000, **config})
         try:
             producer.init_transactions(30)
             _transactions(work, producer, journal, name)
@@ -179,7 +179,7 @@ def consume(work: Work, name: str, topic: str, group: str, isolation: str) -> No
         journal = work.notes.journal(Client(name, THEIRS, isolation=isolation, group=group))
         consumer = Consumer(
             {
-                "bootstrap.servers": work.bootstrap,
+                **work.librdkafka(),
                 "group.id": group,
                 "isolation.level": isolation,
                 "auto.offset.reset": "earliest",

@@ -24,7 +24,7 @@ def tell(work: Work, name: str, teller: int) -> None:
     while not work.stopping():
         journal = work.notes.journal(client)
         config = {"transactional.id": name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, **QUIET}
-        producer = Producer({"bootstrap.servers": work.bootstrap, "message.timeout.ms": 15_000, **config})
+        producer = Producer({**work.librdkafka(), "message.timeout.ms": 15_000, **config})
         try:
             producer.init_transactions(30)
             invoked = now()
@@ -59,7 +59,7 @@ def _read_up(work: Work, ledger: Ledger, name: str) -> None:
     """Up to what is there now, as a committed reader. Raises ``TimeoutError`` where others keep it from that."""
     consumer = Consumer(
         {
-            "bootstrap.servers": work.bootstrap,
+            **work.librdkafka(),
             "group.id": name,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,

@@ -46,7 +46,7 @@ class _Copier:
         self._chance = random.Random(f"{name} {now()}")
         self._batch: list[tuple[int, int, Message]] = []
         """What was polled and belongs to no transaction yet: when it was asked for, and when it came."""
-        servers = {"bootstrap.servers": work.bootstrap, **QUIET}
+        servers = {**work.librdkafka(), **QUIET}
         config = {"transactional.id": name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
         self._producer = Producer({"message.timeout.ms": 15_000, **config, **servers})
         self.consumer = Consumer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Final
 
 from barnabas.client import KafkaError, NewTopic, connect
 from barnabas.judge import bank, librdkafka, librdkafka_bank, librdkafka_copier, workload
+from barnabas.judge.client_config import FILES, encrypted, of_librdkafka
 from barnabas.judge.clusters import Brokers
 from barnabas.judge.drivers import clients as driven
 from barnabas.judge.drivers.process import Driver, DriverError
@@ -25,7 +26,7 @@ from barnabas.judge.proxy import NETWORK_FAULTS, Address, Proxy
 from barnabas.judge.scan import scan, wait_until_settled
 from barnabas.judge.workload import Work
 from barnabas.judge.workloads import BANK, COMPACTION, DELETION, LIST_APPEND, REGISTERS, WORKLOADS
-from barnabas.model.errors import ErrorCode
+from barnabas.model.errors import ConfigError, ErrorCode
 
 DRIVERS: Final = (workload.OURS, librdkafka.THEIRS, *PROGRAMS)
 
@@ -54,6 +55,8 @@ class RunPlan:
     programs: Sequence[Driver] = ()
     """Those of them that are programs, started."""
     workloads: Sequence[str] = tuple(WORKLOADS)
+    config: Mapping[str, str] = field(default_factory=dict)
+    """What secures the clients' connections, by Kafka's names."""
     pause_s: float = 0.1
     seed: int = 0
     told: Callable[[str], None] = field(default=lambda line: None)
@@ -85,6 +88,13 @@ class RunOutcome:
 
 def run(plan: RunPlan) -> RunOutcome:
     """Raises `RunError`, `JudgedClusterError`, and what a client raises where no broker answers."""
+    if librdkafka.THEIRS in plan.drivers:
+        try:
+            of_librdkafka(plan.config)
+        except ConfigError as error:
+            raise RunError(f"without librdkafka (--driver): {error}") from None
+    if encrypted(plan.config) and set(plan.faults) & set(NETWORK_FAULTS):
+        raise RunError("the clients' network has no faults where they speak TLS: nobody between can read it")
     name = f"judge-{time.time_ns() // 1_000_000:x}"
     topics, facts, addresses = asyncio.run(_prepare(plan, name))
     notes = Notes(topics, facts)
@@ -93,6 +103,7 @@ def run(plan: RunPlan) -> RunOutcome:
     work = Work(
         plan.bootstrap if proxy is None else proxy.bootstrap,
         notes, dict(zip(plan.workloads, topics, strict=True)), plan.partitions, plan.acks, plan.pause_s, stop.is_set,
+        plan.config,
     )  # fmt: skip
     journal = notes.journal(Client("nemesis"))
     nemesis = JudgeNemesis(
@@ -240,18 +251,25 @@ def _in_threads(
     return tasks
 
 
-def started(names: Sequence[str], running: ExitStack, *, told: Callable[[str], None] | None = None) -> list[Driver]:
+def started(
+    names: Sequence[str],
+    running: ExitStack,
+    *,
+    told: Callable[[str], None] | None = None,
+    config: Mapping[str, str] | None = None,
+) -> list[Driver]:
     """The programs among these drivers, built and started; they end with `running`.
 
-    One that the machine cannot have is `told`, or without that raises `RunError`.
+    `config` is what secures their connections. One that the machine cannot have, or that does not take the config, is
+    `told`, or without that raises `RunError`.
     """
     found = []
     for name in names:
         if name not in PROGRAMS:
             continue
         try:
-            driver = Driver(name, PROGRAMS[name]())
-        except (DriverUnavailable, DriverError) as error:
+            driver = Driver(name, PROGRAMS[name](), FILES[name](config) if config else None)
+        except (DriverUnavailable, DriverError, ConfigError) as error:
             if told is None:
                 raise RunError(f"there is no driver {name}: {error}") from None
             told(f"without the driver {name}: {error}")
@@ -263,7 +281,7 @@ def started(names: Sequence[str], running: ExitStack, *, told: Callable[[str], N
 
 def _elect(plan: RunPlan) -> None:
     async def preferred() -> None:
-        async with connect(plan.bootstrap) as cluster:
+        async with connect(plan.bootstrap, config=plan.config) as cluster:
             await cluster.admin.elect_leaders(None)
 
     asyncio.run(preferred())
@@ -271,7 +289,7 @@ def _elect(plan: RunPlan) -> None:
 
 async def _prepare(plan: RunPlan, name: str) -> tuple[dict[str, dict[str, str]], dict[str, str], dict[int, Address]]:
     """The run's topics, the version of transactions that the cluster has, and where its brokers are."""
-    async with connect(plan.bootstrap) as cluster:
+    async with connect(plan.bootstrap, config=plan.config) as cluster:
         brokers = (await cluster.refresh([])).brokers
         copies = min(3, len(brokers))
         config = {"min.insync.replicas": str(min(2, copies)), "retention.ms": "-1", "cleanup.policy": "delete"}

@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import Any, Final
 
-from barnabas.client import Cluster, KafkaError, TopicPartition, connect
+from barnabas.client import Cluster, KafkaError, TopicPartition
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.positions import read
 from barnabas.judge.history import NONE, Client, Op
@@ -25,7 +25,7 @@ _FETCH_BYTES: Final = 1 << 20
 async def wait_until_settled(work: Work) -> bool:
     """Waits until every partition answers, and its last stable offset is its end. False where that takes too long."""
     deadline = now() + PATIENCE_S * 10**9
-    async with connect(work.bootstrap) as cluster:
+    async with work.connect() as cluster:
         while now() < deadline:
             try:
                 ends = await cluster.list_offsets(dict.fromkeys(work.places(), LATEST))
@@ -47,7 +47,7 @@ async def scan(work: Work) -> None:
         ("scan-committed", "read_committed", READ_COMMITTED),
     ):
         journal = work.notes.journal(Client(name, OURS, isolation=isolation, scan=True))
-        async with connect(work.bootstrap) as cluster:
+        async with work.connect() as cluster:
             for at in work.places():
                 await cluster.retrying(partial(_scan, cluster, journal, at, level), timeout_ms=PATIENCE_S * 1000)
 

@@ -24,6 +24,7 @@ from barnabas.client import (
 )
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.transactions import State
+from barnabas.judge.client_config import of_librdkafka
 from barnabas.judge.history import NONE, TOMBSTONE, Client, Op, Status
 from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, Notes, now
 from barnabas.judge.recording import Led
@@ -50,6 +51,15 @@ class Work:
     acks: str = "all"
     pause_s: float = 0.1
     stopping: Callable[[], bool] = field(default=lambda: False)
+    config: Mapping[str, str] = field(default_factory=dict)
+    """What secures connections, by Kafka's names."""
+
+    def connect(self) -> Cluster:
+        return connect(self.bootstrap, config=self.config)
+
+    def librdkafka(self) -> dict[str, Any]:
+        """Where the cluster is, for a client of librdkafka's. Raises `ConfigError` where it cannot get there."""
+        return {"bootstrap.servers": self.bootstrap, **of_librdkafka(self.config)}
 
     def place(self, chance: random.Random, topic: str) -> TopicPartition:
         return TopicPartition(topic, chance.randrange(self.partitions))
@@ -79,7 +89,7 @@ async def write(work: Work, name: str, workload: str = REGISTERS) -> None:
     topic, tombstones = work.topics[workload], TOMBSTONES if workload == COMPACTION else 0.0
     idempotent = work.acks == "all"
     journal = work.notes.journal(Client(name, OURS, work.acks, idempotent))
-    async with connect(work.bootstrap) as cluster:
+    async with work.connect() as cluster:
         producer = cluster.producer(acks=work.acks, idempotent=idempotent, delivery_timeout_ms=20_000)
         while not work.stopping():
             sent = []
@@ -120,7 +130,7 @@ async def delete(work: Work, name: str) -> None:
     """Deletes records, now here and now there, up to somewhere between where the log begins and where it ends."""
     chance = random.Random(name)
     journal = work.notes.journal(Client(name, OURS))
-    async with connect(work.bootstrap) as cluster:
+    async with work.connect() as cluster:
         while not work.stopping():
             await asyncio.sleep(max(DELETES_S, work.pause_s))
             at = work.place(chance, work.topics[DELETION])
@@ -157,7 +167,7 @@ async def transact(work: Work, name: str, group: str | None = None) -> None:
             )
         )
         try:
-            async with connect(work.bootstrap) as cluster:
+            async with work.connect() as cluster:
                 await _transactions(work, cluster, journal, name, group)
         except TROUBLE:
             await asyncio.sleep(1)  # another producer with the same id goes on
@@ -297,7 +307,7 @@ async def consume(work: Work, name: str, topic: str, group: str, isolation: str)
         journal = work.notes.journal(Client(name, OURS, isolation=isolation, group=group))
         leaves = now() + int(chance.uniform(8, 25) * 1e9)
         try:
-            async with connect(work.bootstrap) as cluster:
+            async with work.connect() as cluster:
                 consumer = _consumer(cluster, journal, topic, group, isolation)
                 while not work.stopping() and now() < leaves:
                     invoked = now()
@@ -345,7 +355,7 @@ async def observe(work: Work, name: str) -> None:
     """Asks who leads, and the leaders for high watermarks, last stable and log start offsets, again and again."""
     journal = work.notes.journal(Client(name, OURS))
     known: dict[TopicPartition, tuple[int, Led]] = {}
-    async with connect(work.bootstrap) as cluster:
+    async with work.connect() as cluster:
         while not work.stopping():
             await _note_leaders(work, cluster, journal, known)
             for op, isolation, time in (

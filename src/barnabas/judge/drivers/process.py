@@ -44,9 +44,15 @@ class DriverError(Exception):
 class Driver:
     """Starts the process. Threads may share it; each client is one thread's. Raises `DriverError`."""
 
-    def __init__(self, name: str, command: Sequence[str]) -> None:
+    def __init__(self, name: str, command: Sequence[str], config: str | None = None) -> None:
+        """`config` is the text of a file that the program is named: what secures connections."""
         self.name = name
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._config = tempfile.NamedTemporaryFile("w", encoding="utf-8")  # noqa: SIM115 - its owner's alone
+        if config is not None:
+            self._config.write(config)
+            self._config.flush()
+            command = [*command, self._config.name]
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, bufsize=1
@@ -96,6 +102,7 @@ class Driver:
             self._process.kill()
             self._process.wait()
         self._reader.join(_END_S)
+        self._config.close()
 
     def _said(self) -> str:
         self._errors.seek(0)

@@ -7,6 +7,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +22,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 var (
@@ -63,10 +68,10 @@ type worker struct {
 // client consumer BOOTSTRAP GROUP TOPIC ISOLATION
 func open(words []string) *worker {
 	made := &worker{name: words[0], told: make(chan []string, 10_000), allowed: make(chan struct{}, 1)}
-	options := []kgo.Opt{
+	options := append([]kgo.Opt{
 		kgo.ClientID(words[0]), kgo.SeedBrokers(strings.Split(words[2], ",")...),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(time.Second),
-	}
+	}, secured...)
 	switch words[1] {
 	case "producer":
 		// Without an end to its patience: records that run out of time may be there, and those behind them too.
@@ -239,6 +244,69 @@ func (w *worker) commitOffsets() {
 	}
 }
 
+// secured is what secures connections, of the file that the program was named: JSON by librdkafka's names.
+var secured []kgo.Opt
+
+func secure(path string) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		panic(err)
+	}
+	config := map[string]string{}
+	if err := json.Unmarshal(data, &config); err != nil {
+		panic(err)
+	}
+	if strings.HasSuffix(config["security.protocol"], "SSL") {
+		secured = append(secured, kgo.DialTLSConfig(tlsOf(config)))
+	}
+	user, password := config["sasl.username"], config["sasl.password"]
+	switch config["sasl.mechanism"] {
+	case "":
+	case "PLAIN":
+		secured = append(secured, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
+	case "SCRAM-SHA-256":
+		secured = append(secured, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
+	case "SCRAM-SHA-512":
+		secured = append(secured, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
+	default:
+		panic(config["sasl.mechanism"])
+	}
+}
+
+func tlsOf(config map[string]string) *tls.Config {
+	made := &tls.Config{MinVersion: tls.VersionTLS12}
+	if authorities := pemOf(config, "ssl.ca"); authorities != nil {
+		made.RootCAs = x509.NewCertPool()
+		if !made.RootCAs.AppendCertsFromPEM(authorities) {
+			panic("ssl.ca.location has no certificate")
+		}
+	}
+	if chain := pemOf(config, "ssl.certificate"); chain != nil {
+		own, err := tls.X509KeyPair(chain, pemOf(config, "ssl.key"))
+		if err != nil {
+			panic(err)
+		}
+		made.Certificates = []tls.Certificate{own}
+	}
+	return made
+}
+
+// pemOf is what stands under NAME.pem, or in the file of NAME.location; nil where there is neither.
+func pemOf(config map[string]string, name string) []byte {
+	if text, ok := config[name+".pem"]; ok {
+		return []byte(text)
+	}
+	path, ok := config[name+".location"]
+	if !ok {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, each := range info.Deps {
@@ -251,6 +319,9 @@ func version() string {
 }
 
 func main() {
+	if len(os.Args) > 1 {
+		secure(os.Args[1])
+	}
 	workers := map[string]*worker{}
 	say("ready", "franz-go %s", version())
 	lines := bufio.NewScanner(os.Stdin)

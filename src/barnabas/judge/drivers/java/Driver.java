@@ -8,6 +8,8 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
@@ -43,6 +45,15 @@ public final class Driver {
             OUT.print(client + " " + what + "\n");
             OUT.flush();
         }
+    }
+
+    /** What secures connections: the file that the program was named. */
+    private static final Properties SECURITY = new Properties();
+
+    private static Properties secured() {
+        Properties config = new Properties();
+        config.putAll(SECURITY);
+        return config;
     }
 
     private static String name(Throwable error) {
@@ -85,7 +96,7 @@ public final class Driver {
         /** words: client producer BOOTSTRAP ACKS, or client transactor BOOTSTRAP ID TIMEOUT_MS */
         Writer(String[] words) {
             super(words[0]);
-            Properties config = new Properties();
+            Properties config = secured();
             config.put("bootstrap.servers", words[2]);
             config.put("client.id", words[0]);
             config.put("request.timeout.ms", "5000");
@@ -154,7 +165,7 @@ public final class Driver {
         /** words: client consumer BOOTSTRAP GROUP TOPIC ISOLATION */
         Reader(String[] words) {
             super(words[0]);
-            Properties config = new Properties();
+            Properties config = secured();
             config.put("bootstrap.servers", words[2]);
             config.put("client.id", words[0]);
             config.put("group.id", words[3]);
@@ -264,6 +275,11 @@ public final class Driver {
     }
 
     public static void main(String[] arguments) throws IOException {
+        if (arguments.length > 0) {
+            try (var file = Files.newBufferedReader(Path.of(arguments[0]), StandardCharsets.UTF_8)) {
+                SECURITY.load(file);
+            }
+        }
         var in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Map<String, Worker> workers = new HashMap<>();
         say("ready", "java " + AppInfoParser.getVersion());
