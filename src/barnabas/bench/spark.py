@@ -25,12 +25,12 @@ from barnabas.bench import spark_land, spark_registry
 from barnabas.bench.plots import Panel, draw, medians
 from barnabas.bench.side_by_side import Figure, Running, console, make_topic, running_barnabas
 from barnabas.bench.spark_connector import VERSION, connector_jars
+from barnabas.bench.tree_cpu import tree_cpu_s, watched
 from barnabas.spark.session import session
 
 OTHER: Final = f"official connector {VERSION}"
 PARTITIONS: Final = 2
 _BATCHES_BEFORE: Final = 2
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 RESULTS: Final = "spark.json"
 PLOT: Final = "spark-record-size.svg"
 """Batch reads of all columns over record size, where more than one size was measured."""
@@ -223,7 +223,8 @@ def measure(directory: Path, rounds: int, records: int, cases: Sequence[str]) ->
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     lands = any(CASES[name].lands for name in cases)
     jars = ",".join(map(str, [*connector_jars(), *(spark_land.delta_jars() if lands else ())]))
-    with running_barnabas(directory / "barnabas") as broker, spark_registry.registry() as registry:
+    # The broker, which belongs to nobody when it is up, is not watched.
+    with running_barnabas(directory / "barnabas") as broker, watched(), spark_registry.registry() as registry:
         for case in {CASES[name].topic: CASES[name] for name in cases}.values():
             make_topic(broker, case.topic, PARTITIONS)
             if not case.writes:
@@ -299,27 +300,3 @@ def _fill(broker: Running, case: Case, records: int) -> None:
             producer.poll(0.01)
     if producer.flush(120) != 0:
         raise RuntimeError(f"topic {case.topic} could not be filled")
-
-
-def tree_cpu_s() -> float:
-    """CPU seconds of this process and all below it since their start, with those that ended and were waited for."""
-    parents: dict[int, int] = {}
-    used: dict[int, int] = {}
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # ended meanwhile: its parent has its time
-        parents[int(entry)] = int(fields[1])  # in proc_pid_stat(5) ppid, and below utime, stime, cutime and cstime
-        used[int(entry)] = sum(map(int, fields[11:15]))
-    ours = {os.getpid()}
-    grown = True
-    while grown:
-        grown = False
-        for pid, parent in parents.items():
-            if parent in ours and pid not in ours:
-                ours.add(pid)
-                grown = True
-    return sum(used.get(pid, 0) for pid in ours) / _TICKS

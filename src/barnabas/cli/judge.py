@@ -248,7 +248,7 @@ def _securing(at: Reach) -> dict[str, str]:
 
 
 def _faults(words: str | None, *, made: bool, tls: bool = False) -> tuple[str, ...]:
-    """`made`: whether the cluster is made for the run, so that there can be faults between its brokers. With `tls` nobody
+    """`made`: whether the cluster is made for the run, so that its brokers can be parted. With `tls` nobody
     between clients and brokers can read what they say."""
     from barnabas.judge.nemesis import ELECT, FAULTS, PROCESS_FAULTS
     from barnabas.judge.peers import PEER_FAULTS
