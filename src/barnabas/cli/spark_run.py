@@ -1,4 +1,4 @@
-"""How ``barnabas spark`` runs a job: the cluster first, then Spark; stages show as a bar, a failure as a sentence."""
+"""How ``barnabas spark`` runs a job: the cluster first, then Spark; stages show as they pass, a failure as a sentence."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import settings_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 WRONG: Final = 1
 COULD_NOT: Final = 2
 _POLL_S: Final = 0.25
+_LINES_S: Final = 10.0
 _REACHABLE_MS: Final = "5000"
 
 Master = Annotated[str, Option("--master", help="Spark's master: local[*], spark://host:7077, yarn, ..")]
@@ -159,35 +161,64 @@ def stderr_to(file: Path) -> Iterator[None]:
         os.close(kept)
 
 
+class Stages(NamedTuple):
+    """The stages that run."""
+
+    ids: frozenset[int]
+    names: str
+    done: int
+    """Of their `tasks`."""
+    tasks: int
+
+
 @contextmanager
 def _stages_shown(spark: SparkSession, name: str) -> Iterator[None]:
-    """Shows finished and all tasks of running stages on a terminal's standard error; elsewhere nothing."""
-    if not sys.stderr.isatty():
+    """How far Spark's stages are, on the standard error: a bar on a terminal, elsewhere lines where it takes long."""
+    tracker = spark.sparkContext.statusTracker()
+
+    def running() -> Stages:
+        stages: list[Any] = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        known = [stage for stage in stages if stage is not None]
+        return Stages(
+            frozenset(stage.stageId for stage in known),
+            ", ".join(sorted({stage.name.split(" at ")[0] for stage in known})),
+            sum(stage.numCompletedTasks for stage in known),
+            sum(stage.numTasks for stage in known),
+        )
+
+    over = threading.Event()
+    show = show_bar if sys.stderr.isatty() else show_lines
+    watcher = threading.Thread(target=show, args=(name, running, over), name="stages", daemon=True)
+    watcher.start()
+    try:
         yield
-        return
+    finally:
+        over.set()
+        watcher.join()
+
+
+def show_bar(name: str, running: Callable[[], Stages], over: threading.Event) -> None:
+    """Finished and all tasks, until it is `over`."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    over = threading.Event()
-    tracker = spark.sparkContext.statusTracker()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(name, total=None)
+        while not over.wait(_POLL_S):
+            if (now := running()).ids:
+                progress.update(bar, completed=now.done, total=now.tasks, description=f"{name}: {now.names}")
 
-        def watch() -> None:
-            while not over.wait(_POLL_S):
-                stages: list[Any] = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-                known = [stage for stage in stages if stage is not None]
-                if known:
-                    done = sum(stage.numCompletedTasks for stage in known)
-                    names = ", ".join(sorted({stage.name.split(" at ")[0] for stage in known}))
-                    total = sum(stage.numTasks for stage in known)
-                    progress.update(bar, completed=done, total=total, description=f"{name}: {names}")
 
-        watcher = threading.Thread(target=watch, name="stages", daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            over.set()
-            watcher.join()
+def show_lines(
+    name: str, running: Callable[[], Stages], over: threading.Event, *, interval_s: float = _LINES_S
+) -> None:
+    """A line at each look at stages that ran at the look before: not of a stream's short ones."""
+    before: frozenset[int] = frozenset()
+    begun = time.monotonic()
+    while not over.wait(interval_s):
+        now = running()
+        if now.ids & before:
+            seconds = time.monotonic() - begun
+            print(f"{name}: {now.done} of {now.tasks} tasks, {now.names}, {seconds:.0f} s", file=sys.stderr, flush=True)
+        before = now.ids
