@@ -20,9 +20,8 @@ _DEFAULT_MS: Final = "86400000"
 def tombstones(seen: Seen) -> Column:
     """Those of compacted places that were sent, or may have been."""
     history = seen.history
-    if TOMBSTONE not in history.names:
-        return np.empty(0, np.int64)
-    rows = seen.sends[history.name[seen.sends] == history.names.index(TOMBSTONE)]
+    bare = np.array([name == TOMBSTONE for name in history.names] + [False])
+    rows = seen.sends[bare[history.name[seen.sends]]]
     rows = rows[seen.compacted[history.place[rows]] & (history.status[rows] != Status.FAILED)]
     outcome = np.append(seen.outcome, TransactionOutcome.COMMITTED)[seen.txn_of(rows)]
     sent: Column = rows[outcome != TransactionOutcome.ABORTED]

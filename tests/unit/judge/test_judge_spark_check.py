@@ -54,6 +54,7 @@ def together(histories: Sequence[OperationHistory]) -> OperationHistory:
                 each,
                 name=f"{number}.{each.name}",
                 transactional_id=each.transactional_id and f"{number}.{each.transactional_id}",
+                group=each.group and f"{number}.{each.group}",
             )
             for each in one.context.clients
         ]
