@@ -13,7 +13,6 @@ from barnabas.judge.findings import Finding
 from barnabas.judge.history import write
 from barnabas.judge.made import made
 from barnabas.judge.nemesis import FAULTS
-from barnabas.judge.peers import PEER_FAULTS
 from barnabas.judge.run import RunPlan, run, started
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "judge.md"
@@ -27,9 +26,9 @@ def judged(
     assert set(faults) <= set(FAULTS)
     with ExitStack() as running:
         programs = started(drivers, running)
-        brokers, peers = running.enter_context(made(kind, between=bool(set(faults) & set(PEER_FAULTS))))
+        cluster = running.enter_context(made(kind, faults))
         plan = RunPlan(
-            brokers.bootstrap, minutes, faults, brokers, peers, clients=clients, drivers=drivers, programs=programs,
+            cluster.brokers.bootstrap, minutes, faults, *cluster, clients=clients, drivers=drivers, programs=programs,
             seed=seed, told=lambda line: print(line, file=sys.stderr),
         )  # fmt: skip
         outcome = run(plan)

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from judged_tables import judged, operations, put, told
 
-from barnabas.judge.nemesis import FAULTS
+from barnabas.judge.nemesis import faults_of
 from barnabas.judge.proxy import NETWORK_FAULTS
 from barnabas.judge.run import DRIVERS
 
@@ -25,7 +25,7 @@ CLUSTERS: Final = {
     "Apache Kafka 4.4.0": "kraft:4.4.0",
     "Barnabas": "barnabas",
 }
-NEMESES: Final = {"default": NETWORK_FAULTS, "`all`": FAULTS}
+NEMESES: Final = ("default", "`all`")
 NOT_COUNTED: Final = ("writes-not-isolated", "poll-within-transaction")
 """Limits that every Kafka has, whatever happens to it."""
 
@@ -43,7 +43,8 @@ def main() -> int:
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for name, kind in CLUSTERS.items():
-        for nemesis, faults in NEMESES.items() if kind in given.only.split(",") else ():
+        for nemesis in NEMESES if kind in given.only.split(",") else ():
+            faults = NETWORK_FAULTS if nemesis == "default" else faults_of(kind)
             kept = f"{kind.replace(':', '-')}-{nemesis.strip('`')}"
             verdict, struck = judged(kept, kind, given.minutes, faults, DRIVERS, given.clients, given.seed)
             limits = [each for each in verdict.limits if each.limit not in NOT_COUNTED]

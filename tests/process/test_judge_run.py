@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster import barnabas
+from cluster import barnabas, until
 
 from barnabas.cli.app import run as command
 from barnabas.client import NewTopic, TopicPartition, connect
 from barnabas.judge import proxy as faults
 from barnabas.judge.check import check
 from barnabas.judge.clusters import JudgedClusterError, LocalBrokers, ScriptBrokers
+from barnabas.judge.coordination import ZOOKEEPER_FAULTS
 from barnabas.judge.history import BEFORE_KIP_890, Op, read, write
 from barnabas.judge.made import made
 from barnabas.judge.nemesis import ELECT
-from barnabas.judge.peers import sender
+from barnabas.judge.peers import PEER_FAULTS, sender
 from barnabas.judge.proxy import Proxy
 from barnabas.judge.run import RunPlan, run
 from barnabas.model.errors import ErrorCode
@@ -150,7 +151,7 @@ def test_every_end_txn_that_came_late_is_in_the_history_by_its_transactional_id(
 
 
 def test_between_brokers_a_cut_has_two_directions_and_a_one_way_cut_one(tmp_path: Path) -> None:
-    with made("barnabas", between=True) as (brokers, peers):
+    with made("barnabas", PEER_FAULTS) as (brokers, peers, _):
         assert peers is not None
         follower = _follower_of_a_new(brokers.bootstrap, "t")
         asyncio.run(produced(brokers.bootstrap, "t", range(1)))
@@ -170,6 +171,48 @@ def test_between_brokers_a_cut_has_two_directions_and_a_one_way_cut_one(tmp_path
 
         assert asyncio.run(across()) == [2]
         assert addresses(brokers.bootstrap).keys() == {0, 1, 2}
+
+
+def test_a_produce_that_another_connection_overtakes_is_there_once_and_in_its_place(
+    kafka_cluster: KafkaCluster, proxy: Proxy
+) -> None:
+    kafka_cluster.create_topic("t", partitions=1, replication_factor=3)
+    for broker in proxy.ports:
+        proxy.strike(broker, faults.REORDER)
+    offsets = asyncio.run(produced(proxy.bootstrap, "t", range(60)))
+    assert offsets == list(range(60))
+    assert proxy.struck[faults.REORDER] > 0
+    assert asyncio.run(consumed(kafka_cluster.bootstrap, "t", 60)) == list(range(60))
+
+
+def test_a_broker_whose_link_to_zookeeper_is_cut_loses_its_session_and_others_lead(tmp_path: Path) -> None:
+    with made("barnabas", ZOOKEEPER_FAULTS) as (brokers, _, zookeeper):
+        assert zookeeper is not None
+
+        def leader() -> int:
+            async def ask() -> int:
+                async with connect(brokers.bootstrap) as cluster:
+                    return (await cluster.refresh(["t"])).leader(TopicPartition("t", 0))
+
+            return asyncio.run(ask())
+
+        _follower_of_a_new(brokers.bootstrap, "t")
+        first = leader()
+        zookeeper.strike(first, faults.CUT)
+        until(lambda: leader() not in (first, -1), "another leader", 60)
+        zookeeper.heal(first)
+        until(lambda: addresses(brokers.bootstrap).keys() == {0, 1, 2}, "its broker to come back", 60)
+
+
+def test_a_broker_whose_disk_is_full_ends_and_nothing_is_lost_when_it_is_started(tmp_path: Path) -> None:
+    with made("barnabas") as (brokers, _, _):
+        leader = (_follower_of_a_new(brokers.bootstrap, "t") - 1) % 3
+        assert asyncio.run(produced(brokers.bootstrap, "t", range(5))) == list(range(5))
+        brokers.fill_disk(leader)
+        assert asyncio.run(produced(brokers.bootstrap, "t", range(5, 10))) == list(range(5, 10))
+        brokers.kill(leader)
+        brokers.start(leader)
+        assert asyncio.run(consumed(brokers.bootstrap, "t", 10)) == list(range(10))
 
 
 def _follower_of_a_new(bootstrap: str, topic: str) -> int:
@@ -212,6 +255,7 @@ def test_brokers_that_up_has_started_are_killed_paused_and_started_again(tmp_pat
         brokers.pause(0)
         brokers.resume(0)
         brokers.kill(0)
+        brokers.kill(0)  # it has ended: nothing is left to be killed
         brokers.start(0)
         assert addresses(brokers.bootstrap).keys() == {0}
         brokers.shutdown(0)
@@ -247,5 +291,7 @@ def test_where_no_cluster_is_there_is_no_history(capsys: pytest.CaptureFixture[s
     assert "--script" in capsys.readouterr().err
     assert command(["judge", "run", "--nemesis", "peers", "-b", "localhost:1"]) == 2
     assert "need --make" in capsys.readouterr().err
+    assert command(["judge", "run", "--nemesis", "zookeeper", "--make", "kraft"]) == 2
+    assert "kraft has no ZooKeeper" in capsys.readouterr().err
     assert command(["judge", "run", "--make", "redpanda"]) == 2
     assert "no cluster can be made of redpanda" in capsys.readouterr().err

@@ -47,9 +47,10 @@ Nemesis = Annotated[
         "--nemesis",
         metavar="FAULT,..",
         help="all, none, process (kill, pause and shutdown of brokers), network (delay, cut, cut-requests, "
-        "cut-answers, cut-after-request and delay-end-txn between clients and brokers), peers (peers-delay, "
-        "peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), elect (an election of "
-        "preferred leaders after each other fault), or some of them. By default network; none where clients speak TLS.",
+        "cut-answers, cut-after-request, reorder and delay-end-txn between clients and brokers), disk-full, peers "
+        "(peers-delay, peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), zookeeper "
+        "(zk-delay, zk-cut, zk-cut-requests and zk-cut-answers, with --make of one that has it), or some of them; and "
+        "elect, of preferred leaders, after each other one. By default network; none where clients speak TLS.",
     ),
 ]
 Make = Annotated[
@@ -186,7 +187,8 @@ def run_command(
     from barnabas.model.errors import ConfigError
 
     config = {} if make is not None else _securing(at)
-    faults, drivers = _faults(nemesis, made=make is not None, tls=encrypted(config)), _drivers(driver)
+    faults = _faults(nemesis, make=make, script=script is not None, tls=encrypted(config))
+    drivers = _drivers(driver)
     workloads = _workloads(workload)
 
     def told(line: str) -> None:
@@ -194,11 +196,11 @@ def run_command(
 
     try:
         with contextlib.ExitStack() as running:
-            bootstrap, brokers, peers = running.enter_context(_cluster(at, make, script, faults))
+            bootstrap, brokers, peers, zookeeper = running.enter_context(_cluster(at, make, script, faults))
             programs = started(drivers, running, told=told if driver == "all" else None, config=config)
             plan = RunPlan(
-                bootstrap, minutes, faults, brokers, peers, acks, unclean, partitions, clients, drivers, programs,
-                workloads, config, seed=seed, told=told,
+                bootstrap, minutes, faults, brokers, peers, zookeeper, acks, unclean, partitions, clients,
+                drivers, programs, workloads, config, seed=seed, told=told,
             )  # fmt: skip
             outcome = run(plan)
     except (RunError, JudgedClusterError, KafkaError, ConfigError, OSError) as error:
@@ -247,26 +249,28 @@ def _securing(at: Reach) -> dict[str, str]:
     return securing(settings_of(at))
 
 
-def _faults(words: str | None, *, made: bool, tls: bool = False) -> tuple[str, ...]:
-    """`made`: whether the cluster is made for the run, so that its brokers can be parted. With `tls` nobody
-    between clients and brokers can read what they say."""
-    from barnabas.judge.nemesis import ELECT, FAULTS, PROCESS_FAULTS
+def _faults(words: str | None, *, make: str | None, script: bool = False, tls: bool = False) -> tuple[str, ...]:
+    """`make` is of a cluster that is made for the run, whose brokers reach each other and ZooKeeper as we like. With
+    `tls` nobody between clients and brokers can read what they say."""
+    from barnabas.judge.coordination import ZOOKEEPER_FAULTS
+    from barnabas.judge.nemesis import FAULTS, PROCESS_FAULTS, faults_of
     from barnabas.judge.peers import PEER_FAULTS
     from barnabas.judge.proxy import NETWORK_FAULTS
 
-    everything = FAULTS if made else (*PROCESS_FAULTS, ELECT, *(() if tls else NETWORK_FAULTS))
+    everything = faults_of(make, script=script, tls=tls)
     if words is None:
         words = "none" if tls else "network"
     groups: dict[str, Sequence[str]] = {
         "all": everything, "none": (), "process": PROCESS_FAULTS, "network": NETWORK_FAULTS, "peers": PEER_FAULTS,
+        "zookeeper": ZOOKEEPER_FAULTS,
     }  # fmt: skip
     wanted: dict[str, None] = {}
     for word in filter(None, words.split(",")):
         if word not in groups and word not in FAULTS:
             raise UsageError(f"--nemesis has no fault {word}: it takes {', '.join((*groups, *FAULTS))}.")
         wanted.update(dict.fromkeys(groups.get(word, (word,))))
-    if not made and set(wanted) & set(PEER_FAULTS):
-        raise UsageError("Faults between brokers need --make: their listeners have to lead through the judge's proxy.")
+    if not make and set(wanted) & {*PEER_FAULTS, *ZOOKEEPER_FAULTS}:
+        raise UsageError("Faults between brokers need --make: their links have to lead through the judge's proxy.")
     if tls and set(wanted) & set(NETWORK_FAULTS):
         raise UsageError("Faults of the clients' network need clients that speak no TLS: nobody between can read it.")
     return tuple(wanted)
@@ -275,25 +279,25 @@ def _faults(words: str | None, *, made: bool, tls: bool = False) -> tuple[str, .
 @contextlib.contextmanager
 def _cluster(
     at: Reach, make: str | None, script: Path | None, faults: Sequence[str]
-) -> Iterator[tuple[str, Brokers | None, Proxy | None]]:
-    """Yields the bootstrap servers, what kills and starts the brokers, and the proxy between them, if there is one."""
+) -> Iterator[tuple[str, Brokers | None, Proxy | None, Proxy | None]]:
+    """Yields the bootstrap servers, what kills and starts the brokers, and the proxies between them, and between them
+    and ZooKeeper, if there are any."""
     from barnabas.judge.clusters import LocalBrokers, ScriptBrokers
-    from barnabas.judge.nemesis import PROCESS_FAULTS
+    from barnabas.judge.nemesis import DISK_FULL, PROCESS_FAULTS
 
-    needed = bool(set(faults) & set(PROCESS_FAULTS))
+    needed = bool(set(faults) & {*PROCESS_FAULTS, DISK_FULL})
     if make is not None:
         from barnabas.judge.made import made
-        from barnabas.judge.peers import PEER_FAULTS
 
-        with made(make, between=bool(set(faults) & set(PEER_FAULTS))) as (cluster, peers):
-            yield cluster.bootstrap, cluster, peers
+        with made(make, faults) as cluster:
+            yield cluster.brokers.bootstrap, *cluster
     elif script is not None:
         bootstrap = at.servers()
-        yield bootstrap, ScriptBrokers(script, bootstrap), None
+        yield bootstrap, ScriptBrokers(script, bootstrap), None, None
     elif needed:
         if at.bootstrap:
             raise UsageError("Faults of processes need --dir, --make or --script beside or instead of -b.")
         brokers = LocalBrokers(directory_of(at.directory))
-        yield brokers.bootstrap, brokers, None
+        yield brokers.bootstrap, brokers, None, None
     else:
-        yield at.servers(), None, None
+        yield at.servers(), None, None, None

@@ -1,4 +1,4 @@
-"""How ``barnabas spark`` runs a job: the cluster first, then Spark; stages show as they pass, a failure as a sentence."""
+"""How ``barnabas spark`` runs a job: the cluster first, then Spark; its stages are shown, a failure is a sentence."""
 
 from __future__ import annotations
 

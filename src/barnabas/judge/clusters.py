@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -31,7 +32,7 @@ class Brokers(Protocol):
     def ids(self) -> Sequence[int]: ...
 
     def kill(self, broker: int) -> None:
-        """At once, as by ``kill -9``."""
+        """At once, as by ``kill -9``. One that has ended by itself stays so."""
 
     def shutdown(self, broker: int) -> None:
         """A controlled shutdown; returns when the process has ended."""
@@ -43,6 +44,9 @@ class Brokers(Protocol):
     def start(self, broker: int) -> None:
         """Returns when the broker answers."""
 
+    def fill_disk(self, broker: int) -> None:
+        """From now on no file that the broker writes may grow: until it is started again, which `start` does."""
+
 
 class LocalBrokers:
     """What ``barnabas up`` has started under `directory`."""
@@ -51,24 +55,27 @@ class LocalBrokers:
         self._directory = Path(directory).absolute()
         self._state()
 
-    def _state(self) -> Mapping[int, tuple[int, int]]:
-        """Process id and port of each broker."""
+    def _state(self) -> Mapping[int, tuple[int, int, int | None]]:
+        """Of each broker its process' id, its port, and when the process began, in the kernel's ticks, or None."""
         try:
             told = json.loads((self._directory / "cluster.json").read_text())
-            return {int(broker["id"]): (int(broker["pid"] or 0), int(broker["port"])) for broker in told["brokers"]}
+            return {
+                int(broker["id"]): (int(broker["pid"] or 0), int(broker["port"]), broker.get("began"))
+                for broker in told["brokers"]
+            }
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise JudgedClusterError(f"there is no cluster in {self._directory} ({error})") from None
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"127.0.0.1:{port}" for _, port in self._state().values())
+        return ",".join(f"127.0.0.1:{port}" for _, port, _ in self._state().values())
 
     @property
     def ids(self) -> Sequence[int]:
         return list(self._state())
 
     def _signal(self, broker: int, number: signal.Signals) -> int:
-        pid, _ = self._state()[broker]
+        pid, *_ = self._state()[broker]
         try:
             os.kill(pid, number)
         except OSError as error:
@@ -76,7 +83,17 @@ class LocalBrokers:
         return pid
 
     def kill(self, broker: int) -> None:
-        self._end(self._signal(broker, signal.SIGKILL))
+        if self._runs(broker):
+            self._end(self._signal(broker, signal.SIGKILL))
+
+    def _runs(self, broker: int) -> bool:
+        """Whether the process is the one that was started: its id may be another's by now."""
+        pid, _, began = self._state()[broker]
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return False
+        return fields[0] != "Z" and began in (None, int(fields[19]))
 
     def shutdown(self, broker: int) -> None:
         self._end(self._signal(broker, signal.SIGTERM))
@@ -90,6 +107,10 @@ class LocalBrokers:
                 return True
 
         _until(ended, f"the process {pid} to end")
+
+    def fill_disk(self, broker: int) -> None:
+        pid, *_ = self._state()[broker]
+        _let_no_file_grow(pid)
 
     def pause(self, broker: int) -> None:
         self._signal(broker, signal.SIGSTOP)
@@ -127,6 +148,9 @@ class ApacheBrokers:
         except subprocess.TimeoutExpired:
             raise JudgedClusterError(f"broker {broker} did not stop within {PATIENCE_S} s") from None
 
+    def fill_disk(self, broker: int) -> None:
+        _let_no_file_grow(self._cluster.processes[broker].pid)
+
     def pause(self, broker: int) -> None:
         self._cluster.processes[broker].send_signal(signal.SIGSTOP)
 
@@ -141,7 +165,7 @@ class ApacheBrokers:
 
 
 class ScriptBrokers:
-    """Any cluster: ``SCRIPT kill|shutdown|pause|resume|start BROKER``, which ends with 0 when that is done.
+    """Any cluster: ``SCRIPT kill|shutdown|pause|resume|fill-disk|start BROKER``, which ends with 0 when that is done.
 
     ``SCRIPT brokers`` says the brokers' ids, in a line.
     """
@@ -170,6 +194,9 @@ class ScriptBrokers:
     def shutdown(self, broker: int) -> None:
         self._run("shutdown", str(broker))
 
+    def fill_disk(self, broker: int) -> None:
+        self._run("fill-disk", str(broker))
+
     def pause(self, broker: int) -> None:
         self._run("pause", str(broker))
 
@@ -178,6 +205,15 @@ class ScriptBrokers:
 
     def start(self, broker: int) -> None:
         self._run("start", str(broker))
+
+
+def _let_no_file_grow(pid: int) -> None:
+    """A write beyond the end of any file fails, as on a disk that is full."""
+    try:
+        _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
+    except OSError as error:
+        raise JudgedClusterError(f"the process {pid} cannot be limited: {error.strerror}") from None
 
 
 def _until(fact: Callable[[], bool], what: str) -> None:

@@ -9,14 +9,15 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.bench import BenchError
 from barnabas.bench.apache import VERSION, ApacheCluster, classpath, free_port, java
 from barnabas.judge.clusters import ApacheBrokers, Brokers, JudgedClusterError
-from barnabas.judge.peers import ProxiedPeers
+from barnabas.judge.coordination import ZOOKEEPER_FAULTS, ProxiedZooKeeper
+from barnabas.judge.peers import PEER_FAULTS, ProxiedPeers
 from barnabas.judge.proxy import Proxy
 
 KINDS: Final = ("barnabas", "apache", "kraft")
@@ -87,18 +88,34 @@ class KraftCluster(ApacheCluster):
         return super()._serve(broker, properties)
 
 
+class MadeCluster(NamedTuple):
+    brokers: Brokers
+    peers: Proxy | None
+    """What the brokers reach each other through."""
+    zookeeper: Proxy | None
+    """What they reach ZooKeeper through."""
+
+
 @contextlib.contextmanager
-def made(kind: str, *, between: bool, seed: int = 0) -> Iterator[tuple[Brokers, Proxy | None]]:
-    """Three brokers, and with `between` the proxy that they reach each other through. Removed with the block.
+def made(kind: str, faults: Collection[str] = (), seed: int = 0) -> Iterator[MadeCluster]:
+    """Three brokers, with proxies on the links that one of `faults` may strike. Removed with the block.
 
     `kind` is one of `KINDS`, and for ``kraft`` may name a version, as ``kraft:4.0.0``. Raises `JudgedClusterError`.
     """
     name, _, version = kind.partition(":")
     if name not in KINDS or (version and name != "kraft"):
         raise JudgedClusterError(f"no cluster can be made of {kind}: there are {', '.join(KINDS)} and kraft:VERSION")
+    if name == "kraft" and set(faults) & set(ZOOKEEPER_FAULTS):
+        raise JudgedClusterError(f"{kind} has no ZooKeeper, and no links to it")
     directory = Path(tempfile.mkdtemp(prefix="barnabas-judge-"))
-    peers = ProxiedPeers(range(_BROKERS), seed) if between else None
-    own = None if peers is None else peers.config
+    peers = ProxiedPeers(range(_BROKERS), seed) if set(faults) & set(PEER_FAULTS) else None
+    zookeeper = bool(set(faults) & set(ZOOKEEPER_FAULTS))
+    keeper = ProxiedZooKeeper(range(_BROKERS), lambda: cluster.zookeeper, seed) if zookeeper else None
+    proxied = [each for each in (peers, keeper) if each is not None]
+
+    def own(broker: int, port: int) -> Mapping[str, str]:
+        return {name: value for each in proxied for name, value in each.config(broker, port).items()}
+
     try:
         with contextlib.ExitStack() as running:
             try:
@@ -111,8 +128,9 @@ def made(kind: str, *, between: bool, seed: int = 0) -> Iterator[tuple[Brokers, 
                 running.enter_context(cluster)
             except (BenchError, RuntimeError, TimeoutError) as error:
                 raise JudgedClusterError(f"the cluster did not start: {error}") from None
-            yield ApacheBrokers(cluster), None if peers is None else peers.proxy
+            proxies = (None if each is None else each.proxy for each in (peers, keeper))
+            yield MadeCluster(ApacheBrokers(cluster), *proxies)
     finally:
-        if peers is not None:
-            peers.proxy.close()
+        for each in proxied:
+            each.proxy.close()
         shutil.rmtree(directory, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Faults, one after another, each healed before the next: of processes, of clients' network, and of brokers'."""
+"""Faults, one after another, each healed before the next: of processes, disks, and the networks between all."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Final
 
 from barnabas.client import KafkaError
 from barnabas.judge.clusters import Brokers
+from barnabas.judge.coordination import PREFIX as ZK_PREFIX
+from barnabas.judge.coordination import ZOOKEEPER_FAULTS
 from barnabas.judge.history import Op, Status
 from barnabas.judge.journal import Journal, now
 from barnabas.judge.peers import PEER_FAULTS, PREFIX
@@ -15,10 +17,27 @@ from barnabas.judge.proxy import DELAY_END_TXN, NETWORK_FAULTS, Proxy
 
 PROCESS_FAULTS: Final = ("kill", "pause", "shutdown")
 """``kill -9`` and a start, SIGSTOP and SIGCONT, a controlled shutdown and a start."""
+DISK_FULL: Final = "disk-full"
+"""No file of a broker grows any more; it is killed, if it has not ended by then, and started."""
 ELECT: Final = "elect"
 """Preferred leaders come back after every other fault, as ``auto.leader.rebalance.enable`` has them within minutes: so
 brokers that stayed up lose partitions and coordinators' roles to others, and get them again."""
-FAULTS: Final = (*PROCESS_FAULTS, ELECT, *NETWORK_FAULTS, *PEER_FAULTS)
+FAULTS: Final = (*PROCESS_FAULTS, DISK_FULL, ELECT, *NETWORK_FAULTS, *PEER_FAULTS, *ZOOKEEPER_FAULTS)
+
+
+def faults_of(make: str | None, *, script: bool = False, tls: bool = False) -> tuple[str, ...]:
+    """All that can be done to a cluster: one that is made for the run (of this kind) has links that are ours, a script
+    need not know how to fill a disk, and with `tls` nobody between clients and brokers can read what they say."""
+    return (
+        *PROCESS_FAULTS,
+        *(() if script else (DISK_FULL,)),
+        ELECT,
+        *(() if tls else NETWORK_FAULTS),
+        *(PEER_FAULTS if make is not None else ()),
+        *(ZOOKEEPER_FAULTS if make is not None and not make.startswith("kraft") else ()),
+    )
+
+
 HELD_S: Final = (3.0, 15.0)
 """How long a fault lasts: a paused broker's session ends in some of them, and in others it does not."""
 END_TXNS: Final = 20
@@ -42,12 +61,14 @@ class JudgeNemesis:
         held_s: tuple[float, float] = HELD_S,
         rest_s: tuple[float, float] = REST_S,
         elect: Callable[[], None] | None = None,
+        zookeeper: Proxy | None = None,
     ) -> None:
         """`aim` names the broker that a fault of processes strikes; without it chance does. `elect` asks for preferred
         leaders, and raises `KafkaError` or ``OSError`` where nobody hears it."""
         self._held_s = held_s
         self._rest_s = rest_s
         self._peers = peers
+        self._zookeeper = zookeeper
         self._faults = [fault for fault in faults if fault != ELECT]
         self._elect = elect if ELECT in faults else None
         self._brokers = brokers
@@ -122,6 +143,9 @@ class JudgeNemesis:
         if fault in PEER_FAULTS:
             assert self._peers is not None
             return self._chance.choice(list(self._peers.ports))
+        if fault in ZOOKEEPER_FAULTS:
+            assert self._zookeeper is not None
+            return self._chance.choice(list(self._zookeeper.ports))
         assert self._brokers is not None
         return self._chance.choice(self._brokers.ids) if self._aim is None else self._aim(fault)
 
@@ -137,12 +161,22 @@ class JudgeNemesis:
             peers = self._peers
             assert peers is not None
             return (lambda broker: peers.strike(broker, fault.removeprefix(PREFIX))), peers.heal
+        if fault in ZOOKEEPER_FAULTS:
+            zookeeper = self._zookeeper
+            assert zookeeper is not None
+            return (lambda broker: zookeeper.strike(broker, fault.removeprefix(ZK_PREFIX))), zookeeper.heal
         brokers = self._brokers
         assert brokers is not None
+
+        def start_again(broker: int) -> None:
+            brokers.kill(broker)
+            brokers.start(broker)
+
         return {
             "kill": (brokers.kill, brokers.start),
             "pause": (brokers.pause, brokers.resume),
             "shutdown": (brokers.shutdown, brokers.start),
+            DISK_FULL: (brokers.fill_disk, start_again),
         }[fault]
 
 

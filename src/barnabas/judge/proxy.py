@@ -32,10 +32,12 @@ CUT: Final = "cut"
 CUT_REQUESTS: Final = "cut-requests"
 CUT_ANSWERS: Final = "cut-answers"
 CUT_AFTER_REQUEST: Final = "cut-after-request"
+REORDER: Final = "reorder"
 DELAY_END_TXN: Final = "delay-end-txn"
-NETWORK_FAULTS: Final = (DELAY, CUT, CUT_REQUESTS, CUT_ANSWERS, CUT_AFTER_REQUEST, DELAY_END_TXN)
-"""Frames take up to a second; no connection; one way only; an answer that is lost with its connection; an EndTxn that
-arrives when its client has long asked again on another connection."""
+NETWORK_FAULTS: Final = (DELAY, CUT, CUT_REQUESTS, CUT_ANSWERS, CUT_AFTER_REQUEST, REORDER, DELAY_END_TXN)
+"""Frames take up to a second; no connection; one way only; an answer that is lost with its connection; a Produce whose
+connection is lost, and which arrives behind one of another connection; an EndTxn that arrives when its client has long
+asked again on another connection."""
 
 _ADDRESSES: Final = (ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER)
 _CHANGES: Final = frozenset(
@@ -49,6 +51,8 @@ _ERROR: Final = struct.Struct(">ih")
 _FRAME_MAX: Final = 64 << 20
 _KIP_890: Final = 5
 """The version of EndTxn from which on each transaction has an epoch of its own, so that a late EndTxn ends no other."""
+_REORDERED_SHARE: Final = 0.1
+_OVERTAKEN_S: Final = 2.0
 _HELD_SHARE: Final = 0.5
 _HELD_S: Final = (0.0, 0.3)
 _BEGUN_S: Final = 8.0
@@ -79,6 +83,7 @@ class Proxy:
         """The transactional ids of which an EndTxn came in a version from before it."""
         self._links: set[ProxiedClient] = set()
         self._awaited: dict[str, asyncio.Event] = {}
+        self._overtaking: dict[int, asyncio.Event] = {}
         self._running: set[asyncio.Future[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -123,6 +128,18 @@ class Proxy:
         An abort is always held: most transactions after it are committed, and what it takes from them is missed.
         """
         return transactional_id not in self._awaited and (not commits or self.chance.random() < _HELD_SHARE)
+
+    def produces(self, broker: int) -> None:
+        """A Produce has gone to the broker: those that wait to be `overtaken` follow it."""
+        overtaking = self._overtaking.pop(broker, None)
+        if overtaking is not None:
+            overtaking.set()
+
+    async def overtaken(self, broker: int) -> None:
+        """Until a Produce of another connection has gone to the broker, for two seconds at most."""
+        overtaking = self._overtaking.setdefault(broker, asyncio.Event())
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(overtaking.wait(), _OVERTAKEN_S)
 
     async def begun(self, transactional_id: str) -> None:
         """Waits until a partition comes into a transaction of that id, for some seconds at most."""
@@ -228,12 +245,31 @@ class ProxiedClient:
                     if fault == DELAY_END_TXN and self.proxy.is_to_wait(transactional_id, commits=request.committed):
                         await self._late(frame, transactional_id, behind)
                         return
+                if fault == REORDER and api_key == ApiKey.PRODUCE and self.proxy.chance.random() < _REORDERED_SHARE:
+                    await self._behind_another(frame, behind)
+                    return
                 await self.perhaps_wait(fault)
                 if fault == CUT_AFTER_REQUEST and api_key in _CHANGES and self.proxy.chance.random() < 0.2:
                     self._lost.add(correlation_id)
                     self.proxy.struck[fault] += 1
                 behind.write(framed(frame))
                 await behind.drain()
+                if api_key == ApiKey.PRODUCE:
+                    self.proxy.produces(self.broker)
+
+    async def _behind_another(self, frame: bytes, behind: asyncio.StreamWriter) -> None:
+        """The client loses its connection and sends again on another; what it sent first arrives behind that."""
+        self._held = True
+        self.proxy.struck[REORDER] += 1
+        self._writer.transport.abort()
+        await self.proxy.overtaken(self.broker)
+        await self._deliver(frame, behind)
+
+    async def _deliver(self, frame: bytes, behind: asyncio.StreamWriter) -> None:
+        """A broker reads a request whose connection is gone, and need not answer it."""
+        behind.write(framed(frame))
+        await behind.drain()
+        await asyncio.sleep(1)
 
     async def _late(self, frame: bytes, transactional_id: str, behind: asyncio.StreamWriter) -> None:
         """The client loses its connection and asks again on another; this request arrives when its next transaction
@@ -244,10 +280,8 @@ class ProxiedClient:
         self._writer.transport.abort()
         await self.proxy.begun(transactional_id)
         await asyncio.sleep(self.proxy.chance.uniform(*_HELD_S))
-        behind.write(framed(frame))
         self.proxy.held.append(Held(transactional_id, since, time.monotonic_ns()))
-        await behind.drain()
-        await asyncio.sleep(1)  # the broker reads a request whose connection is gone, and need not answer it
+        await self._deliver(frame, behind)
 
     async def _answers(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(OSError, WireError, asyncio.IncompleteReadError):

@@ -15,6 +15,7 @@ from barnabas.client import KafkaError, NewTopic, connect
 from barnabas.judge import bank, librdkafka, librdkafka_bank, librdkafka_copier, workload
 from barnabas.judge.client_config import FILES, encrypted, of_librdkafka
 from barnabas.judge.clusters import Brokers
+from barnabas.judge.coordination import PREFIX as ZK_PREFIX
 from barnabas.judge.drivers import clients as driven
 from barnabas.judge.drivers.process import Driver, DriverError
 from barnabas.judge.drivers.programs import PROGRAMS, DriverUnavailable
@@ -45,6 +46,8 @@ class RunPlan:
     brokers: Brokers | None = None
     peers: Proxy | None = None
     """Between the brokers, for `PEER_FAULTS`."""
+    zookeeper: Proxy | None = None
+    """Between the brokers and ZooKeeper, for `ZOOKEEPER_FAULTS`."""
     acks: str = "all"
     unclean: bool = False
     """Whether a leader may be elected that was not in sync."""
@@ -108,7 +111,7 @@ def run(plan: RunPlan) -> RunOutcome:
     journal = notes.journal(Client("nemesis"))
     nemesis = JudgeNemesis(
         plan.faults, plan.brokers, proxy, journal, plan.seed, plan.peers, plan.aim, plan.held_s, plan.rest_s,
-        partial(_elect, plan),
+        partial(_elect, plan), plan.zookeeper,
     )  # fmt: skip
     plan.told(f"{plan.minutes:g} minutes, topics {', '.join(topics)}, {facts}")
     try:
@@ -124,7 +127,7 @@ def run(plan: RunPlan) -> RunOutcome:
     asyncio.run(scan(work))
     met = {
         prefix + fault: count
-        for prefix, proxied in (("", proxy), (PREFIX, plan.peers))
+        for prefix, proxied in (("", proxy), (PREFIX, plan.peers), (ZK_PREFIX, plan.zookeeper))
         if proxied is not None
         for fault, count in proxied.struck.items()
         if count
