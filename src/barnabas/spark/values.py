@@ -1,8 +1,8 @@
 """``value.format``: record values as strings, JSON or Avro, decoded while they are read.
 
 Raw and string are no more than a type. JSON is parsed by Arrow's own reader and Avro as in `registry_columns`, a batch
-at once; a batch with a fault is read value by value, so that the error can name the record. Avro values begin with the
-Confluent prefix, a zero byte and four bytes of the writer's schema id, which a registry or local files know.
+at once; a batch of JSON with a fault is read value by value, so that the error can name the record. Avro values begin
+with the Confluent prefix, a zero byte and four bytes of the writer's schema id, which a registry or local files know.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 
-from barnabas.spark.avro import AvroSchema, AvroSchemas
+from barnabas.spark.avro import AvroSchemas
 
 if TYPE_CHECKING:
     from barnabas.spark.avro_columns import AvroPayloads
@@ -115,9 +115,10 @@ class ValueFormat:
         from barnabas.spark.registry_columns import decode
 
         found = decode(values, lambda schema_id: self._avro_payloads(schema_id, target), target)
-        if not found.faults:
-            return found.array
-        return _one_by_one(values, target, self._avro_value, self.permissive, place)
+        if found.faults and not self.permissive:
+            row = min(found.faults)
+            raise _unfit(place(row), found.faults[row])
+        return found.array
 
     def _avro_payloads(self, schema_id: int, target: Any) -> AvroPayloads:
         payloads = self._payloads.get(schema_id)
@@ -133,30 +134,8 @@ class ValueFormat:
     def _payloads(self) -> dict[int, AvroPayloads]:
         return {}
 
-    def _avro_value(self, value: bytes) -> Any:
-        if len(value) < 5 or value[0] != 0:
-            raise ValueError("it does not begin with the Confluent prefix (a zero byte and a schema id of four)")
-        return self._avro_reader(int.from_bytes(value[1:5], "big"))(value)
-
-    @cached_property
-    def _avro_readers(self) -> dict[int, Callable[[bytes], Any]]:
-        return {}
-
-    def _avro_reader(self, schema_id: int) -> Callable[[bytes], Any]:
-        reader = self._avro_readers.get(schema_id)
-        if reader is None:
-            assert self.schemas is not None
-            texts = self.schemas.texts_of(schema_id)
-            written = AvroSchema(texts[-1], texts[:-1]).reader(self.schemas.expected)
-
-            def reader(value: bytes) -> Any:
-                return written(value, 5)
-
-            self._avro_readers[schema_id] = reader
-        return reader
-
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_avro_readers", "_payloads")}
+        return {name: value for name, value in self.__dict__.items() if name != "_payloads"}
 
 
 def _subject(given: Mapping[str, str]) -> str | None:
@@ -266,10 +245,14 @@ def _one_by_one(values: Any, target: Any, decode: Callable[[bytes], Any], permis
                 pyarrow.array([fit], target)
             except (ValueError, TypeError, KeyError, IndexError, AttributeError, pyarrow.ArrowException) as error:
                 if not permissive:
-                    raise ValueUnfit(
-                        f"The value of {place(row)} does not fit value.format and value.schema: {error}. "
-                        "Set value.mode=PERMISSIVE to get null for such values."
-                    ) from None
+                    raise _unfit(place(row), error) from None
                 fit = None
         decoded.append(fit)
     return pyarrow.array(decoded, target)
+
+
+def _unfit(place: str, why: object) -> ValueUnfit:
+    return ValueUnfit(
+        f"The value of {place} does not fit value.format and value.schema: {str(why).rstrip('.')}. "
+        "Set value.mode=PERMISSIVE to get null for such values."
+    )

@@ -196,6 +196,14 @@ def test_a_registry_that_is_down_makes_no_value_null(registry: FakedRegistry) ->
         values.decode(pyarrow.array([FLAT_VALUE]), FLAT_TARGET, place)
 
 
+def test_of_faulty_values_the_others_are_read_and_an_unknown_schema_is_asked_for_once(registry: FakedRegistry) -> None:
+    values = flat(registry, **{"value.mode": "PERMISSIVE"})
+    unknown = b"\0\0\0\0\x09" + FLAT_VALUE[5:]
+    decoded = values.decode(pyarrow.array([FLAT_VALUE, unknown, unknown, b"{}", None]), FLAT_TARGET, place)
+    assert decoded.to_pylist() == [{"id": 1, "a": "hi"}, None, None, None, None]
+    assert [path for path, _ in registry.asked].count("/schemas/ids/9") == 1
+
+
 def test_values_are_read_by_schemas_that_refer_to_others(registry: FakedRegistry) -> None:
     outer = {"type": "record", "name": "Outer", "fields": [{"name": "flat", "type": "Flat"}]}
     values = flat(registry, subscribe="outer")
