@@ -100,6 +100,16 @@ def heap() -> Heap | None:
         return None
 
 
+def wanted_s() -> float:
+    """Seconds for which the loop's thread has run, or has waited for a core, since it began."""
+    try:
+        with open("/proc/self/schedstat") as file:
+            running_ns, waiting_ns, _ = file.read().split()
+    except OSError:  # a kernel without these
+        return time.thread_time()
+    return (int(running_ns) + int(waiting_ns)) / 1e9
+
+
 async def give_memory_back(known: Heap, small_objects: SmallObjects | None = None) -> None:
     """Looks at the process, and gives memory back, until it is cancelled."""
     known.keep_large_apart()
@@ -113,13 +123,15 @@ async def give_memory_back(known: Heap, small_objects: SmallObjects | None = Non
     worked_meanwhile = False
     rest_s = 0.0
     while True:
-        began, worked = time.monotonic(), time.process_time()
+        began, worked, wanted = time.monotonic(), time.process_time(), wanted_s()
         await asyncio.sleep(INTERVAL_S + rest_s)
         rest_s = 0.0
         resident, unused = sizes()
-        busy = time.process_time() - worked > BUSY * (time.monotonic() - began)
+        share = BUSY * (time.monotonic() - began)
+        busy = time.process_time() - worked > share
         if small_objects is not None:
-            small_objects.look(busy=busy)
+            # What keeps a process from its work on a busy machine does not make it one that has little to do.
+            small_objects.look(busy=wanted_s() - wanted > share)
         larger = resident >= least[0] + GROWTH_BYTES or unused >= least[1] + GROWTH_BYTES
         wasted = unused - least[1] >= WASTE * resident
         least = min(resident, least[0]), min(unused, least[1])
