@@ -371,11 +371,11 @@ def apply_incremental(
                 f"Config value {operation.name.lower()} is not allowed for config key: {name}",
             )
         base = values.get(name, definition.default or "")
-        items = [item.strip() for item in base.split(",") if item.strip()]
-        changed = [item.strip() for item in text.split(",") if item.strip()]
+        items = [entry.strip() for entry in base.split(",") if entry.strip()]
+        changed = [entry.strip() for entry in text.split(",") if entry.strip()]
         if operation is AlterOperation.APPEND:
-            items.extend(item for item in changed if item not in items)
+            items.extend(entry for entry in changed if entry not in items)
         else:
-            items = [item for item in items if item not in changed]
+            items = [entry for entry in items if entry not in changed]
         values[name] = ",".join(items)
     return values

@@ -190,10 +190,10 @@ def overrides_of(config: Config) -> dict[str, int]:
     """``max.connections.per.ip.overrides`` by address. Raises `ConfigError`."""
     key = OVERRIDES
     found: dict[str, int] = {}
-    for item in filter(None, (part.strip() for part in config.text(key).split(","))):
-        address, _, count = item.rpartition(":")
+    for entry in filter(None, (part.strip() for part in config.text(key).split(","))):
+        address, _, count = entry.rpartition(":")
         if not re.fullmatch(r"[0-9a-fA-F:.]+", address) or not count.isdecimal():
-            raise ConfigError(f"{key} has {item!r}: it takes ADDRESS:COUNT, an IP address and a whole number.")
+            raise ConfigError(f"{key} has {entry!r}: it takes ADDRESS:COUNT, an IP address and a whole number.")
         found[host_address(address)] = int(count)
     if not found and config.number("max.connections.per.ip") == 0:
         raise ConfigError(f"max.connections.per.ip=0 lets nobody connect: set {key} as well, or a larger number.")

@@ -127,12 +127,12 @@ def _inter_broker(config: Config, advertised: tuple[Endpoint, ...]) -> str:
 
 def _security_protocols(text: str) -> dict[str, str]:
     protocols: dict[str, str] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        name, colon, protocol = item.rpartition(":")
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, colon, protocol = entry.rpartition(":")
         protocol = protocol.strip().upper()
         if not colon or not name or protocol not in SECURITY_PROTOCOL_IDS:
             raise ConfigError(
-                f"listener.security.protocol.map has {item!r}: it takes NAME:PROTOCOL, and the protocols are "
+                f"listener.security.protocol.map has {entry!r}: it takes NAME:PROTOCOL, and the protocols are "
                 f"{', '.join(SECURITY_PROTOCOL_IDS)}."
             )
         if name.strip() in protocols:
@@ -142,22 +142,22 @@ def _security_protocols(text: str) -> dict[str, str]:
 
 
 def _split(text: str) -> list[str]:
-    return [item for item in (part.strip() for part in text.split(",")) if item]
+    return [entry for entry in (part.strip() for part in text.split(",")) if entry]
 
 
 def _endpoints(key: str, items: list[str], protocols: dict[str, str]) -> tuple[Endpoint, ...]:
     endpoints = []
-    for item in items:
-        match = _ENDPOINT.match(item)
+    for entry in items:
+        match = _ENDPOINT.match(entry)
         if match is None:
-            raise ConfigError(f"{key} has {item!r}: a listener is written NAME://host:port.")
+            raise ConfigError(f"{key} has {entry!r}: a listener is written NAME://host:port.")
         name, port = match[1].upper() if match[1] not in protocols else match[1], int(match[4])
         if name not in protocols:
             raise ConfigError(
-                f"{key} has {item!r}, but listener.security.protocol.map says no protocol for listener {name}."
+                f"{key} has {entry!r}, but listener.security.protocol.map says no protocol for listener {name}."
             )
         if not 0 <= port <= 65535:
-            raise ConfigError(f"{key} has {item!r}: a port is a number from 0 to 65535.")
+            raise ConfigError(f"{key} has {entry!r}: a port is a number from 0 to 65535.")
         endpoints.append(Endpoint(name, match[2] if match[2] is not None else match[3], port, protocols[name]))
     return tuple(endpoints)
 

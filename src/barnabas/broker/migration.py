@@ -83,17 +83,17 @@ def migration_settings(config: Config) -> MigrationSettings | None:
         )
     protocol = protocol_of_controllers(config, names[0])
     own_id = config.number("broker.id")
-    return MigrationSettings(tuple(_endpoint(key, item, names[0], protocol, own_id) for item in addresses))
+    return MigrationSettings(tuple(_endpoint(key, voter, names[0], protocol, own_id) for voter in addresses))
 
 
-def _endpoint(key: str, item: str, listener: str, protocol: str, own_id: int) -> Endpoint:
-    node_id, at, address = item.rpartition("@")
+def _endpoint(key: str, voter: str, listener: str, protocol: str, own_id: int) -> Endpoint:
+    node_id, at, address = voter.rpartition("@")
     match = _ADDRESS(address)
     if match is None or (key == VOTERS) != (bool(at) and node_id.isdecimal()) or int(match[3]) > 65535:
         form = "id@host:port" if key == VOTERS else "host:port"
-        raise ConfigError(f"{key} has {item!r}: a controller is written {form}.")
+        raise ConfigError(f"{key} has {voter!r}: a controller is written {form}.")
     if key == VOTERS and int(node_id) == own_id:
-        raise ConfigError(f"{key} has {item!r}, and this is broker {own_id}: controllers have ids that no broker has.")
+        raise ConfigError(f"{key} has {voter!r}, and this is broker {own_id}: controllers have ids that no broker has.")
     return Endpoint(listener, match[1] or match[2], int(match[3]), protocol)
 
 

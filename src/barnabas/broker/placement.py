@@ -86,7 +86,7 @@ def _over_racks(
 
 def rack_alternated(racks: Mapping[int, str]) -> list[int]:
     """The brokers in an order that takes one from each rack in turn."""
-    by_rack = [sorted(b for b in racks if racks[b] == rack) for rack in sorted(set(racks.values()))]
+    by_rack = [sorted(broker for broker in racks if racks[broker] == rack) for rack in sorted(set(racks.values()))]
     order: list[int] = []
     while len(order) < len(racks):
         order.extend(brokers.pop(0) for brokers in by_rack if brokers)

@@ -51,12 +51,12 @@ class TransactionAdmin(AdminRouting):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {broker_id} knows no transaction state {unknown}")
             return [
                 TransactionListing(
-                    transaction_state.transactional_id,
+                    state.transactional_id,
                     broker_id,
-                    transaction_state.producer_id,
-                    transaction_state.transaction_state,
+                    state.producer_id,
+                    state.transaction_state,
                 )
-                for transaction_state in answer.transaction_states
+                for state in answer.transaction_states
             ]
 
         listed: list[TransactionListing] = []
@@ -74,9 +74,7 @@ class TransactionAdmin(AdminRouting):
         for name in transactional_ids:
             target = self._coordinator_of(name, TRANSACTION)
             request = DescribeTransactionsRequest([name])
-            answer = await self._to(
-                target, request, lambda a: [transaction_state.error_code for transaction_state in a.transaction_states]
-            )
+            answer = await self._to(target, request, lambda a: [state.error_code for state in a.transaction_states])
             found = answer.transaction_states[0]
             connection = await target()
             coordinator = (await self._node_of(connection)).broker_id

@@ -108,7 +108,7 @@ def open_transactions(cluster: BlockingCluster) -> list[str]:
             if answer.error_code:
                 code = ErrorCode(answer.error_code)
                 raise KafkaError(code, f"the transactions of broker {broker_id} can't be listed: {code.name}")
-            found += [transaction_state.transactional_id for transaction_state in answer.transaction_states]
+            found += [state.transactional_id for state in answer.transaction_states]
         return sorted(found)
 
     return cluster.retrying(attempt)

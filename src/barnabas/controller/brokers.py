@@ -60,7 +60,7 @@ async def on_broker_startup(reign: Reign, new_brokers: Sequence[int]) -> None:
     reign.log.step(f"New broker startup callback for {_named(new_brokers)}")
     for broker_id in new_brokers:
         context.replicas_on_offline_dirs.pop(broker_id, None)
-    existing = [b for b in context.live_or_shutting_down_broker_ids if b not in new_brokers]
+    existing = [broker_id for broker_id in context.live_or_shutting_down_broker_ids if broker_id not in new_brokers]
     # The old ones learn of the new ones; the new ones learn everything.
     reign.send_update_metadata_request(existing, ())
     reign.send_update_metadata_request(new_brokers, context.partitions_with_leaders())

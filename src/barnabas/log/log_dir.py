@@ -98,8 +98,8 @@ def absolute(path: str) -> str:
 
 def directories(config: Config) -> list[str]:
     """``log.dirs``, or ``log.dir`` where that is not set. Raises `ConfigError` for one named twice."""
-    named = [item for item in (config.text("log.dirs") or config.text("log.dir")).split(",") if item.strip()]
-    paths = [absolute(item.strip()) for item in named]
+    named = [path for path in (config.text("log.dirs") or config.text("log.dir")).split(",") if path.strip()]
+    paths = [absolute(path.strip()) for path in named]
     if not paths:
         raise ConfigError("log.dirs names no directory.")
     if len(dict.fromkeys(paths)) != len(paths):

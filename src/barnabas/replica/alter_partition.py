@@ -156,14 +156,14 @@ class AlterPartitionManager:
             for partition in topic.partitions
         }
         complete = True
-        for topic_partition, item in in_flight.items():
-            topic_id, _, answered = item
+        for topic_partition, change in in_flight.items():
+            topic_id, _, answered = change
             name, number = topic_partition
             answer = answers.get((name, number)) or answers.get((topic_id, number))
             if answer is None:
                 complete = False
                 continue
-            if self._unanswered.get(topic_partition) is item:
+            if self._unanswered.get(topic_partition) is change:
                 del self._unanswered[topic_partition]
             answered(_outcome(answer))
         return complete

@@ -69,8 +69,8 @@ class ZkAlterPartitionManager:
 
     async def _write(self) -> None:
         while self._unwritten:
-            topic_partition, item = next(iter(self._unwritten.items()))
-            wanted, answered = item
+            topic_partition, change = next(iter(self._unwritten.items()))
+            wanted, answered = change
             try:
                 version = await self._update_leader_and_isr(topic_partition, wanted)
             except ZooKeeperError as error:
@@ -78,7 +78,7 @@ class ZkAlterPartitionManager:
                 logger.warning("the isr of %s is not written, trying again: %s", topic_partition, error)
                 await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
                 continue
-            if self._unwritten.get(topic_partition) is item:
+            if self._unwritten.get(topic_partition) is change:
                 del self._unwritten[topic_partition]
             if version is None:
                 answered(ErrorCode.INVALID_UPDATE_VERSION)
