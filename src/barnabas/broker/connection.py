@@ -92,7 +92,7 @@ class BrokerConnection(FramedConnection):
         self._decoded = 0
         """How many of `requests` were decoded, or are counted already."""
         self._repeated: RequestFigures | None = None
-        """Counts the requests that were not decoded: a follower's, whose connection has no others of that kind."""
+        """Counts the requests that were not decoded: they are a follower's fetches."""
         self._repeated_version = 0
         self._timing: Timing | None = None
 

@@ -51,7 +51,7 @@ class RequestContext:
         self._slice = SLICE
         self.cost: RequestCost | None = None
         self.settled = False
-        """All that the request does is done, and what is waited for is only its answer."""
+        """Whether all that the request does is done, and only its answer is missing."""
 
     def due(self, cost: int = 1) -> bool:
         """Whether it is time to give way, after another element, or one that costs as much as several: a handler's

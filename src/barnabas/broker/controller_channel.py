@@ -2,7 +2,7 @@
 
 Requests go one after the other to the broker that the metadata cache calls the controller. When it cannot be reached,
 the connection breaks, or it says that it is not the controller, the same request is sent again after a pause to
-whoever is controller then. What is sent here must bear being sent twice.
+whoever is controller then. Requests sent here may arrive twice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Quotas that bite: what a client may produce, fetch, compute and change, and how often an address may connect.
 
 A quota is set for a user, a client id, both together, or whoever has none of its own; the most specific one counts
-(``ClientQuotaManager``). What a request cost is recorded when its answer is about to be sent; who is above its quota
+(``ClientQuotaManager``). A request's cost is recorded when its answer is about to be sent. A client above its quota
 gets the answer at once, is told how long it is throttled, and is not read from for that long. Clients since KIP-219
 wait by themselves, older ones find the connection mute. A fetch above its quota is answered without records, which do
 not count then. Brokers among themselves are exempt.

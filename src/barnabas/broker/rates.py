@@ -28,8 +28,8 @@ class _Sample:
 
 
 class SampledRate:
-    """``Rate`` over ``SampledStat``: so much a second over all windows that are kept, the unfinished one as well. Where
-    there are fewer, the others count as empty, so that a burst at the beginning is no fast rate."""
+    """``Rate`` over ``SampledStat``: the rate over all windows that are kept, with the unfinished one. Where there are
+    fewer, the others count as empty, so that a burst at the beginning is no fast rate."""
 
     __slots__ = ("_current", "_samples", "_windows")
 

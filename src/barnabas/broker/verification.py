@@ -1,7 +1,7 @@
 """A leader asks transaction coordinators whether partitions are in a producer's transaction (KIP-890).
 
-``AddPartitionsToTxnManager``: what is asked of one coordinator while it has not answered goes out in the next request,
-one request at a time. Of one transactional id only the newest question counts; whoever asked before is told to try
+``AddPartitionsToTxnManager``: questions for a coordinator that has not answered yet go out together in the next
+request, one request at a time. Only the newest question about a transactional id counts; earlier ones are told to try
 again. Without an answer nothing is appended: a retriable error makes the producer send its batch again.
 """
 

@@ -243,7 +243,7 @@ class BlockingProducer(Producing[BlockingConnection]):
             queue for queue in self._queues.values() if queue.batches and queue.batches[0].encoded is not None
         ]:
             leaders = dict.fromkeys(self.cluster.metadata.leader(queue.id) for queue in waiting)
-            # Every leader has its request before the first answer is waited for; all are asked, whatever one says.
+            # Every leader gets its request before the first answer; all are asked, whatever one says.
             well = [self._send(leader) for leader in leaders]
             well += [self._receive(leader) for leader in list(self._requests)]
             if all(well):

@@ -2,7 +2,8 @@
 
 Heartbeats go out beside whatever the owner does (`beat`), until one is answered by an error. The owner asks for all
 else: it calls `join` when it has to, as `Consumer.poll` does. What both came to changes the member only when the owner
-takes it (`take_heartbeat`, `take_join`): who works with records of one generation chooses when to learn of the next.
+takes it (`take_heartbeat`, `take_join`): an owner that works with one generation's records chooses when to learn of
+the next.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class GroupMember:
         assignors: Sequence[str | Assignor] = (RANGE,),
         group_instance_id: str | None = None,
     ) -> None:
-        """`rebalance_timeout_ms` is Kafka's ``max.poll.interval.ms``: who does not poll for so long leaves the group.
+        """`rebalance_timeout_ms` is Kafka's ``max.poll.interval.ms``: a member that does not poll that long leaves.
 
         A member with a `group_instance_id` is static (KIP-345): it does not leave when it closes, and gets back what it
         had when it comes again within its session's time.

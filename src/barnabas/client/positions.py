@@ -55,7 +55,7 @@ class Position:
         self.high_watermark = -1
         self.paused = False
         self.reset_to = reset_to
-        """The timestamp, or `EARLIEST` or `LATEST`, whose offset is asked for before anything is fetched."""
+        """The timestamp, or `EARLIEST` or `LATEST`, whose offset is looked up before anything is fetched."""
         self._fetched: list[Record] = []
         self._next = 0
         self._after = UNKNOWN

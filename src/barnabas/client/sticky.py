@@ -330,7 +330,7 @@ def _unevenness(assignment: Assignment) -> int:
 
 
 class StickyAssignor(AbstractStickyAssignor):
-    """All partitions are given up before the group rebalances; who had what, its assignor remembers."""
+    """Members give up all partitions before the group rebalances; each assignor remembers what its member had."""
 
     name = "sticky"
 

@@ -158,7 +158,7 @@ class LeaderEpochCache:
         self._unsynced = True
 
     def flush(self) -> None:
-        """Syncs the file; its name is for the caller, who syncs the directory with what else is in it."""
+        """Syncs the file; the caller syncs the directory, with what else is in it, for its name."""
         if self._unsynced:
             file = self._disk.open(f"{self._directory}/{FILE_NAME}")
             try:

@@ -5,7 +5,7 @@ batch that is torn or wrong, and segments after it are dropped: what a log holds
 (R15). Indexes, leader epochs and producer state of that part are made anew from the batches.
 
 That may take minutes, so it is done in pieces: what reads a whole segment is a generator, which yields after each piece
-how many bytes it was. Whoever steps it decides what else is done in between; nobody else knows the log meanwhile.
+how many bytes it was. The caller decides what else is done in between; nobody else knows the log meanwhile.
 """
 
 from __future__ import annotations

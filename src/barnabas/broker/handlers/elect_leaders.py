@@ -32,7 +32,7 @@ def failed(request: ElectLeadersRequest, error: KafkaError, context: RequestCont
 
 
 def _not_controller(broker: Broker, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Said of each partition, as Kafka does: of all that are known here where none was named."""
+    """Says so for each partition, as Kafka does: for all that are known here where none was named."""
     if request.topic_partitions is None:
         asked = {name: sorted(topic.partitions) for name, topic in broker.metadata.image.topics.items()}
     else:

@@ -76,7 +76,7 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
             records = data.records
             if context.due(2):  # an append costs more than most
                 await context.turn()
-            # The bytes are the log's from here on; while the answer is waited for they need not be kept.
+            # The bytes are the log's from here on, and need not be kept while the request waits.
             data.records = None
             if not allowed:
                 appended.append(Appended(partition).failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
