@@ -186,19 +186,6 @@ def test_a_controller_may_elect_who_is_gone_until_it_can_hear_what_it_missed_beh
     assert outcome.good, list(map(str, outcome.violations))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_log_is_made_with_its_topics_configuration_though_the_brokers_server_lags(seed: int) -> None:
-    """Apache Kafka reads what that server has: with the defaults, committed offsets are deleted by age."""
-    plan = scenarios.plan(
-        at(1.0, "zk-stale", 12, node="broker-1", lag_ns=1_000_000_000),
-        at(4.0, "group", 10, client="member-1", group="readers", topic="orders"),
-        length=16,
-        configs={},
-    )
-    outcome = run_plan(replace(plan, seed=seed))
-    assert outcome.good, list(map(str, outcome.violations))
-
-
 def test_different_seeds_are_different_runs() -> None:
     assert run_seed(1).event_hash != run_seed(2).event_hash
 
