@@ -51,8 +51,12 @@ class Chain:
 
     def hash_at(self, end: int) -> int | None:
         """The hash of all before `end`; None where no batch ends there."""
+        link = self.ending_at(end)
+        return None if link is None else link.hash
+
+    def ending_at(self, end: int) -> ChainedBatch | None:
         index = bisect_left(self.ends, end)
-        return self.links[index].hash if index < len(self.ends) and self.ends[index] == end else None
+        return self.links[index] if index < len(self.ends) and self.ends[index] == end else None
 
     @property
     def end(self) -> int:

@@ -206,6 +206,7 @@ class LogWatch:
         self.chains[log] = chain
         self.of[name, partition] = log
         self.restarts.restarted(log, chain)
+        self._remembers(log, chain)
 
     def _is_whole(self, chain: Chain, data: memoryview) -> None:
         """R15: recovery leaves no batch in a log whose bytes are not those that were written."""
@@ -437,10 +438,14 @@ class LogWatch:
             chain.log_start = log.log_start_offset
             chain.cut(offset)
             self._offsets_in_order(log, chain)
+            self._remembers(log, chain)
             self.world.trace.tell(
                 chain.node, Happening.TRUNCATED, f"cuts {chain.partition} from {end} to {offset}",
                 partition=chain.partition, from_offset=end, to_offset=offset,
             )  # fmt: skip
+
+    def _remembers(self, log: Log, chain: Chain) -> None:
+        self.sequences.remembers(chain, log, max(chain.log_start, self.cleaned_to(chain.partition, chain.topic_id)))
 
     def _nothing_committed_is_cut(self, chain: Chain, offset: int) -> None:
         """R4: a member of the ISR keeps what was committed, whatever its leader says."""

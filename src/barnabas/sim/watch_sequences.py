@@ -1,4 +1,4 @@
-"""Watches producers' sequences, batch by batch, in every replica's log."""
+"""Watches producers' sequences, batch by batch, in every replica's log, and what the log remembers of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.wire.records import batches
 
 
 class SequenceWatch:
-    """T1 and T2. What is known of a producer is kept with each `Chain`."""
+    """T1, T2 and R26. What is known of a producer is kept with each `Chain`."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -39,6 +39,25 @@ class SequenceWatch:
                 "T1", f"producer {link.producer_id} wrote sequence {link.base_sequence} to {chain.partition} after "
                 f"{last}", chain.partition, chain.node,
             )  # fmt: skip
+
+    def remembers(self, chain: Chain, log: Log, begins: int) -> None:
+        """R26: each batch that is remembered of a producer is in the log, from `begins` on.
+
+        Judged where the state was read from a snapshot and replayed: after a restart, and after a truncation.
+        """
+        world = self.world
+        world.check("R26")
+        for entry in log.producers.entries.values():
+            for batch in entry.batches:
+                link = chain.ending_at(batch.last_offset + 1)
+                if batch.last_offset >= begins and (
+                    link is None or (link.producer_id, link.last_sequence) != (entry.producer_id, batch.last_sequence)
+                ):
+                    world.violated(
+                        "R26", f"{chain.node} remembers sequence {batch.last_sequence} of producer "
+                        f"{entry.producer_id} at {batch.last_offset} of {chain.partition}, where {link} is",
+                        chain.partition, chain.node,
+                    )  # fmt: skip
 
     def refused(self, chain: Chain, log: Log, view: memoryview) -> None:
         """T1: neither the sequence that comes next is refused, nor any of a producer of whom nothing is known."""

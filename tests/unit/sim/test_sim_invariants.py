@@ -20,7 +20,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.offsets import ListedOffset
 from barnabas.log.checkpoints import RECOVERY_POINTS
 from barnabas.log.log import Log
-from barnabas.log.producer_state import ProducerEntry
+from barnabas.log.producer_state import BatchMetadata, ProducerEntry
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr, PendingShrinkIsr
@@ -629,6 +629,16 @@ def r25(cluster: Cluster) -> None:
     log.settings, log.recovery_point = kept, point
 
 
+def r26(cluster: Cluster) -> None:
+    """A batch that was cut is remembered."""
+    _, _, log, chain = cluster.leading(with_records(cluster))
+    cut = BatchMetadata(0, 0, log.log_end_offset, log.log_end_offset, 0)
+    log.producers.entries[4713] = ProducerEntry(4713, 0)
+    log.producers.entries[4713].batches.append(cut)
+    cluster.logs._remembers(log, chain)
+    del log.producers.entries[4713]
+
+
 def sequence(cluster: Cluster, producer_epoch: int, base_sequence: int) -> None:
     _, _, _, chain = cluster.leading(with_records(cluster))
     chain.producers[4711] = 3, 5
@@ -797,7 +807,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12,
     r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17,
     r18, r19, r20, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest,
-    r23_of_what_an_operator_asks, r24, r24_by_fetches, r25, t1, t1_of_one_that_is_there_twice, t2, t3,
+    r23_of_what_an_operator_asks, r24, r24_by_fetches, r25, r26, t1, t1_of_one_that_is_there_twice, t2, t3,
     t3_of_an_aborted_one,
     t3_of_a_committed_one, t5, t6, t6_of_one_with_two, t7, t7_of_one_that_is_left_out, g1, g2, g3, g4, g4_of_a_group,
     g5, g5_of_a_group, g6, g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, l1,
