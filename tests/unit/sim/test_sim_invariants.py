@@ -866,9 +866,9 @@ def test_a_topic_whose_configuration_was_not_announced_counts_for_brokers_that_b
         assert knows("broker-1", "orders")
     cluster.world.violations.clear()
     c18(cluster)
-    assert cluster.world.violations == []
+    assert "C18" not in {each.invariant for each in cluster.world.violations}
     c18_of_what_was_announced(cluster)
-    assert [each.invariant for each in cluster.world.violations] == ["C18"]
+    assert "C18" in {each.invariant for each in cluster.world.violations}
 
 
 @pytest.mark.parametrize("make", [r24, r24_by_fetches], ids=lambda make: make.__name__)
