@@ -649,6 +649,20 @@ PROTECTIONS: Final = (
         "", "",
         remove("runtime.tls_transport:TlsTransport._say_goodbye", 'self._tls.version() == "TLSv1.3"'),
     ),
+    mutant(
+        "P73", "KIP-291", "the controller is believed, and believes, on the listener of everybody",
+        "", "",
+        replace(
+            "controller.reign:controller_listener",
+            'config.text("control.plane.listener.name") or inter_broker_listener(config)',
+            "inter_broker_listener(config)",
+        ),
+    ),
+    mutant(
+        "P74", "connections.max.idle.ms", "who says nothing, or takes no answers, stays as long as it likes",
+        "", "",
+        replace("broker.connections:Connections.close_idle", "self._max_idle_ms < 0", "True"),
+    ),
 )  # fmt: skip
 
 NOTICED_BY: Final = {
@@ -727,4 +741,6 @@ NOTICED_BY: Final = {
     "P70": f"{_BROKER}/test_listener_gate.py::test_brokers_whose_certificate_is_for_one_side_alone_do_not_start",
     "P71": f"{_CLI}/test_client_jvm.py::test_a_list_of_the_jvms_is_the_only_one",
     "P72": f"{_CHANNEL}::test_a_session_goes_with_its_connection",
+    "P73": "tests/process/test_control_plane.py::test_who_is_not_believed_on_the_controllers_listener_hears_nothing",
+    "P74": "tests/process/test_descriptors.py::test_who_says_nothing_for_long_is_closed_with_what_it_did_not_read",
 }

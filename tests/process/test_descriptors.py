@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import resource
+import select
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,7 +136,37 @@ def test_limits_change_while_a_broker_runs_and_one_that_nobody_understands_keeps
         assert answers_api_versions(idle[-1])
 
 
+def test_who_says_nothing_for_long_is_closed_with_what_it_did_not_read(
+    tmp_path: Path, idle: list[socket.socket]
+) -> None:
+    """``connections.max.idle.ms``: whoever never spoke, or no more, or takes no answers; not who goes on asking."""
+    with Cluster(tmp_path, 1, {"connections.max.idle.ms": "4000"}) as cluster:
+        (port,) = cluster.ports
+        silent, once, deaf, asking = (connect(port) for _ in range(4))
+        idle += [silent, once, deaf, asking]
+        assert answered(once)
+        deaf.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                deaf.send(API_VERSIONS * 1000)
+        ended = select.poll()
+        ended.register(deaf, select.POLLHUP | select.POLLERR)
+        eventually(lambda: answered(asking) and is_closed(silent) and is_closed(once), what="the silent are closed")
+        eventually(lambda: answered(asking) and ended.poll(0), what="who does not read is closed")
+        assert answered(asking)
+
+
+API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000007 ffff")
+
+
+def answered(connection: socket.socket) -> bool:
+    connection.settimeout(10)
+    connection.sendall(API_VERSIONS)
+    size = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big")
+    return len(connection.recv(size, socket.MSG_WAITALL)) == size > 0
+
+
 def answers_api_versions(connection: socket.socket) -> bool:
     connection.settimeout(10)
-    connection.sendall(bytes.fromhex("0000000a 0012 0000 00000007 ffff"))
+    connection.sendall(API_VERSIONS)
     return connection.recv(4) != b""
