@@ -181,7 +181,7 @@ def _stages_shown(spark: SparkSession, name: str) -> Iterator[None]:
         known = [stage for stage in stages if stage is not None]
         return Stages(
             frozenset(stage.stageId for stage in known),
-            ", ".join(sorted({stage.name.split(" at ")[0] for stage in known})),
+            ", ".join(sorted({stage.name.split(" at ")[0] for stage in known if "$" not in stage.name})) or "running",
             sum(stage.numCompletedTasks for stage in known),
             sum(stage.numTasks for stage in known),
         )
