@@ -67,7 +67,7 @@ class AsyncPartition(AsyncHandle[PartitionHandle]):
         return AsyncBroker(await asyncio.to_thread(lambda: self.plain.leader))
 
     async def isr(self) -> set[int]:
-        return {each.id for each in await asyncio.to_thread(lambda: self.plain.isr)}
+        return {broker.id for broker in await asyncio.to_thread(lambda: self.plain.isr)}
 
     wait = _waits(PartitionHandle.wait)
 

@@ -240,7 +240,9 @@ class KafkaCluster:
     def controller(self) -> BrokerHandle:
         """The broker that is controller; waits for an election."""
         found = self.run(
-            self.until(lambda each: each is not None, self.host.controller, "there is a controller", TIMEOUT)
+            self.until(
+                lambda controller: controller is not None, self.host.controller, "there is a controller", TIMEOUT
+            )
         )
         assert found is not None
         return self.broker(found)
@@ -303,7 +305,7 @@ class KafkaCluster:
 
     async def offsets(self, partitions: Sequence[TopicPartition], which: int) -> dict[TopicPartition, int]:
         listed = await self.client.list_offsets(dict.fromkeys(partitions, which))
-        return {each: found.offset for each, found in listed.items()}
+        return {partition: found.offset for partition, found in listed.items()}
 
     def records(self, topic: str, *, timeout: float = TIMEOUT) -> list[Record]:
         """Every record of the topic that a consumer may read now, by partition and offset."""
@@ -313,10 +315,18 @@ class KafkaCluster:
             ends = await self.offsets(partitions, LATEST)
             starts = await self.offsets(partitions, EARLIEST)
             consumer = Consumer(self.client, max_wait_ms=50)
-            await consumer.assign({each: starts[each] for each in partitions if starts[each] < ends[each]})
+            await consumer.assign(
+                {
+                    topic_partition: starts[topic_partition]
+                    for topic_partition in partitions
+                    if starts[topic_partition] < ends[topic_partition]
+                }
+            )
             found: list[Record] = []
             deadline = time.monotonic() + timeout
-            while any(consumer.position(each) < ends[each] for each in consumer.assignment):
+            while any(
+                consumer.position(topic_partition) < ends[topic_partition] for topic_partition in consumer.assignment
+            ):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"Not within {timeout:g} s: the records of {topic} are read.")
                 for name, partition, record in await consumer.poll(100):
@@ -336,15 +346,15 @@ class KafkaCluster:
         if isinstance(ends, str | int | BrokerHandle):
             ends = [ends]
         names: dict[str, None] = {}
-        for each in ends:
-            if each == "brokers":
+        for end in ends:
+            if end == "brokers":
                 names.update((broker_name(number), None) for number in range(self._count) if number != broker_id)
-            elif isinstance(each, str):
-                if each not in (ZOOKEEPER, CLIENT):
-                    raise ValueError(f"{each!r} is no end of a link: brokers, 'brokers', 'zookeeper' and 'client' are")
-                names[each] = None
-            elif int(each) != broker_id:
-                names[broker_name(self.broker(int(each)).id)] = None
+            elif isinstance(end, str):
+                if end not in (ZOOKEEPER, CLIENT):
+                    raise ValueError(f"{end!r} is no end of a link: brokers, 'brokers', 'zookeeper' and 'client' are")
+                names[end] = None
+            elif int(end) != broker_id:
+                names[broker_name(self.broker(int(end)).id)] = None
         return list(names)
 
     def cut(self, source: str, target: str) -> None:
@@ -457,12 +467,12 @@ class KafkaCluster:
         if isinstance(self.host, InProcessHost):
             self.on_loop(lambda: self.host.injections.clear())
             self._heal_all_links()
-        for each in self.brokers:
-            if self.host.is_full(each.id):
-                each.empty_disk()
-            if each.state == "paused":
-                each.resume()
-            each.start()
+        for broker in self.brokers:
+            if self.host.is_full(broker.id):
+                broker.empty_disk()
+            if broker.state == "paused":
+                broker.resume()
+            broker.start()
         self.run(self.host.until_back(range(self._count)))
 
     # ---- the verdict

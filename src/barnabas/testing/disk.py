@@ -69,7 +69,7 @@ class MortalDisk(RealDisk):
         self._want_life(path)
         opened = super().open(path, create=create)
         file = MortalFile(path, opened.fileno(), self._alive)
-        self._files = [each for each in self._files if each.fileno() >= 0]
+        self._files = [other for other in self._files if other.fileno() >= 0]
         self._files.append(file)
         return file
 

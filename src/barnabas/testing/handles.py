@@ -160,7 +160,7 @@ class PartitionHandle:
     @property
     def isr(self) -> set[BrokerHandle]:
         """The in-sync replicas."""
-        return {self._cluster.broker(each) for each in self._cluster.run(self._settled(TIMEOUT)).isr}
+        return {self._cluster.broker(broker_id) for broker_id in self._cluster.run(self._settled(TIMEOUT)).isr}
 
     @property
     def replicas(self) -> list[BrokerHandle]:
@@ -191,7 +191,7 @@ class PartitionHandle:
 
         `high_watermark` is the least one. Raises ``TimeoutError`` that says how it was instead.
         """
-        wanted = None if isr is None else frozenset(int(each) for each in isr)
+        wanted = None if isr is None else frozenset(int(member) for member in isr)
 
         def fits(view: PartitionView | None) -> bool:
             return (
@@ -238,7 +238,7 @@ class TopicHandle:
     @property
     def partitions(self) -> list[PartitionHandle]:
         found = self._cluster.run(self._cluster.partitions_of(self.name))
-        return [self.partition(each.partition) for each in found]
+        return [self.partition(topic_partition.partition) for topic_partition in found]
 
     def consumed_by(self, group: str, *, timeout: float = TIMEOUT) -> None:
         """Returns when `group` has committed every record the topic has now; ``TimeoutError`` says how far it is."""
@@ -247,7 +247,11 @@ class TopicHandle:
         async def behind() -> dict[str, tuple[int, int]]:
             ends = await cluster.offsets(await cluster.partitions_of(self.name), LATEST)
             committed = await committed_offsets(cluster.client, group, list(ends))
-            return {str(each): (committed[each], end) for each, end in ends.items() if committed[each] < end}
+            return {
+                str(partition): (committed[partition], end)
+                for partition, end in ends.items()
+                if committed[partition] < end
+            }
 
         cluster.run(cluster.until(lambda left: not left, behind, f"{group} has consumed {self.name}", timeout))
 
@@ -297,6 +301,6 @@ class GroupHandle:
         async def now() -> dict[int, int]:
             partitions = await self._cluster.partitions_of(topic)
             offsets = await committed_offsets(self._cluster.client, self.name, partitions)
-            return {each.partition: offset for each, offset in offsets.items()}
+            return {partition.partition: offset for partition, offset in offsets.items()}
 
         return self._cluster.run(now())

@@ -95,7 +95,7 @@ class ClusterHistory:
 
     def story(self, partitions: Iterable[TopicPartition] = (), *, last: int | None = None) -> str:
         """The timeline as text, one line an event; of `partitions` also how the high watermark moved."""
-        events = [(each.at_ms, index, each.who, each.what) for index, each in enumerate(list(self.timeline))]
+        events = [(entry.at_ms, index, entry.who, entry.what) for index, entry in enumerate(list(self.timeline))]
         for topic_partition in partitions:
             for at_ms, broker_id, low, high in _runs(self.high_watermarks.get(topic_partition, ()), self.timeline):
                 span = f"{low} → {high}" if low != high else str(high)

@@ -296,7 +296,7 @@ class Host(ABC):
                     return f"{topic}-{number} is new"
                 isr = set(state["isr"])
                 if self._state_of(state["leader"]) != "running":
-                    if any(self._state_of(each) == "running" for each in isr):
+                    if any(self._state_of(member) == "running" for member in isr):
                         return f"{topic}-{number} has no leader that runs, and its ISR is {sorted(isr)}"
                     continue
                 missing = sorted(set(replicas) & set(broker_ids) - isr)
@@ -311,7 +311,9 @@ class Host(ABC):
         """Waits until those of the brokers that run are back. Raises `ClusterError`, which says what is lacking."""
         wanted = list(broker_ids)
         deadline = self.background.loop.time() + START_TIMEOUT_S
-        while (lack := await self.lacking([each for each in wanted if self.state(each) == "running"])) is not None:
+        while (
+            lack := await self.lacking([broker_id for broker_id in wanted if self.state(broker_id) == "running"])
+        ) is not None:
             if self.background.loop.time() > deadline:
                 raise ClusterError(
                     f"Not within {START_TIMEOUT_S:.0f} s: {lack}. Another fault of the test's may keep it so."
@@ -512,19 +514,19 @@ class InProcessHost(Host):
     # ---- looking
 
     async def lacking(self, broker_ids: Collection[int]) -> str | None:
-        for each in broker_ids:
-            if not await self._is_registered(each):
-                return f"broker {each} is not registered"
+        for broker_id in broker_ids:
+            if not await self._is_registered(broker_id):
+                return f"broker {broker_id} is not registered"
         if self._net.cuts():
             return None  # the others may be cut off yet: nothing more can be expected
-        running = [each for each in self._brokers if self.state(each) == "running"]
-        for each in running:
-            image = self._brokers[each].metadata.image
+        running = [broker_id for broker_id in self._brokers if self.state(broker_id) == "running"]
+        for broker_id in running:
+            image = self._brokers[broker_id].metadata.image
             unknown = sorted(set(running) - set(image.brokers))
             if unknown:
-                return f"broker {each} does not know broker {unknown[0]}"
+                return f"broker {broker_id} does not know broker {unknown[0]}"
             if image.controller_id not in running:
-                return f"broker {each} knows no controller"
+                return f"broker {broker_id} knows no controller"
         return self.out_of_sync(broker_ids)
 
     async def _is_registered(self, broker_id: int) -> bool:

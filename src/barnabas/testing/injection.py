@@ -136,11 +136,11 @@ def _failing(handle: Handle, api: ApiKey, injections: Injections, history: Clust
 
 def _fetch_failed(response: Any, error: ErrorCode) -> Any:
     """A fetch fails by partition; one that would name none says it of the whole."""
-    partitions = [each for topic in response.responses for each in topic.partitions]
-    for each in partitions:
-        each.error_code = error
-        each.high_watermark = -1
-        each.records = b""
+    partitions = [partition for topic in response.responses for partition in topic.partitions]
+    for partition in partitions:
+        partition.error_code = error
+        partition.high_watermark = -1
+        partition.records = b""
     if not partitions:
         response.error_code = error
     return response

@@ -59,8 +59,8 @@ class ProcessHost(Host):
         self._paused: dict[int, None] = {}
         self._client: ClusterClient | None = None
         assert self.directory is not None
-        self._acknowledgements = [_Tail(self._file(each, "acknowledged")) for each in range(self.count)]
-        self._logs = [_Tail(self._file(each, "log")) for each in range(self.count)]
+        self._acknowledgements = [_Tail(self._file(number, "acknowledged")) for number in range(self.count)]
+        self._logs = [_Tail(self._file(number, "log")) for number in range(self.count)]
 
     def _file(self, broker_id: int, kind: str) -> Path:
         assert self.directory is not None
@@ -103,7 +103,7 @@ class ProcessHost(Host):
         properties.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
         ready = self._file(broker_id, "ready")
         ready.unlink(missing_ok=True)
-        words = [str(each) for each in (properties, ready, self._file(broker_id, "acknowledged"))]
+        words = [str(word) for word in (properties, ready, self._file(broker_id, "acknowledged"))]
         with self._file(broker_id, "log").open("ab") as log:
             process = subprocess.Popen(  # noqa: ASYNC220
                 [sys.executable, "-m", "barnabas.testing.node", *words],

@@ -57,14 +57,14 @@ class _Promised:
     def of(self, topic_id: Uuid) -> _Promised:
         return _Promised(
             [ack for ack in self.acknowledged if ack.topic_id in (topic_id, ZERO_UUID)],
-            [each for each in self.served if each[0] == topic_id],
+            [place for place in self.served if place[0] == topic_id],
         )
 
 
 async def examine(cluster: KafkaCluster, timeout: float) -> tuple[Verdict, list[Broken]]:
     """What was looked at, and what is broken. Runs on the background loop."""
     history = cluster.history
-    broken = [Broken(None, each) for each in history.contradictions]
+    broken = [Broken(None, sentence) for sentence in history.contradictions]
     for broker in cluster.brokers:
         if broker.state == "failed" and not cluster.host.is_full(broker.id):
             broken.append(Broken(None, f"broker {broker.id} halted by itself"))
@@ -75,16 +75,16 @@ async def examine(cluster: KafkaCluster, timeout: float) -> tuple[Verdict, list[
         concerned.setdefault(topic_partition, _Promised()).served.append((topic_id, offset, served))
     replicas = 0
     compacted: dict[str, bool] = {}
-    for topic_partition, promised in sorted(concerned.items(), key=lambda each: each[0]):
+    for topic_partition, promised in sorted(concerned.items(), key=lambda item: item[0]):
         topic = topic_partition.topic
         found = (await cluster.client.refresh([topic])).topics.get(topic)
         if found is None or found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             continue  # deleted, and its promises with it
         if topic not in compacted:
-            compacted[topic] = await cluster.client.retrying(lambda each=topic: _is_compacted(cluster, each))  # type: ignore[misc]
+            compacted[topic] = await cluster.client.retrying(lambda name=topic: _is_compacted(cluster, name))  # type: ignore[misc]
         view = await cluster.until(
             is_led,
-            lambda each=topic_partition: cluster.host.view(each),  # type: ignore[misc]
+            lambda place=topic_partition: cluster.host.view(place),  # type: ignore[misc]
             f"{topic_partition} has a leader, to be verified",
             timeout,
         )
@@ -110,15 +110,15 @@ async def _examine_partition(
     high_watermark = (await cluster.offsets([topic_partition], LATEST))[topic_partition]
     broken: list[Broken] = []
     replicas: dict[int, StoredReplica] = {}
-    for broker_id in sorted(view.isr, key=lambda each: each != view.leader):
+    for broker_id in sorted(view.isr, key=lambda member: member != view.leader):
         replica = read_replica(*cluster.host.files(broker_id), topic_partition)
         if replica is not None:
             replicas[broker_id] = replica
-            broken += [Broken(topic_partition, f"broker {broker_id}: {each}") for each in replica.wrong]
+            broken += [Broken(topic_partition, f"broker {broker_id}: {sentence}") for sentence in replica.wrong]
     leader = replicas.get(view.leader)
     if compacted or leader is None:
         return len(replicas), broken
-    broken += [Broken(topic_partition, each) for each in replicas_agree(replicas, start, high_watermark)]
+    broken += [Broken(topic_partition, sentence) for sentence in replicas_agree(replicas, start, high_watermark)]
     by_offset = {ack.base_offset: ack for ack in promised.acknowledged}
     for offset, how in promised_is_there(
         [(ack.base_offset, ack.last_offset, ack.crc) for ack in by_offset.values()], leader, start
@@ -147,12 +147,12 @@ async def _examine_partition(
 
 
 def explained(cluster: KafkaCluster, broken: Sequence[Broken]) -> str:
-    partitions = dict.fromkeys(each.topic_partition for each in broken if each.topic_partition is not None)
+    partitions = dict.fromkeys(promise.topic_partition for promise in broken if promise.topic_partition is not None)
     more = len(broken) - _BROKEN_SHOWN
     return "\n".join(
         [
             f"The cluster broke {len(broken)} promise{'s' if len(broken) > 1 else ''} (seed {cluster.seed}):",
-            *(f"  {each}" for each in broken[:_BROKEN_SHOWN]),
+            *(f"  {promise}" for promise in broken[:_BROKEN_SHOWN]),
             *([f"  and {more} more"] if more > 0 else []),
             "What happened:",
             cluster.history.story(partitions, last=_STORY_LINES),

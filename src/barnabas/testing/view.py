@@ -40,7 +40,7 @@ def viewed(history: ClusterHistory, disk: Disk, coordinator_directory: str, made
     """Raises `OSError` where the coordinator's directory cannot be read."""
     seen = SeenHistory(made_by, history.began_ms, kept_ms=_ALL_OF_IT_MS)
     told = [*_of_the_coordinator(disk, coordinator_directory, history.began_ms), *_of_the_brokers(history)]
-    for ms, name, value in sorted(told, key=lambda each: each[0]):
+    for ms, name, value in sorted(told, key=lambda item: item[0]):
         if name:
             seen.note(ms, name, value)
         else:
