@@ -62,8 +62,9 @@ CLIENTS: Final[dict[str, str]] = {
     "produce": "client, topic, records, acks, idempotent, sequence, linger_ms, request_timeout_ms, "
     "delivery_timeout_ms, compression, skew_ms (timestamps are up to so much before or after now), headers. Distinct "
     "values over its duration",
-    "transact": "client, topic, records, transaction_timeout_ms, delivery_timeout_ms, request_timeout_ms. A few "
-    "records at once; some transactions are slow, some are aborted",
+    "transact": "client, topic, records, transaction_timeout_ms, delivery_timeout_ms, request_timeout_ms, nap_ms (the "
+    "first that is written to stays open for so long). A few records at once; some transactions are slow, some are "
+    "aborted, and now and then it begins anew",
     "consume": "client, topic, isolation. Follows every partition to its end",
     "stranger": "node. Somebody connects and sends what is no request",
     "silent-member": "client, group, topic. Joins a group and sends heartbeats, and never asks for its share",

@@ -142,6 +142,7 @@ async def _story(world: World, plan: Plan, workload: Workload, checkers: Checker
     for each in [*workload.administrators]:
         await world.until(each.done, "an administrator's end", 2 * RECOVERY_S)
     await world.until(lambda: checkers.replicas_in_sync(), "every replica in sync at the end", RECOVERY_S)
+    workload.healed.set()
     for each in workload.producers:
         await world.until(each.done, "a producer's end", 2 * RECOVERY_S)
         each.result()

@@ -1,4 +1,7 @@
-"""A client that writes in transactions amid everything else: some are slow, some are aborted, some never end."""
+"""A client that writes in transactions amid everything else: some are slow, some are aborted, some never end.
+
+It is an application that is started anew now and then, with the same transactional id.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,13 @@ from barnabas.sim.plan import Action
 
 COMMITTED = "acknowledged"
 ABORTED = "aborted"
-REGRETS = 0.25
+REGRETS = 0.3
 DAWDLES = 0.3
+AT_ONE_PLACE = 0.5
+"""How often all records of a transaction have one key, and lie in one partition."""
+REGRETS_LATE = 0.7
+"""How often what is aborted was written before: what was not sent is dropped by the client."""
+BEGINS_ANEW = 0.2
 
 
 class Teller:
@@ -32,22 +40,38 @@ class Teller:
         self.timeout_ms = action.whole("transaction_timeout_ms", 8_000)
         self.delivery_timeout_ms = action.whole("delivery_timeout_ms", 20_000)
         self.request_timeout_ms = action.whole("request_timeout_ms", 10_000)
+        self.nap_s = action.whole("nap_ms", 0) / 1e3
         self.pause_s = action.duration_ns / 1e9 / max(1, self.records)
         self.chance = chance
         self.now_ns = now_ns
         self.written = 0
+        self.producer: TransactionalProducer | None = None
 
     async def work(self, cluster: ClusterClient, over: Callable[[], bool]) -> None:
-        producer: TransactionalProducer | None = None
         while not over() and self.written < self.records:
-            if producer is None or producer.state is not State.READY:
-                producer = await self._take_over(cluster)
-            else:
-                await self._transaction(producer)
+            await self._step(cluster)
             await asyncio.sleep(self.chance.exponential_ns(round(2e9 * self.pause_s)) / 1e9)
-        if producer is not None:
+
+    async def work_on(self, cluster: ClusterClient, transactions: int) -> None:
+        """Now that all is well; then it leaves."""
+        for _ in range(2 * transactions):
+            await self._step(cluster)
+        await self._leave()
+
+    async def _step(self, cluster: ClusterClient) -> None:
+        """One transaction, or whatever has to come first."""
+        if self.producer is None or self.producer.state is not State.READY:
+            self.producer = await self._take_over(cluster)
+            return
+        await self._transaction(self.producer)
+        if self.chance.happens(BEGINS_ANEW):
+            await self._leave()
+
+    async def _leave(self) -> None:
+        if self.producer is not None:
             with contextlib.suppress(KafkaError, OSError):
-                await producer.close()
+                await self.producer.close()
+            self.producer = None
 
     async def _take_over(self, cluster: ClusterClient) -> TransactionalProducer | None:
         producer = TransactionalProducer(
@@ -66,14 +90,20 @@ class Teller:
 
     async def _transaction(self, producer: TransactionalProducer) -> None:
         sent: list[Sent] = []
-        regrets = self.chance.happens(REGRETS)
+        regrets, key = self.chance.happens(REGRETS), self._key()
         try:
             await producer.begin_transaction()
-            for _ in range(self.chance.whole(1, 4)):
-                await self._append(producer, sent)
+            at_one_place = self.chance.happens(AT_ONE_PLACE)
+            for _ in range(self.chance.whole(1, 5)):
+                await self._append(producer, sent, key if at_one_place else self._key())
                 if self.chance.happens(DAWDLES):
                     await producer.flush()
                     await asyncio.sleep(self.chance.exponential_ns(500_000_000) / 1e9)
+            if self.nap_s or (regrets and self.chance.happens(REGRETS_LATE)):
+                await producer.flush()
+            if self.nap_s:
+                nap_s, self.nap_s = self.nap_s, 0
+                await asyncio.sleep(nap_s)
             if regrets:
                 await producer.abort_transaction()
             else:
@@ -87,14 +117,17 @@ class Teller:
                     outcome = ABORTED
             self._settle(sent, outcome)
 
-    async def _append(self, producer: TransactionalProducer, sent: list[Sent]) -> None:
+    def _key(self) -> bytes:
+        return b"key %d" % self.chance.whole(0, 20)
+
+    async def _append(self, producer: TransactionalProducer, sent: list[Sent], key: bytes) -> None:
         self.written += 1
         value = b"%s %d" % (self.client.encode(), self.written)
         transaction = sent[0].transaction if sent else f"{self.client} {self.written}"
         each = Sent(self.client, self.written, self.topic, -1, True, self.now_ns(), transaction=transaction)
         self.history.sent[value] = each
         sent.append(each)
-        each.key = b"key %d" % self.chance.whole(0, 20)
+        each.key = key
         delivered = await producer.append(self.topic, value, key=each.key)
 
         def told(done: asyncio.Future[Any]) -> None:

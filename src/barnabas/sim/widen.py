@@ -193,7 +193,7 @@ def _transactions(plan: Plan, chance: Chance) -> Plan:
     more: list[tuple[int, str, dict[str, Any], int]] = []
     for number in range(chance.whole(1, 3)):
         begins_ns = chance.whole(0, plan.length_ns // 3)
-        said: dict[str, Any] = {"client": f"teller-{number + 1}", "topic": topic, "records": chance.whole(20, 60)}
+        said: dict[str, Any] = {"client": f"teller-{number + 1}", "topic": topic, "records": chance.whole(30, 80)}
         said["transaction_timeout_ms"] = chance.whole(2_000, 10_000)
         if chance.happens(0.5):
             said["delivery_timeout_ms"] = chance.whole(2_000, 8_000)

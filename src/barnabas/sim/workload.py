@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from barnabas.client.admin import Admin, NewTopic, ResourceType
@@ -37,6 +38,9 @@ from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.protocol.errors import ZooKeeperError
 
+AFTERWARDS: Final = 4
+"""How much more everybody writes when all has healed: records, or transactions."""
+AFTERWARDS_NS: Final = 20_000_000
 COMMIT_EVERY_S: Final = 0.7
 METADATA_MAX_AGE_MS: Final = 3_000
 """So soon a member hears of partitions that were added."""
@@ -49,6 +53,8 @@ class Workload:
         self.world = world
         self.history = history
         self.stopping = False
+        self.healed = asyncio.Event()
+        """Nothing strikes any more, and all is in sync: who writes writes a little more, with what it has left over."""
         self.producers: list[asyncio.Future[Any]] = []
         self.consumers: list[asyncio.Future[Any]] = []
         self.administrators: list[asyncio.Future[Any]] = []
@@ -118,10 +124,10 @@ class Workload:
             )
             if isinstance(producer, _FromSequence):
                 producer.first_sequence = sequence
-            pending: list[tuple[Sent, asyncio.Future[Any]]] = []
-            for number in range(records):
-                if loop.now_ns > ends_ns or self.stopping:
-                    break
+            nonlocal pause_ns
+            pending: list[asyncio.Future[Any]] = []
+
+            async def send(number: int) -> None:
                 value = b"%s %d" % (client.encode(), number)
                 sent = history.sent[value + padding] = Sent(client, number, topic, acks, idempotent, loop.now_ns)
                 sent.key = b"key %d" % chance.whole(0, 20)
@@ -138,15 +144,22 @@ class Workload:
                 except (KafkaError, OSError):
                     sent.answered = "never sent"
                     await asyncio.sleep(0.5)
-                    continue
+                    return
                 future.add_done_callback(lambda done, sent=sent: _settle(sent, done, loop.now_ns))  # type: ignore[misc]
-                pending.append((sent, future))
+                pending.append(future)
                 await asyncio.sleep(chance.exponential_ns(pause_ns) / 1e9)
-            for _, future in pending:
-                try:
+
+            for number in range(records):
+                if loop.now_ns > ends_ns or self.stopping:
+                    break
+                await send(number)
+            await self.healed.wait()
+            pause_ns = AFTERWARDS_NS
+            for number in range(records, records + AFTERWARDS):
+                await send(number)
+            for future in pending:
+                with suppress(KafkaError, OSError):
                     await future
-                except (KafkaError, OSError):
-                    continue
             await producer.close()
 
         self.producers.append(world.client(story, client))
@@ -158,6 +171,8 @@ class Workload:
 
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             await teller.work(cluster, lambda: self.stopping or loop.now_ns > ends_ns)
+            await self.healed.wait()
+            await teller.work_on(cluster, AFTERWARDS)
 
         self.producers.append(self.world.client(story, teller.client))
 

@@ -87,6 +87,7 @@ class Cluster:
         ends_ns = world.loop.now_ns + 10 * A_SECOND
         await world.until(lambda: world.loop.now_ns > ends_ns, "ten seconds")
         self.workload.stopping = True
+        self.workload.healed.set()
         for each in [*self.workload.producers, *self.workload.consumers]:
             await world.until(each.done, "a client's end")
 
