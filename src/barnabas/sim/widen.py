@@ -32,7 +32,7 @@ EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 """What faults wait for. The mutants of ZooKeeper's part are where the controller writes twice in a row, and so on."""
-_AT_COMMITS: Final = ("kill", "kill", "pause", "zk-expire", "partition", "power-loss", "zk-loss", "reset")
+_AT_COMMITS: Final = ("kill", "kill", "pause", "zk-expire", "partition", "power-loss", "zk-loss", "reset", "shutdown")
 _ON_DISKS: Final = ("kill", "kill", "power-loss", "torn-sector", "lost-pages", "lost-rename")
 
 _LONG_SHARE: Final = 0.02
@@ -67,8 +67,8 @@ _CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
 }
 """Of the brokers: from, to.
 
-``producer.id.expiration.check.interval.ms`` is none of them: a producer that is forgotten while it sends a batch again
-has it appended twice, in Kafka as here.
+``producer.id.expiration.check.interval.ms`` is none of them (`_forgetful`): a producer that is forgotten while it sends
+a batch again has it appended twice, in Kafka as here.
 """
 
 
@@ -76,7 +76,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
     for kind in (
         _records, _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members,
         _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers,
-        _deposed, _keepers, _blackouts, _flushes, _long, _deposed_at_once,
+        _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda each: (each.at_ns, each.number))))
@@ -329,6 +329,33 @@ def _flushes(plan: Plan, chance: Chance) -> Plan:
         return plan
     configs = {**plan.topics[0].configs, "flush.messages": str(chance.whole(1, 2))}
     return replace(plan, topics=(replace(plan.topics[0], configs=configs), *plan.topics[1:]))
+
+
+def _forgetful(plan: Plan, chance: Chance) -> Plan:
+    """Brokers soon forget producers that are silent, and a transaction stays open for longer than that.
+
+    Nobody sends a batch again that late. Brokers look at the times of records, by the clocks of machines.
+    """
+    if not chance.happens(0.2) or any(each.name in ("clock-jump", "clock-drift") for each in plan.actions):
+        return plan
+    expires_ms = chance.whole(8_000, 11_000)
+    config = {
+        "producer.id.expiration.ms": str(expires_ms),
+        "producer.id.expiration.check.interval.ms": str(chance.whole(300, 2_000)),
+    }
+
+    nap: dict[str, Any] = {"nap_ms": expires_ms + chance.whole(1_000, 4_000)}
+    nap["transaction_timeout_ms"] = nap["nap_ms"] + chance.whole(1_000, 10_000)
+    topic = chance.one_of([each.name for each in plan.topics if each.name != RESULTS])
+    sleeper = {"client": "sleeper", "topic": topic, "records": 40, **nap}
+    plan = _and(plan, [(chance.whole(0, plan.length_ns // 3), "transact", sleeper, plan.length_ns)])
+    actions = (
+        replace(each, arguments={**each.arguments, "delivery_timeout_ms": chance.whole(1_000, 4_000)})
+        if each.name in ("produce", "transact", "work")
+        else each
+        for each in plan.actions
+    )
+    return replace(plan, actions=tuple(actions), config={**plan.config, **config})
 
 
 def _silent_members(plan: Plan, chance: Chance) -> Plan:
