@@ -50,8 +50,8 @@ class Asker:
         partitions = await self._partitions(admin)
         told = self.workload.on_asked_offsets(self.group)
         found = await committed_offsets(admin.cluster, self.group, partitions)
-        for each, offset in sorted(found.items()):
-            told(str(each), offset)
+        for partition, offset in sorted(found.items()):
+            told(str(partition), offset)
 
     async def _lookup(self, admin: Admin) -> None:
         """By the very time of a record that was acknowledged."""

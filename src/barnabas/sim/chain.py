@@ -108,7 +108,7 @@ def bytes_in(names: dict[str, Any], prefix: str) -> int:
 def whole_batches(durable: dict[str, bytes], links: list[ChainedBatch], log_start: int) -> int:
     """How many of the log's first batches are whole in the durable files; those before its start need not be there."""
     count = next((index for index, link in enumerate(links) if link.last >= log_start), len(links))
-    for path in sorted(each for each in durable if each.endswith(".log")):
+    for path in sorted(path for path in durable if path.endswith(".log")):
         data, at = durable[path], 0
         while at + 61 <= len(data) and count < len(links):
             size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
@@ -135,4 +135,4 @@ def checkpointed(names: Mapping[str, Inode], directory: str, file: str) -> dict[
 
 def read_checkpoint(data: bytes) -> dict[str, int]:
     lines = data.decode(errors="replace").splitlines()[2:]
-    return {f"{each[0]}-{each[1]}": int(each[2]) for each in map(str.split, lines) if len(each) == 3}
+    return {f"{words[0]}-{words[1]}": int(words[2]) for words in map(str.split, lines) if len(words) == 3}

@@ -55,7 +55,7 @@ class Checkers:
         self.history = history
         self.plan = plan
         self.probes = Probes()
-        self.compacted = {each.name for each in plan.topics if "compact" in each.configs.get("cleanup.policy", "")}
+        self.compacted = {topic.name for topic in plan.topics if "compact" in topic.configs.get("cleanup.policy", "")}
         self._sweeps = 0
         self.answers = Answers(self)
         self.logs: LogWatch
@@ -182,7 +182,7 @@ class Checkers:
         """Every partition of every topic has a leader and a full ISR, and nothing is being moved or deleted."""
         world = self.world
         asked = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
-        if any(world.znode(each) for each in asked) or world.children("/admin/delete_topics"):
+        if any(world.znode(path) for path in asked) or world.children("/admin/delete_topics"):
             return False
         for topic, partitions in self.topics().items():
             data = json.loads(world.znode(f"/brokers/topics/{topic}") or b"{}")
@@ -210,9 +210,9 @@ class Checkers:
     async def high_watermarks_are_told(self) -> None:
         """Every replica gets the high watermark that one of its partition has now, without any record that is new: a
         follower answers consumers of its rack up to there."""
-        now = {each: max(found) for each, found in self.high_watermarks().items()}
+        now = {partition: max(found) for partition, found in self.high_watermarks().items()}
         await self.world.until(
-            lambda: all(min(found) >= now.get(each, 0) for each, found in self.high_watermarks().items()),
+            lambda: all(min(found) >= now.get(partition, 0) for partition, found in self.high_watermarks().items()),
             "every follower's high watermark before anything is new",
         )
 
@@ -235,14 +235,14 @@ class Checkers:
         await lookers_know(world, workload)
         await readers_get_to_the_end(world, workload.reading)
         workload.stopping = True
-        for each in workload.consumers:
-            await world.until(each.done, "a consumer's end")
-            each.result()
+        for consumer in workload.consumers:
+            await world.until(consumer.done, "a consumer's end")
+            consumer.result()
         await nothing_stays_open(world, self.history, self._transaction_may_hang)
         found = await world.client(lambda _, cluster: self._read_all(cluster), "auditor")
         starts = found.pop(_STARTS)
         counting = found
-        if any(each.name in ("transact", "work") for each in self.plan.actions):
+        if any(action.name in ("transact", "work") for action in self.plan.actions):
             counting = await world.client(lambda _, cluster: self._read_all(cluster, READ_COMMITTED), "auditor-3")
             counting.pop(_STARTS)
             transactions_are_whole(
@@ -260,12 +260,12 @@ class Checkers:
                 self.cleaner.judge(chain.node, log)
         await self._caches_agree(world)
         survives_a_snapshot(world)
-        topics = [each for each in self.topics() if not each.startswith("__")]
+        topics = [topic for topic in self.topics() if not topic.startswith("__")]
         await world.client(lambda _, cluster: lookups_are_right(world, cluster, topics), "asker")
         self._acknowledged_survive(found, starts)
         self._reads_stay(found, starts)
         self._nothing_is_skipped(counting)
-        if any(each.name == "work" for each in self.plan.actions):
+        if any(action.name == "work" for action in self.plan.actions):
             await world.client(lambda _, cluster: self._workers_are_exact(cluster, counting), "auditor-4")
         await world.client(lambda _, cluster: self._commits_stay(cluster), "auditor-2")
 
@@ -487,8 +487,10 @@ class Checkers:
                 continue
             self.world.check("G4")
             begin = max(begin, self.logs.deleted_to(partition))
-            skipped = [each for each in by_partition.get(partition, []) if begin <= each < end and each not in given]
-            if skipped and all(self.logs.losses.may_be_lost(partition, each, until_ns=told_ns) for each in skipped):
+            skipped = [
+                place for place in by_partition.get(partition, []) if begin <= place < end and place not in given
+            ]
+            if skipped and all(self.logs.losses.may_be_lost(partition, place, until_ns=told_ns) for place in skipped):
                 self.world.waive("G4")  # it was given, or passed, what lay there before
             elif skipped:
                 sentence = f"{who} to {end} in {partition} and was not given {skipped[:5]}"
@@ -496,11 +498,11 @@ class Checkers:
 
     async def _workers_are_exact(self, cluster: ClusterClient, counting: dict[Place, bytes]) -> None:
         """T6, of topics that were never made anew."""
-        sources = {str(each.arguments["topic"]) for each in self.plan.actions if each.name == "work"}
+        sources = {str(action.arguments["topic"]) for action in self.plan.actions if action.name == "work"}
         topics = {topic: numbers for topic, numbers in self.topics().items() if topic in sources}
         partitions = [TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers]
         committed = await committed_offsets(cluster, WORKERS, partitions) if partitions else {}
-        known = {str(each): offset for each, offset in committed.items() if self.gone_ns(each.topic) < 0}
+        known = {str(place): offset for place, offset in committed.items() if self.gone_ns(place.topic) < 0}
         kept_in = (RESULTS, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, *sources)
         may_be_lost = partial(self.logs.losses.is_any, kept_in)
         every_record_has_one_result(self.world, counting, known, may_be_lost, self.logs.deleted_to)

@@ -221,10 +221,10 @@ class CompactionCampaign(Campaign):
                 while not self.stopping:
                     await consumer.poll(200)
                     if consumer.assignment:
-                        offsets = {each: consumer.position(each) for each in consumer.assignment}
+                        offsets = {place: consumer.position(place) for place in consumer.assignment}
                         await consumer.commit()
-                        for each, offset in offsets.items():
-                            self.committed[each] = max(offset, self.committed.get(each, -1))
+                        for place, offset in offsets.items():
+                            self.committed[place] = max(offset, self.committed.get(place, -1))
                 await consumer.close()
             except (KafkaError, OSError, ValueError):
                 await asyncio.sleep(0.3)
@@ -319,13 +319,13 @@ class CompactionCampaign(Campaign):
 
     async def judge(self) -> None:
         world = self.world
-        for each in self.writers:
-            await world.until(each.done, "a writer's end", 3 * RECOVERY_S)
-            each.result()
+        for writer in self.writers:
+            await world.until(writer.done, "a writer's end", 3 * RECOVERY_S)
+            writer.result()
         await self._configure(SETTINGS, "cleanup.policy", "compact")
         self.stopping = True
-        for each in self.readers:
-            await world.until(each.done, "a reader's end", RECOVERY_S)
+        for reader in self.readers:
+            await world.until(reader.done, "a reader's end", RECOVERY_S)
         await world.until(self._all_clean, "the cleaner's end on every broker", RECOVERY_S)
         for name, broker in world.brokers.items():
             for log in broker.log_dirs.all_logs:
@@ -360,10 +360,10 @@ class CompactionCampaign(Campaign):
 
     async def _commits_stay(self, cluster: ClusterClient, _: str) -> None:
         now = await committed_offsets(cluster, GROUP, list(self.committed))
-        for each, offset in self.committed.items():
+        for place, offset in self.committed.items():
             self.world.check("G1")
-            if now[each] < offset:
-                self.world.violated("G1", f"{GROUP} committed {offset} for {each}, and {now[each]} is what it has")
+            if now[place] < offset:
+                self.world.violated("G1", f"{GROUP} committed {offset} for {place}, and {now[place]} is what it has")
 
 
 def _partition_of(key: bytes, topic: str) -> int:

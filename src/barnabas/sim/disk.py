@@ -162,7 +162,7 @@ class Volume:
             kept = chance.whole(0, len(self._pending))
             surviving = self._pending[:kept]
         else:
-            surviving = [each for each in self._pending if chance.happens(loss.name_survives)]
+            surviving = [renamed for renamed in self._pending if chance.happens(loss.name_survives)]
         loss.lost_names += len(self._pending) - len(surviving)
         for change in surviving:
             self._apply(change)

@@ -148,7 +148,7 @@ def drawn_from(seed: int, profile: str = "all") -> Plan:
     """What the profile gives, before it is widened."""
     base = Chance(seed, f"plan/{profile}")
     chance = base.stream("shape")
-    among = sorted(name for name, each in PROFILES.items() if not each.by_name_only)
+    among = sorted(name for name, profiled in PROFILES.items() if not profiled.by_name_only)
     chosen = chance.one_of(among) if profile == "all" else profile
     drawn = PROFILES[chosen]
     weights = dict(drawn.faults)
@@ -181,7 +181,9 @@ def drawn_from(seed: int, profile: str = "all") -> Plan:
     if profile == "all":
         actions += maker.bit_flips(base.stream("bit flips"), len(actions))
         actions += maker.intruders(base.stream("intruders"), len(actions))
-    return Plan(seed, chosen, brokers, length_ns, topics, tuple(sorted(actions, key=lambda each: each.at_ns)), config)
+    return Plan(
+        seed, chosen, brokers, length_ns, topics, tuple(sorted(actions, key=lambda action: action.at_ns)), config
+    )
 
 
 def _older_protocol(chance: Chance, config: dict[str, str], operations: dict[str, float]) -> dict[str, float]:
@@ -286,7 +288,7 @@ class _Maker:
 
     def links(self, chance: Chance, *, both: bool) -> list[str]:
         node = self.node(chance)
-        others = [each for each in [*self.names, ZOOKEEPER] if each != node]
+        others = [candidate for candidate in [*self.names, ZOOKEEPER] if candidate != node]
         if chance.happens(0.25):
             others = ["producer-1", "consumer-1", "member-1"]
         chosen = others if chance.happens(0.4) else [chance.one_of(others)]

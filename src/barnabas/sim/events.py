@@ -59,17 +59,17 @@ class Events:
         return call_off
 
     def happened(self, kind: str, what: str, here: str, there: str = "") -> None:
-        for each in list(self._waiting[kind]):
-            if all(word in what for word in each.words):
-                each.left -= 1
-                if not each.left:
-                    self._waiting[kind].remove(each)
-                    each.strike(here, there)
+        for waiting in list(self._waiting[kind]):
+            if all(word in what for word in waiting.words):
+                waiting.left -= 1
+                if not waiting.left:
+                    self._waiting[kind].remove(waiting)
+                    waiting.strike(here, there)
 
 
 def in_places(value: Argument, places: Mapping[str, str]) -> Argument:
     """With the names of the nodes for ``here`` and ``there``."""
     if isinstance(value, list):
-        named = [">".join(places.get(end, end) for end in str(each).split(">")) for each in value]
-        return [each for each in named if each]
+        named = [">".join(places.get(end, end) for end in str(link).split(">")) for link in value]
+        return [name for name in named if name]
     return places.get(str(value), value)

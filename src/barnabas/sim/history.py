@@ -75,4 +75,4 @@ class History:
             ranges.append((begin, end, now_ns))
 
     def acknowledged(self) -> int:
-        return sum(1 for each in self.sent.values() if each.answered == "acknowledged")
+        return sum(1 for sent in self.sent.values() if sent.answered == "acknowledged")

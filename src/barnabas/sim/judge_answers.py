@@ -79,7 +79,7 @@ class Answers:
 
 async def groups_are_listed(checkers: Checkers, cluster: ClusterClient) -> None:
     """G6: in the end every group that has committed is among those that are listed."""
-    listed = {each.group for each in await Admin(cluster).list_groups()}
+    listed = {known.group for known in await Admin(cluster).list_groups()}
     commits = checkers.history.commits
     for group in sorted({group for group, _ in commits}):
         checkers.world.check("G6")

@@ -35,7 +35,7 @@ async def begins_anywhere(
     await consumer.assign(places)
     given: dict[tuple[str, int], bytes] = {}
     for _ in range(POLLS_MAX):
-        if all(consumer.position(each) >= ends[each].offset for each in places):
+        if all(consumer.position(place) >= ends[place].offset for place in places):
             break
         for topic, number, record in await consumer.poll(500):
             given[f"{topic}-{number}", record.offset] = record.value or b""
@@ -43,12 +43,12 @@ async def begins_anywhere(
         world.violated("L1", f"what is committed could not be read to its end from {places}")
     await consumer.close()
     starts = await cluster.list_offsets(dict.fromkeys(places, EARLIEST))
-    for each, begin in places.items():
+    for place, begin in places.items():
         world.check("T7")
-        partition, first = str(each), max(begin, starts[each].offset)
+        partition, first = str(place), max(begin, starts[place].offset)
         count = {offset for name, offset in counting if name == partition and offset >= first}
         told = {offset for name, offset in given if name == partition and offset >= first}
-        missing = set() if each.topic in compacted else count - told
+        missing = set() if place.topic in compacted else count - told
         if told - count or missing:
             sentence = f"who begins at {begin} in {partition} is given {_few(told - count)}, and not {_few(missing)}"
             world.violated("T7", f"{sentence}: it is not what counts for who begins at the beginning", partition)
@@ -65,7 +65,7 @@ def _drawn(
         topic, _, number = partition.rpartition("-")
         left_out = [offset for offset, counts in all_of_it if not counts]
         amid = [later for before, later in itertools.pairwise(left_out) if later == before + 1]
-        drawn[TopicPartition(topic, int(number))] = chance.one_of(amid or left_out or [each for each, _ in all_of_it])
+        drawn[TopicPartition(topic, int(number))] = chance.one_of(amid or left_out or [at for at, _ in all_of_it])
     return drawn
 
 

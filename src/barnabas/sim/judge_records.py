@@ -41,7 +41,7 @@ def is_as_sent(world: World, history: History, logs: LogWatch, partition: str, r
             )
             world.violated("R22", f"{sentence} sent", partition)
     stamps = logs.stamps_at(partition, record.offset) if partition in logs.stamped else []
-    right = {sent.timestamp if each is None else EPOCH_MS + each for each in stamps or [None]}
+    right = {sent.timestamp if stamp is None else EPOCH_MS + stamp for stamp in stamps or [None]}
     if record.timestamp not in right and -1 not in right:
         world.violated(
             "R22", f"{sent.client} {sent.number} at {partition}@{record.offset} is of {record.timestamp}, and "
@@ -79,23 +79,23 @@ def leading_logs(world: World, topics: Iterable[str]) -> dict[TopicPartition, tu
 async def lookups_are_right(world: World, cluster: ClusterClient, topics: Iterable[str]) -> None:
     """R23: now that it is quiet, by the very time of a record, a millisecond later, and by the latest of all."""
     chance, admin = Chance(world.seed, "lookups"), Admin(cluster)
-    known = {each: moments_of(world, log, name) for each, (name, log) in leading_logs(world, topics).items()}
-    known = {each: moments for each, moments in known.items() if moments}
+    known = {partition: moments_of(world, log, name) for partition, (name, log) in leading_logs(world, topics).items()}
+    known = {partition: moments for partition, moments in known.items() if moments}
     asked = [
-        {each: chance.one_of(moments).timestamp + (number == 1) for each, moments in sorted(known.items())}
+        {partition: chance.one_of(moments).timestamp + (number == 1) for partition, moments in sorted(known.items())}
         for number in range(LOOKUPS)
     ]
     answers = [await admin.list_offsets(timestamps) for timestamps in asked]
     latest = await admin.list_offsets(dict.fromkeys(known, MAX_TIMESTAMP))
     now = leading_logs(world, topics)
-    for each, moments in known.items():
-        if each not in now or moments_of(world, now[each][1], now[each][0]) != moments:
+    for partition, moments in known.items():
+        if partition not in now or moments_of(world, now[partition][1], now[partition][0]) != moments:
             world.check("R23")
             world.waive("R23")  # the cleaner or retention was at it, or leadership moves
             continue
         for timestamps, answer in zip(asked, answers, strict=True):
-            _is_right(world, each, timestamps[each], answer[each], moments)
-        _is_latest(world, each, latest[each], moments)
+            _is_right(world, partition, timestamps[partition], answer[partition], moments)
+        _is_latest(world, partition, latest[partition], moments)
 
 
 def _is_right(world: World, each: TopicPartition, timestamp: int, answer: object, moments: list[Moment]) -> None:

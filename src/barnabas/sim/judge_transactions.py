@@ -34,7 +34,7 @@ def still_open(world: World) -> Iterator[Open]:
             log = partition.log
             if log is None or log.last_stable_offset >= log.high_watermark:
                 continue
-            entries = [each for each in log.producers.entries.values() if each.current_txn_first_offset >= 0]
+            entries = [state for state in log.producers.entries.values() if state.current_txn_first_offset >= 0]
             for entry in entries:
                 began_ns = (entry.last_timestamp - EPOCH_MS) * MS
                 yield Open(name, partition.topic_partition, log, entry.producer_id, began_ns)
@@ -58,27 +58,27 @@ async def nothing_stays_open(
     except TimeoutError:
         left = list(still_open(world))
     hanging: list[Open] = []
-    for each in left:
-        owner = history.transactional_ids.get(each.producer_id, "")
+    for left_open in left:
+        owner = history.transactional_ids.get(left_open.producer_id, "")
         sentence = (
-            f"{each.node}: {each.partition} is stable to {each.log.last_stable_offset} of {each.log.high_watermark}; "
-            f"open is a transaction of {owner!r}, producer {each.producer_id}"
+            f"{left_open.node}: {left_open.partition} is stable to {left_open.log.last_stable_offset} of "
+            f"{left_open.log.high_watermark}; open is a transaction of {owner!r}, producer {left_open.producer_id}"
         )
-        if owner and may_be_lost(owner, each.partition, each.began_ns):
+        if owner and may_be_lost(owner, left_open.partition, left_open.began_ns):
             world.waive("T5")
-            world.excuse("T5", sentence, str(each.partition), each.node)
-            hanging.append(each)
+            world.excuse("T5", sentence, str(left_open.partition), left_open.node)
+            hanging.append(left_open)
         else:
-            world.violated("T5", sentence, str(each.partition), each.node)
+            world.violated("T5", sentence, str(left_open.partition), left_open.node)
     if hanging:
         await world.client(lambda _, cluster: _abort(cluster, hanging), "operator")
 
 
 async def _abort(cluster: ClusterClient, hanging: list[Open]) -> None:
-    admin, producers = Admin(cluster), {(each.partition, each.producer_id) for each in hanging}
-    for each in await admin.open_transactions(sorted({partition for partition, _ in producers})):
-        if (each.partition, each.producer_id) in producers:
-            await admin.abort_transaction(each)
+    admin, producers = Admin(cluster), {(hangs.partition, hangs.producer_id) for hangs in hanging}
+    for found in await admin.open_transactions(sorted({partition for partition, _ in producers})):
+        if (found.partition, found.producer_id) in producers:
+            await admin.abort_transaction(found)
 
 
 def transactions_are_whole(

@@ -82,7 +82,7 @@ class Keeper:
         names = [f"{LIST}/{self._written}-{part}" for part in range(2)]
         parts: list[ZkOperation[Any]] = [Create(name, ephemeral=self.chance.happens(0.4)) for name in names]
         there = sorted(await zk.children(LIST))
-        parts += [Delete(f"{LIST}/{each}") for each in there[: max(0, len(there) - KEPT)]]
+        parts += [Delete(f"{LIST}/{entry}") for entry in there[: max(0, len(there) - KEPT)]]
         parts.append(SetData(COUNTER, b"%d" % self._written))
         fails = self.chance.happens(0.3)
         if fails:

@@ -167,7 +167,7 @@ class Nemesis:
             state = world.state(partition)
             leader = -1 if state is None else state["leader"]
             if role == "follower":
-                others = [each for each in ([] if state is None else state["isr"]) if each != leader]
+                others = [member for member in ([] if state is None else state["isr"]) if member != leader]
                 leader = others[0] if others else -1
             return broker_name(leader) if leader >= 0 else world.broker_names[0]
         return name if name in world.nodes else ""
@@ -175,13 +175,13 @@ class Nemesis:
     def _links(self, action: Action) -> list[tuple[str, str]]:
         wanted = action.arguments.get("links", [])
         assert isinstance(wanted, list)
-        pairs = [str(each).partition(">") for each in wanted]
+        pairs = [str(link).partition(">") for link in wanted]
         return [(self.resolve(source), self.resolve(target)) for source, _, target in pairs]
 
     def _others(self, action: Action, node: str) -> list[str]:
         others = action.arguments.get("others", [])
         assert isinstance(others, list)
-        return [each for each in map(self.resolve, map(str, others)) if each and each != node]
+        return [other for other in map(self.resolve, map(str, others)) if other and other != node]
 
     # Processes
 
@@ -495,7 +495,9 @@ class Nemesis:
             return None
         volume = world.nodes[name].volume
         logs: dict[str, list[str]] = {}
-        for path in sorted(each for each in volume.names if each.startswith(DATA) and each.endswith(".log")):
+        for path in sorted(
+            log_path for log_path in volume.names if log_path.startswith(DATA) and log_path.endswith(".log")
+        ):
             logs.setdefault(path.rpartition("/")[0], []).append(path)
         active = [
             paths[-1]

@@ -278,7 +278,7 @@ class SimulatedNetwork:
 
     def open_at(self, owner: Incarnation, port: int) -> int:
         """How many connections to `port` the process has accepted and not lost."""
-        return sum(1 for each in self._open if each.owner is owner and each.get_extra_info("sockname")[1] == port)
+        return sum(1 for end in self._open if end.owner is owner and end.get_extra_info("sockname")[1] == port)
 
     def link(self, source: str, target: str) -> Link:
         link = self._links.get((source, target))
@@ -339,14 +339,14 @@ class SimulatedNetwork:
 
     def between(self, a: str, b: str) -> list[SimTransport]:
         """The ends at `a` of all connections between the two nodes."""
-        return [each for each in self._open if each.owner.name == a and each.peer and each.peer.owner.name == b]
+        return [end for end in self._open if end.owner.name == a and end.peer and end.peer.owner.name == b]
 
     def waits_in_vain(self, client: str, server: str) -> bool:
         """Whether a connection that `client` made has no other end any more, and it does not know."""
         return any(
-            each.severed or (each.peer is not None and each.peer.lost and not each.peer.owner.alive)
-            for each in self.between(client, server)
-            if (server, each.get_extra_info("peername")[1]) in self._listeners
+            transport.severed or (transport.peer is not None and transport.peer.lost and not transport.peer.owner.alive)
+            for transport in self.between(client, server)
+            if (server, transport.get_extra_info("peername")[1]) in self._listeners
         )
 
     def nobody_told(self, a: str, b: str) -> None:
@@ -355,8 +355,8 @@ class SimulatedNetwork:
     def reset_between(self, a: str, b: str) -> int:
         """Both sides of every connection between the two learn of a reset."""
         found = self.between(a, b)
-        for each in found:
-            for end in (each, each.peer):
+        for transport in found:
+            for end in (transport, transport.peer):
                 if end is not None and not end.closing and end.protocol is not None:
                     end._soon(end.broken, ConnectionResetError(errno.ECONNRESET, "reset by peer"))
         return len(found)
@@ -364,10 +364,10 @@ class SimulatedNetwork:
     def sever_between(self, a: str, b: str) -> int:
         """The connections between the two go nowhere any more, and nobody is told."""
         found = self.between(a, b)
-        for each in found:
-            each.severed = True
-            if each.peer is not None:
-                each.peer.severed = True
+        for transport in found:
+            transport.severed = True
+            if transport.peer is not None:
+                transport.peer.severed = True
         return len(found)
 
     def asked(self, near: SimTransport, api: str) -> None:
@@ -540,7 +540,7 @@ class SimulatedNetwork:
             self.dark[owner.name] = None
         for address in [a for a, listener in self._listeners.items() if listener.owner is owner]:
             del self._listeners[address]
-        for transport in [each for each in self._open if each.owner is owner]:
+        for transport in [end for end in self._open if end.owner is owner]:
             owner.remains.append(transport.protocol)
             transport.closing = transport.lost = True
             del self._open[transport]

@@ -110,14 +110,14 @@ class Plan:
             "config": dict(self.config),
             "topics": [
                 {
-                    "name": each.name,
-                    "partitions": each.partitions,
-                    "replication_factor": each.replication_factor,
-                    "configs": dict(each.configs),
+                    "name": topic.name,
+                    "partitions": topic.partitions,
+                    "replication_factor": topic.replication_factor,
+                    "configs": dict(topic.configs),
                 }
-                for each in self.topics
+                for topic in self.topics
             ],
-            "actions": [each.as_json() for each in self.actions],
+            "actions": [action.as_json() for action in self.actions],
         }
 
     @staticmethod
@@ -129,14 +129,14 @@ class Plan:
             int(read["length_ns"]),
             tuple(
                 TopicPlan(
-                    str(each["name"]),
-                    int(each["partitions"]),
-                    int(each["replication_factor"]),
-                    dict(each.get("configs", {})),
+                    str(topic["name"]),
+                    int(topic["partitions"]),
+                    int(topic["replication_factor"]),
+                    dict(topic.get("configs", {})),
                 )
-                for each in read["topics"]
+                for topic in read["topics"]
             ),
-            tuple(Action.from_json(each) for each in read["actions"]),
+            tuple(Action.from_json(action) for action in read["actions"]),
             dict(read.get("config", {})),
         )
 
@@ -149,10 +149,10 @@ class Plan:
 
     def __str__(self) -> str:
         topics = ", ".join(
-            f"{each.name} ({each.partitions} partitions, {each.replication_factor} replicas"
-            + "".join(f", {key}={value}" for key, value in each.configs.items())
+            f"{topic.name} ({topic.partitions} partitions, {topic.replication_factor} replicas"
+            + "".join(f", {key}={value}" for key, value in topic.configs.items())
             + ")"
-            for each in self.topics
+            for topic in self.topics
         )
         head = f"seed {self.seed}, profile {self.profile}: {self.brokers} brokers, {self.length_ns / SECOND:.1f} s"
         return "\n".join([head, f"topics: {topics}", *map(str, self.actions)])

@@ -26,7 +26,7 @@ class Probes:
         """Replaces the method or function where it is defined by what `wrap` makes of it; a classmethod is handed over
         bound to `owner`."""
         homes = owner.__mro__ if isinstance(owner, type) else (owner,)
-        home = next(each for each in homes if name in each.__dict__)
+        home = next(base for base in homes if name in base.__dict__)
         original = home.__dict__[name]
         self._originals.append((home, name, original))
         if isinstance(original, classmethod):

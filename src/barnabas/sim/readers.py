@@ -38,20 +38,21 @@ def left(world: World, reading: Mapping[str, Reader]) -> Iterator[tuple[str, Top
     """Who has not read to the end of what, where it is, and where the end is."""
     topics = dict.fromkeys(topic for reader in reading.values() for topic in reader.topics)
     ends = {
-        each: (log.high_watermark, log.last_stable_offset) for each, (_, log) in leading_logs(world, topics).items()
+        partition: (log.high_watermark, log.last_stable_offset)
+        for partition, (_, log) in leading_logs(world, topics).items()
     }
     of_groups: dict[tuple[str, TopicPartition], int] = {}
     for name, reader in reading.items():
         positions = reader.consumer.positions()
-        for each, end in ends.items():
+        for partition, end in ends.items():
             bound = end[1] if reader.committed else end[0]
-            if reader.group and each.topic in reader.topics:
-                key = reader.group, each
-                of_groups[key] = max(positions.get(each, -1), of_groups.get(key, -1))
-            elif each in positions and positions[each] < bound:
-                yield name, each, positions[each], bound
+            if reader.group and partition.topic in reader.topics:
+                key = reader.group, partition
+                of_groups[key] = max(positions.get(partition, -1), of_groups.get(key, -1))
+            elif partition in positions and positions[partition] < bound:
+                yield name, partition, positions[partition], bound
     committed = {reader.group: reader.committed for reader in reading.values()}
-    for (group, each), at in of_groups.items():
-        bound = ends[each][1] if committed[group] else ends[each][0]
+    for (group, partition), at in of_groups.items():
+        bound = ends[partition][1] if committed[group] else ends[partition][0]
         if at < bound:
-            yield f"group {group}", each, at, bound
+            yield f"group {group}", partition, at, bound

@@ -84,8 +84,8 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
             world.loop.run_until_complete(_story(world, plan, workload, checkers), until_ns=until_ns)
         except (AssertionError, KafkaError, OSError, RuntimeError) as error:
             world.violated("L1", f"{type(error).__name__}: {error}")
-        for each in world.loop.unhandled:
-            world.violated("S4", f"nobody handled: {each}")
+        for unhandled in world.loop.unhandled:
+            world.violated("S4", f"nobody handled: {unhandled}")
     return Outcome(
         plan,
         tuple(world.violations),
@@ -139,20 +139,20 @@ async def _story(world: World, plan: Plan, workload: Workload, checkers: Checker
     for name in world.broker_names:
         nemesis.start_again_if_offline(name)
     await world.until(lambda: len(world.brokers) == plan.brokers, "every broker up again", RECOVERY_S)
-    for each in [*workload.administrators]:
-        await world.until(each.done, "an administrator's end", 2 * RECOVERY_S)
+    for administrator in [*workload.administrators]:
+        await world.until(administrator.done, "an administrator's end", 2 * RECOVERY_S)
     await world.until(lambda: checkers.replicas_in_sync(), "every replica in sync at the end", RECOVERY_S)
     workload.healed.set()
-    for each in workload.producers:
-        await world.until(each.done, "a producer's end", 2 * RECOVERY_S)
-        each.result()
+    for producer in workload.producers:
+        await world.until(producer.done, "a producer's end", 2 * RECOVERY_S)
+        producer.result()
     await checkers.judge(world, workload)
 
 
 async def _create_topics(cluster: ClusterClient, plan: Plan) -> None:
     topics = [
-        NewTopic(each.name, each.partitions, each.replication_factor, configs=dict(each.configs))
-        for each in plan.topics
+        NewTopic(topic.name, topic.partitions, topic.replication_factor, configs=dict(topic.configs))
+        for topic in plan.topics
     ]
     for name, error in (await Admin(cluster).create_topics(topics)).items():
         if error is not None:

@@ -88,7 +88,7 @@ class _Shrinking:
             raise _OutOfTime
         self._tried.add(key)
         self.runs += 1
-        if all(each.invariant != self.invariant for each in self._run(candidate)):
+        if all(violation.invariant != self.invariant for violation in self._run(candidate)):
             return False
         self.plan = candidate
         self._on_step(candidate, self.runs)
@@ -109,7 +109,10 @@ class _Shrinking:
             size = max(1, size // 2)
 
     def _simplify(self) -> bool:
-        return any([self._accept_first(each) for each in _simpler_plans(self.plan)] + [self._simplify_actions()])
+        return any(
+            [self._accept_first(simpler_plan) for simpler_plan in _simpler_plans(self.plan)]
+            + [self._simplify_actions()]
+        )
 
     def _simplify_actions(self) -> bool:
         return self._each_action(_simpler_actions)
@@ -128,14 +131,16 @@ class _Shrinking:
                 (place,) = [at for at, action in enumerate(self.plan.actions) if action.number == number]
                 actions = self.plan.actions
                 progress = self._accept_first(
-                    self.plan.with_actions((*actions[:place], each, *actions[place + 1 :]))
-                    for each in simpler(actions[place])
+                    self.plan.with_actions((*actions[:place], simpler_action, *actions[place + 1 :]))
+                    for simpler_action in simpler(actions[place])
                 )
                 changed |= progress
         return changed
 
     def _accept_first(self, candidates: Plan | Iterator[Plan]) -> bool:
-        return any(self._accept(each) for each in ([candidates] if isinstance(candidates, Plan) else candidates))
+        return any(
+            self._accept(candidate) for candidate in ([candidates] if isinstance(candidates, Plan) else candidates)
+        )
 
 
 def _simpler_plans(plan: Plan) -> Iterator[Plan]:
@@ -156,7 +161,7 @@ def _simpler_plans(plan: Plan) -> Iterator[Plan]:
 
 def _shorter_lengths(plan: Plan) -> Iterator[int]:
     """A second after the last action begins, then half of what there is; never before the last action."""
-    last_ns = max((each.at_ns for each in plan.actions), default=0)
+    last_ns = max((action.at_ns for action in plan.actions), default=0)
     for length_ns in (last_ns + SECOND, plan.length_ns // 2, plan.length_ns * 3 // 4):
         rounded = -(-max(length_ns, last_ns + 1) // SECOND) * SECOND
         if rounded < plan.length_ns:
@@ -197,6 +202,6 @@ def _round(ns: int) -> int:
 def breaks(violations: Sequence[Violation]) -> Mapping[str, Violation]:
     """The first violation of each invariant, in the order in which they were found."""
     found: dict[str, Violation] = {}
-    for each in violations:
-        found.setdefault(each.invariant, each)
+    for violation in violations:
+        found.setdefault(violation.invariant, violation)
     return found

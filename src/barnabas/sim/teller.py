@@ -137,5 +137,5 @@ class Teller:
         delivered.add_done_callback(told)
 
     def _settle(self, sent: list[Sent], outcome: str) -> None:
-        for each in sent:
-            each.answered, each.answered_ns = outcome, self.now_ns()
+        for record in sent:
+            record.answered, record.answered_ns = outcome, self.now_ns()

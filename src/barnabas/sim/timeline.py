@@ -139,16 +139,16 @@ def brokers_of(plan: Plan) -> list[str]:
 
 def partition_to_tell(plan: Plan, violations: Sequence[Violation]) -> str:
     """The partition that the first violation is about; without one, the first topic's first."""
-    for each in violations:
-        if each.partition:
-            return each.partition
+    for violation in violations:
+        if violation.partition:
+            return violation.partition
     return f"{plan.topics[0].name}-0" if plan.topics else ""
 
 
 def timeline(plan: Plan, trace: Iterable[Event], violations: Sequence[Violation] = ()) -> str:
     """See the module. Other partitions' states are left out where one partition is what a violation is about."""
     partition = partition_to_tell(plan, violations)
-    told_alone = any(each.partition for each in violations)
+    told_alone = any(violation.partition for violation in violations)
     brokers = brokers_of(plan)
     lines = [f"{'':>12}  " + " ".join(f"{name:<12}" for name in brokers) + f" {partition}: log end/high watermark"]
     picture = Picture()
@@ -205,7 +205,7 @@ def report(
         first = violations[0]
         parts.append(f"when {first.invariant} broke, at {first.at_ns / SECOND:.6f} s:")
         parts.append(told(picture_at(trace, first.at_ns), plan))
-        parts.append("\n".join(f"WRONG  {each}" for each in violations))
+        parts.append("\n".join(f"WRONG  {violation}" for violation in violations))
         parts.append(f"again: {command}")
     return "\n\n".join(parts)
 
@@ -225,8 +225,10 @@ def page(
         "command": command,
         "brokers": brokers_of(plan),
         "plan": plan.as_json(),
-        "violations": [each.as_json() for each in violations],
-        "events": [[each.at_ns, each.node, str(each.kind), each.words, _without_words(each.fields)] for each in trace],
+        "violations": [violation.as_json() for violation in violations],
+        "events": [
+            [event.at_ns, event.node, str(event.kind), event.words, _without_words(event.fields)] for event in trace
+        ],
     }
     template = files("barnabas.sim").joinpath("timeline.html").read_text(encoding="utf-8")
     # A sentence that ends the script element early would end the page.

@@ -51,7 +51,7 @@ def _on_disk(world: World, name: str, partition: str) -> Iterator[tuple[BatchHea
     """Every batch in the partition's files."""
     files = world.nodes[name].volume.names
     prefix = f"{LOG_DIR}/{partition}/"
-    for path in sorted(each for each in files if each.startswith(prefix) and each.endswith(".log")):
+    for path in sorted(log_path for log_path in files if log_path.startswith(prefix) and log_path.endswith(".log")):
         data = memoryview(bytes(files[path].cached))
         for header, start, end in batches(data):
             yield header, records_of(data, start, end)

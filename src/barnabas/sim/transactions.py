@@ -381,7 +381,7 @@ class TransactionsCampaign(Campaign):
         for place, value in self.read.items():
             if committed.get(place) != value:
                 self.wrong.append(f"R9: {place} was read as {value!r}, it is {committed.get(place)!r}")
-        self.wrong += logs_are_right(self.world, [str(each) for each in self.partitions])
+        self.wrong += logs_are_right(self.world, [str(partition) for partition in self.partitions])
         logs = [
             f"{TRANSACTION_STATE_TOPIC}-{number}"
             for number in range(int(CONFIG["transaction.state.log.num.partitions"]))
@@ -394,7 +394,7 @@ class TransactionsCampaign(Campaign):
         deadline_ns = self.world.loop.now_ns + round(RECOVERY_S * NS)
         while True:
             offsets = await committed_offsets(cluster, GROUP, list(ends))
-            if all(offsets[each] >= listed.offset for each, listed in ends.items()):
+            if all(offsets[partition] >= listed.offset for partition, listed in ends.items()):
                 return
             if self.world.loop.now_ns > deadline_ns:
                 raise TimeoutError(f"the workers did not finish: {offsets}")
@@ -407,7 +407,7 @@ class TransactionsCampaign(Campaign):
         while True:
             ends = await cluster.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=READ_UNCOMMITTED)
             stable = await cluster.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=READ_COMMITTED)
-            behind = [str(each) for each in partitions if stable[each].offset < ends[each].offset]
+            behind = [str(place) for place in partitions if stable[place].offset < ends[place].offset]
             if not behind:
                 break
             if self.world.loop.now_ns > deadline_ns:
@@ -416,7 +416,7 @@ class TransactionsCampaign(Campaign):
         found: dict[Place, bytes] = {}
         consumer = Consumer(cluster, isolation_level=READ_COMMITTED, max_wait_ms=200)
         await consumer.assign(dict.fromkeys(partitions, EARLIEST))
-        while any(consumer.position(each) < ends[each].offset for each in partitions):
+        while any(consumer.position(place) < ends[place].offset for place in partitions):
             for topic, partition, record in await consumer.poll(500):
                 found[TopicPartition(topic, partition), record.offset] = record.value or b""
         await consumer.close()
@@ -450,4 +450,4 @@ class TransactionsCampaign(Campaign):
             count = results.pop(place + b" " + value, 0)
             if count != 1:
                 self.wrong.append(f"T6: the record {value!r} at {place!r} has {count} results")
-        self.wrong += [f"T6: the result {each!r} is of no record" for each in results]
+        self.wrong += [f"T6: the result {stray!r} is of no record" for stray in results]

@@ -62,7 +62,9 @@ class Wanderer:
             for _ in range(self.chance.whole(1, 6)):
                 await self.workload.take(consumer, name, "", 300, self._sought)
                 await asyncio.sleep(self.chance.exponential_ns(50_000_000) / 1e9)
-            self._known.update((each, max(at, self._known.get(each, 0))) for each, at in consumer.positions().items())
+            self._known.update(
+                (partition, max(at, self._known.get(partition, 0))) for partition, at in consumer.positions().items()
+            )
             if self.in_group and self.chance.happens(0.5):
                 await consumer.commit()
             elif consumer.positions():
@@ -72,6 +74,6 @@ class Wanderer:
     def _go(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Somewhere between the beginning and where it was last; what is fetched there already is not given."""
         self._sought.clear()
-        for each in partitions:
-            self._sought[each] = self.chance.whole(0, self._known.get(each, 0))
-            consumer.seek(each, self._sought[each])
+        for partition in partitions:
+            self._sought[partition] = self.chance.whole(0, self._known.get(partition, 0))
+            consumer.seek(partition, self._sought[partition])

@@ -116,11 +116,11 @@ class CleanerWatch:
         written = self.written.get(str(log.topic_partition), {})
         found = Settled({}, {}, {})
         open_: dict[int, list[int]] = {}
-        for offset in sorted(each for each in written if each < log.high_watermark):
+        for offset in sorted(place for place in written if place < log.high_watermark):
             record = written[offset]
             if record.commits is not None:
                 found.ended[offset] = open_.pop(record.producer_id, [])
-                found.counts.update((each, record.commits) for each in found.ended[offset])
+                found.counts.update((ended, record.commits) for ended in found.ended[offset])
             elif record.producer_id >= 0:
                 open_.setdefault(record.producer_id, []).append(offset)
             else:
@@ -174,7 +174,7 @@ class CleanerWatch:
             return
         world.check("R18")
         segments = log.segments
-        if any(each not in segments for each in replaced):
+        if any(segment not in segments for segment in replaced):
             world.violated("R18", f"{name} replaces segments of {partition} that are gone", partition, name)
             return
         self.swaps += 1
@@ -221,8 +221,8 @@ class CleanerWatch:
         if record is None:
             return f"nobody wrote {known[offset]}"
         if record.commits is not None:
-            earlier, _ = held(each for each in log.segments if each.base_offset < first.base_offset)
-            left = [each for each in settled.ended.get(offset, ()) if each in after or each in earlier]
+            earlier, _ = held(segment for segment in log.segments if segment.base_offset < first.base_offset)
+            left = [place for place in settled.ended.get(offset, ()) if place in after or place in earlier]
             return f"the marker goes, and of its transaction {left} are there" if left else ""
         if offset not in settled.counts:
             return "it is not stable yet"

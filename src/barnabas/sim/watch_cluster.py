@@ -149,7 +149,11 @@ class ClusterWatch:
             answer = original(broker, request, context, told)
             if request.acks == 0:
                 self.world.check("R8")
-                failed = [f"{each.index} {ErrorCode(each.error_code).name}" for each in told if each.error_code]
+                failed = [
+                    f"{partition.index} {ErrorCode(partition.error_code).name}"
+                    for partition in told
+                    if partition.error_code
+                ]
                 if failed:
                     self.world.violated(
                         "R8",
@@ -173,9 +177,9 @@ class ClusterWatch:
             for path, known in before.items():
                 there = log_dirs.logs_in(path)
                 lost = [
-                    each
-                    for each in known
-                    if each in map(str, there) and each not in checkpointed(names, path, HIGH_WATERMARKS)
+                    partition
+                    for partition in known
+                    if partition in map(str, there) and partition not in checkpointed(names, path, HIGH_WATERMARKS)
                 ]
                 if lost and path in log_dirs.online_paths:
                     self.world.violated(
@@ -238,7 +242,7 @@ class ClusterWatch:
             if group.state is DEAD:
                 # Nobody remembers it: the next group of the name counts its generations from one again.
                 self.history.generations.pop(group.group_id, None)
-                for key in [each for each in self.history.owners if each[0] == group.group_id]:
+                for key in [owned for owned in self.history.owners if owned[0] == group.group_id]:
                     del self.history.owners[key]
             return tombstone
 
@@ -253,7 +257,7 @@ class ClusterWatch:
             latest, name = self.history.generations.get(group, -1), node()
             outcome = await original(groups, group, member, instance, generation, offsets)
             self.world.check("G2")
-            taken = any(each is ErrorCode.NONE for each in outcome.values())
+            taken = any(error is ErrorCode.NONE for error in outcome.values())
             if taken and 0 <= generation < latest:
                 if self.generations_may_begin_anew(group):
                     self.world.waive("G2")
@@ -273,12 +277,12 @@ class ClusterWatch:
         latest = history.generations.get(group, -1)
         if generation > latest:
             history.generations[group] = generation
-        for each in joined.assignment:
+        for partition in joined.assignment:
             world.check("G3")
-            key = group, generation, str(each)
+            key = group, generation, str(partition)
             owner = history.owners.setdefault(key, name)
             if owner != name and not self.generations_may_begin_anew(group):
                 world.violated(
-                    "G3", f"{owner} and {name} both own {each} in generation {generation} of {group}",
-                    str(each),
+                    "G3", f"{owner} and {name} both own {partition} in generation {generation} of {group}",
+                    str(partition),
                 )  # fmt: skip

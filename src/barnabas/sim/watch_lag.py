@@ -101,7 +101,7 @@ class LagWatch:
         behind: dict[tuple[str, str, int], Behind] = {}
         controller = self.world.controller()
         dead = [number for number, name in enumerate(self.world.broker_names) if name not in self.world.brokers]
-        self._dead_ns = {each: self._dead_ns.get(each, self.world.loop.now_ns) for each in dead}
+        self._dead_ns = {dead_id: self._dead_ns.get(dead_id, self.world.loop.now_ns) for dead_id in dead}
         for name, broker in self.world.brokers.items():
             if controller is None or self._is_hindered(name, controller):
                 continue
@@ -181,7 +181,7 @@ class LagWatch:
         if network.waits_in_vain(member, leader):
             network.nobody_told(leader, member)
         untold_ns = network.untold_ns.get(frozenset((leader, member)), 0)
-        return max(untold_ns, *(self.calm_since_ns.get(each, 0) for each in (leader, member)))
+        return max(untold_ns, *(self.calm_since_ns.get(name, 0) for name in (leader, member)))
 
     def _follows(self, member: int, partition: Partition) -> bool:
         """Whether the member knows whom it follows, in which epoch."""

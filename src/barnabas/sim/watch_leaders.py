@@ -134,10 +134,13 @@ class LeaderWatch:
         alive, lag_max_ms = broker.metadata.image.brokers, broker.replicas.replica_lag_time_max_ms
         end = log.log_end_offset
         counted = [
-            each.log_end_offset
-            for member, each in partition.progress.items()
+            progress.log_end_offset
+            for member, progress in partition.progress.items()
             if member in state.maximal_isr
-            or (member in alive and (each.log_end_offset == end or now_ms - each.last_caught_up_ms <= lag_max_ms))
+            or (
+                member in alive
+                and (progress.log_end_offset == end or now_ms - progress.last_caught_up_ms <= lag_max_ms)
+            )
         ]
         possible = min([end, *counted])
         if possible > log.high_watermark:
@@ -236,7 +239,7 @@ class LeaderWatch:
             return
         world, name = self.world, chain.partition
         world.check("C12")
-        strangers = [each for each in partition.progress if each not in partition.assigned_replicas]
+        strangers = [follower for follower in partition.progress if follower not in partition.assigned_replicas]
         if strangers:
             world.violated(
                 "C12", f"{chain.node} leads {name} and counts {strangers}; its replicas are "

@@ -45,7 +45,7 @@ class LeftoverWatch:
         log = self.logs.of.get((node, partition))
         if log is None or controller is None:
             return
-        if all(now_ns - self.calm_since_ns.get(each, now_ns) >= CALM_NS for each in (node, controller)):
+        if all(now_ns - self.calm_since_ns.get(name, now_ns) >= CALM_NS for name in (node, controller)):
             self._dropped.append(Dropped(now_ns, node, partition, str(log.topic_id), controller))
 
     def look(self) -> None:
@@ -53,7 +53,7 @@ class LeftoverWatch:
         for name in self.world.broker_names:
             if not self._is_calm(name):
                 self.calm_since_ns[name] = self.world.loop.now_ns
-        self._dropped = [each for each in self._dropped if self._is_left(each)]
+        self._dropped = [dropped for dropped in self._dropped if self._is_left(dropped)]
 
     def _is_calm(self, name: str) -> bool:
         world, process = self.world, self.world.nodes[name].process
@@ -65,7 +65,7 @@ class LeftoverWatch:
             and name in world.brokers
             and not world.disturbed(name)
             and name not in world.nodes_in_disk_trouble()
-            and not any(each.blocked or each.refuses or each.delay_ns or each.jitter_ns for each in links)
+            and not any(link.blocked or link.refuses or link.delay_ns or link.jitter_ns for link in links)
         )
 
     def _is_left(self, each: Dropped) -> bool:

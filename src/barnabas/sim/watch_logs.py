@@ -87,7 +87,7 @@ class LogWatch:
             return
         if not self.restarts.is_wiped(*key):
             # All that is committed is there. What of its own epoch was not may be gone, or be on followers: a fork.
-            own = [each for each in taken if each.epoch == leader_epoch]
+            own = [batch for batch in taken if batch.epoch == leader_epoch]
             if own:
                 self.losses.happened(chain, loss, own)
                 self._forget(chain, own)
@@ -100,14 +100,14 @@ class LogWatch:
             committed.at, committed.high = at, max(at, default=0)
         self._outdated.update(dict.fromkeys((name, partition) for name in self.world.broker_names))
         self.leaders.told_latest.pop(f"{partition}/{chain.topic_id}", None)
-        self._forget(chain, [each for each in taken if each.epoch == leader_epoch])
+        self._forget(chain, [batch for batch in taken if batch.epoch == leader_epoch])
         self.world.note(f"{partition}: {chain.node} leads without what was written from {loss.end} on; it may be lost")
 
     def _forget(self, chain: Chain, batches: list[AppendedBatch]) -> None:
         """What of its own epoch the leader lost, and no copy has: others may come in its place."""
         place = chain.partition, chain.topic_id
-        keys = [(*place, each.base, each.epoch) for each in batches]
-        copies = [each.links for each in self.chains.values() if (each.partition, each.topic_id) == place]
+        keys = [(*place, batch.base, batch.epoch) for batch in batches]
+        copies = [copy.links for copy in self.chains.values() if (copy.partition, copy.topic_id) == place]
         elsewhere = {link.hash for links in [*copies, *self.restarts.of_the_dead(*place)] for link in links}
         if not any(self._known.get(key) in elsewhere for key in keys):
             for key in keys:
@@ -504,7 +504,7 @@ class LogWatch:
         def delete_old_segments(log: Log, *, now_ms: int) -> Any:
             before = log.log_start_offset
             chain = self.chain_of(log)
-            segments = [(each.base_offset, each.size) for each in log.segments]
+            segments = [(segment.base_offset, segment.size) for segment in log.segments]
             with self._under_way(chain, "deleting"):
                 deleted = original(log, now_ms=now_ms)
             if chain is not None and log.log_start_offset > before:
@@ -527,8 +527,8 @@ class LogWatch:
                 "R17", f"{chain.node} deleted {chain.partition} to {log.log_start_offset}, above the high watermark "
                 f"{log.high_watermark}", chain.partition, chain.node,
             )  # fmt: skip
-        deleted = [each for each in chain.links if before <= each.base and each.last < log.log_start_offset]
-        youngest_ms = min((now_ms - EPOCH_MS - each.timestamp_ms for each in deleted), default=1 << 62)
+        deleted = [link for link in chain.links if before <= link.base and link.last < log.log_start_offset]
+        youngest_ms = min((now_ms - EPOCH_MS - link.timestamp_ms for link in deleted), default=1 << 62)
         left = sum(size for base, size in segments if base >= log.log_start_offset)
         too_young = not 0 <= settings.retention_ms < youngest_ms
         too_small = not 0 <= settings.retention_bytes <= left
@@ -570,7 +570,7 @@ class LogWatch:
             state = world.state(partition)
             if state is None:
                 continue
-            members = [broker_name(each) for each in state["isr"]]
+            members = [broker_name(member) for member in state["isr"]]
             inside = [(log, chain) for log, chain in copies if chain.node in members]
             # A copy that began anew where its leader's records are all deleted has no batch that could differ.
             ends = {log.log_end_offset: chain.links[-1].hash for log, chain in inside if chain.links}

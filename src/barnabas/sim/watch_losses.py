@@ -95,27 +95,27 @@ class LossWatch:
     def lacking(self, chain: Chain, log: Log, leader_epoch: int) -> tuple[LostBatches, list[AppendedBatch]]:
         """What would be lost if the log's owner leads in that epoch."""
         now_ns, end = self.world.loop.now_ns, log.log_end_offset
-        epochs = tuple((each.epoch, each.start_offset) for each in log.leader_epochs.entries)
+        epochs = tuple((entry.epoch, entry.start_offset) for entry in log.leader_epochs.entries)
         written = self._written.get((chain.partition, chain.topic_id), [])
         # Who asks for epochs at its beginning alone (before 2.7) does not hear that the leader lost older ones.
         unheard = not self.world.metadata_version.is_truncation_on_fetch_supported
         own = [
-            each.last + 1
-            for each in written
-            if each.base >= end and (each.epoch == leader_epoch or (unheard and each.epoch < leader_epoch))
+            batch.last + 1
+            for batch in written
+            if batch.base >= end and (batch.epoch == leader_epoch or (unheard and batch.epoch < leader_epoch))
         ]
         loss = LostBatches(leader_epoch, now_ns, epochs, end, max(own, default=0))
-        return loss, [each for each in written if loss.takes(each)]
+        return loss, [batch for batch in written if loss.takes(batch)]
 
     def happened(self, chain: Chain, loss: LostBatches, taken: Sequence[AppendedBatch]) -> None:
         self._losses.setdefault((chain.partition, chain.topic_id), []).append(loss)
         known = self._lost.setdefault(chain.partition, [])
-        known += [each for each in taken if each not in known]
+        known += [batch for batch in taken if batch not in known]
 
     def forgotten(self, partition: str) -> None:
         """Its topic was deleted."""
         self._lost.pop(partition, None)
-        for key in [each for each in self._losses if each[0] == partition]:
+        for key in [place for place in self._losses if place[0] == partition]:
             del self._losses[key]
 
     # Asked by those who judge
@@ -135,12 +135,12 @@ class LossWatch:
         these producers, of that `owner`, or any."""
         wanted = frozenset(producer_ids)
         return any(
-            since_ns <= each.appended_ns <= until_ns
-            and (offset < 0 or each.base <= offset <= each.last)
-            and each.last >= reaching
-            and (not wanted or each.producer_id in wanted)
-            and (not owner or owner in each.owners)
-            for each in self._lost.get(partition, ())
+            since_ns <= batch.appended_ns <= until_ns
+            and (offset < 0 or batch.base <= offset <= batch.last)
+            and batch.last >= reaching
+            and (not wanted or batch.producer_id in wanted)
+            and (not owner or owner in batch.owners)
+            for batch in self._lost.get(partition, ())
         )
 
     def is_any(self, topics: Container[str]) -> bool:
@@ -149,7 +149,7 @@ class LossWatch:
 
     def is_overtaken(self, chain: Chain, leader_epoch: int) -> bool:
         """Whether a leader after that one came to lead without some of what was written."""
-        return any(each.leader_epoch > leader_epoch for each in self._losses.get((chain.partition, chain.topic_id), ()))
+        return any(loss.leader_epoch > leader_epoch for loss in self._losses.get((chain.partition, chain.topic_id), ()))
 
     def is_forked(self, partition: str, offset: int = -1) -> bool:
         """Whether copies may differ there, or anywhere; a batch that follows on what differs differs as well."""

@@ -45,8 +45,8 @@ class Dead(NamedTuple):
         """Whether the cut that it died in explains that only so many of those from `since` on are left."""
         if self.cutting_at is None:
             return False
-        before = [each for each in self.links if each.last >= since]
-        return all(each.last >= self.cutting_at for each in before[links:])
+        before = [link for link in self.links if link.last >= since]
+        return all(link.last >= self.cutting_at for link in before[links:])
 
 
 class RestartWatch:
@@ -83,10 +83,10 @@ class RestartWatch:
         # Segments before the log's start may be back: as in Kafka, nobody syncs their removal or the start.
         start, how = max(chain.log_start, dead.log_start), dead.how
         start = max(start, self.logs.cleaned_to(chain.partition, chain.topic_id))
-        before = [each for each in dead.links if each.last >= start]
-        after = [each for each in chain.links if each.last >= start]
-        same = [(each.base, each.last, each.epoch, each.crc) for each in after]
-        was = [(each.base, each.last, each.epoch, each.crc) for each in before]
+        before = [link for link in dead.links if link.last >= start]
+        after = [link for link in chain.links if link.last >= start]
+        same = [(link.base, link.last, link.epoch, link.crc) for link in after]
+        was = [(link.base, link.last, link.epoch, link.crc) for link in before]
         if dead.appending:
             del same[len(was) :]  # what was being written is there
         if same != was[: len(same)]:
@@ -149,10 +149,10 @@ class RestartWatch:
 
     def process_ended(self, name: str, how: str) -> None:
         logs, in_trouble = self.logs, self._in_trouble(name)
-        for (each, partition), log in list(logs.of.items()):
-            if each == name:
+        for (owner, partition), log in list(logs.of.items()):
+            if owner == name:
                 chain = logs.chains.pop(log, None)
-                del logs.of[each, partition]
+                del logs.of[owner, partition]
                 if chain is not None:
                     self._dead[name, partition] = Dead(
                         chain.topic_id, chain.links, chain.log_start, how, in_trouble, log.closed,
@@ -162,8 +162,8 @@ class RestartWatch:
     def power_going(self, name: str) -> None:
         """Remembers what is on the platter for certain."""
         volume = self.world.nodes[name].volume
-        for (each, partition), dead in list(self._dead.items()):
-            prefix = self._directory(name, partition) if each == name else None
+        for (owner, partition), dead in list(self._dead.items()):
+            prefix = self._directory(name, partition) if owner == name else None
             if prefix is None:
                 continue
             if self._is_forsaken(prefix, name):
@@ -233,8 +233,8 @@ class RestartWatch:
 
     def of_the_dead(self, partition: str, topic_id: str) -> list[list[ChainedBatch]]:
         """What lies in logs whose process is gone."""
-        dead = [each for (_, name), each in self._dead.items() if name == partition]
-        return [each.links for each in dead if each.topic_id == topic_id]
+        dead = [log for (_, name), log in self._dead.items() if name == partition]
+        return [log.links for log in dead if log.topic_id == topic_id]
 
     def elected_unclean(self, name: str, partition: str) -> None:
         """Its copy may lack what is committed, as if a disk had lost it."""

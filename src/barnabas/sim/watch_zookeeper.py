@@ -63,7 +63,7 @@ class ZooKeeperWatch:
         """A transaction was done."""
         if type(operation) is Multi:
             parts = list(operation.operations)
-            checked = any(type(each) is Check and each.path == "/controller_epoch" for each in parts)
+            checked = any(type(one) is Check and one.path == "/controller_epoch" for one in parts)
             for part in parts:
                 self._changed(part, session, zxid, checked, parts)
         elif type(operation) is CloseSession:
@@ -118,7 +118,7 @@ class ZooKeeperWatch:
         if type(part) is not Create:
             return
         world.check("C2")
-        if not any(type(each) is SetData and each.path == "/controller_epoch" for each in parts):
+        if not any(type(other) is SetData and other.path == "/controller_epoch" for other in parts):
             world.violated("C2", "/controller was created without raising /controller_epoch with it")
         self.controller = int(json.loads(part.data or b"{}")["brokerid"])
         self._controller_since_ns = world.loop.now_ns
@@ -131,7 +131,7 @@ class ZooKeeperWatch:
         world.check("C2")
         if epoch != self.controller_epoch + 1 and self.controller_epoch:
             world.violated("C2", f"the controller's epoch went from {self.controller_epoch} to {epoch}")
-        if not any(type(each) is Create and each.path == "/controller" for each in parts):
+        if not any(type(other) is Create and other.path == "/controller" for other in parts):
             world.violated("C2", f"the controller's epoch was raised to {epoch} without an election")
         self.controller_epoch = epoch
 
@@ -184,8 +184,8 @@ class ZooKeeperWatch:
         now = TopicSeen(
             str(read.get("topic_id", "")),
             {int(number): list(replicas) for number, replicas in read["partitions"].items()},
-            {int(number): list(each) for number, each in (read.get("adding_replicas") or {}).items()},
-            {int(number): list(each) for number, each in (read.get("removing_replicas") or {}).items()},
+            {int(number): list(members) for number, members in (read.get("adding_replicas") or {}).items()},
+            {int(number): list(members) for number, members in (read.get("removing_replicas") or {}).items()},
         )
         before = self.topics.get(topic)
         self.topics[topic] = now
@@ -199,16 +199,16 @@ class ZooKeeperWatch:
             if was is None or sorted(was) == sorted(replicas):
                 continue
             partition = f"{topic}-{number}"
-            dropped = [each for each in was if each not in replicas]
+            dropped = [replica for replica in was if replica not in replicas]
             if not dropped:
                 continue
-            for each in dropped:
-                self.on_dropped(partition, each)
+            for replica in dropped:
+                self.on_dropped(partition, replica)
             world.check("C12")
-            original = [each for each in was if each not in before.adding.get(number, [])]
+            original = [replica for replica in was if replica not in before.adding.get(number, [])]
             isr = self.states.get(partition, {}).get("isr", [])
-            cancelled = all(each in before.adding.get(number, []) for each in dropped)
-            completed = all(each in isr for each in replicas)
+            cancelled = all(replica in before.adding.get(number, []) for replica in dropped)
+            completed = all(replica in isr for replica in replicas)
             if not cancelled and not completed and set(original) - set(replicas):
                 world.violated(
                     "C12", f"{partition} went from replicas {was} to {replicas} with the ISR {isr}", partition
@@ -218,7 +218,7 @@ class ZooKeeperWatch:
         self.topics.pop(topic, None)
         self.deleted_ns[topic] = self.world.loop.now_ns
         self.logs.unclean.pop(topic, None)
-        for partition in [each for each in self.states if each.rpartition("-")[0] == topic]:
+        for partition in [known for known in self.states if known.rpartition("-")[0] == topic]:
             del self.states[partition]
             self.logs.losses.forgotten(partition)
 
@@ -241,7 +241,7 @@ class ZooKeeperWatch:
     def _state(self, partition: str, read: dict[str, Any]) -> None:
         """A partition's state changed: C5, C7, C8, C9, C10."""
         world = self.world
-        leader, isr, epoch = int(read["leader"]), [int(each) for each in read["isr"]], int(read["leader_epoch"])
+        leader, isr, epoch = int(read["leader"]), [int(member) for member in read["isr"]], int(read["leader_epoch"])
         before = self.states.get(partition)
         topic, _, number = partition.rpartition("-")
         seen = self.topics.get(topic)
@@ -253,7 +253,7 @@ class ZooKeeperWatch:
         if leader >= 0 and leader not in isr:
             world.violated("C8", f"{leader} leads {partition} and is not in its ISR {isr}", partition)
         known = [] if before is None else before["isr"]
-        strangers = [each for each in isr if each not in replicas and each not in known]
+        strangers = [member for member in isr if member not in replicas and member not in known]
         # A leader that writes its ISR itself knows the replicas that it was told of last; its next epoch mends that.
         by_leader = before is not None and epoch == before["leader_epoch"]
         if strangers and replicas and not (by_leader and not world.metadata_version.is_alter_partition_supported):
@@ -271,7 +271,7 @@ class ZooKeeperWatch:
         world.check("C5")
         world.check("C7")
         if leader == before["leader"] and epoch == before["leader_epoch"]:
-            for member in (each for each in before["isr"] if each not in isr):
+            for member in (other for other in before["isr"] if other not in isr):
                 self.on_shrunk(partition, leader, member)
         if epoch < before["leader_epoch"]:
             world.violated("C5", f"{partition} went from leader epoch {before['leader_epoch']} to {epoch}", partition)
@@ -316,7 +316,7 @@ class ZooKeeperWatch:
             name = broker_name(self.controller)
             if world.disturbed(name):
                 return False
-            freed = (world.nodes[each].process for each in (name, ZOOKEEPER))
+            freed = (world.nodes[node].process for node in (name, ZOOKEEPER))
             since_ns = max(since_ns, *(process.freed_ns for process in freed if process is not None))
             since_ns = max(since_ns, *(link.clear_ns for link in world.links_to_zookeeper(name)))
         return world.loop.now_ns - since_ns > _SEEN_S
@@ -330,11 +330,11 @@ class ZooKeeperWatch:
         self.left[broker_id] = self.controller_epoch
         deleted = world.children("/admin/delete_topics")
         for partition, state in self.states.items():
-            others = [each for each in state["isr"] if each != broker_id]
+            others = [member for member in state["isr"] if member != broker_id]
             if not others or partition.rpartition("-")[0] in deleted:
                 continue  # what is about to go need not be led
             if state["leader"] == broker_id and any(
-                each not in self.gone_ns and each not in self.left for each in others
+                member not in self.gone_ns and member not in self.left for member in others
             ):
                 world.violated(
                     "C11", f"{broker_id} may leave and leads {partition}, whose ISR is {state['isr']}", partition

@@ -79,12 +79,12 @@ def widen(plan: Plan, base: Chance) -> Plan:
         _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
-    return replace(plan, actions=tuple(sorted(plan.actions, key=lambda each: (each.at_ns, each.number))))
+    return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
 
 
 def _and(plan: Plan, more: list[tuple[int, str, dict[str, Any], int]]) -> Plan:
     """With further actions: at, name, arguments, how long."""
-    first = max((each.number for each in plan.actions), default=-1) + 1
+    first = max((action.number for action in plan.actions), default=-1) + 1
     made = (
         Action(first + number, at_ns, name, arguments, duration_ns)
         for number, (at_ns, name, arguments, duration_ns) in enumerate(more)
@@ -95,7 +95,8 @@ def _and(plan: Plan, more: list[tuple[int, str, dict[str, Any], int]]) -> Plan:
 def _with_arguments(plan: Plan, name: str, more: Callable[[], Mapping[str, Argument]]) -> Plan:
     """Each action of the name has more arguments; those that are there stay."""
     actions = (
-        replace(each, arguments={**more(), **each.arguments}) if each.name == name else each for each in plan.actions
+        replace(action, arguments={**more(), **action.arguments}) if action.name == name else action
+        for action in plan.actions
     )
     return replace(plan, actions=tuple(actions))
 
@@ -152,7 +153,7 @@ def _records(plan: Plan, chance: Chance) -> Plan:
         return plan
     stamped = chance.one_of(plan.topics)
     by_broker = {**stamped.configs, "message.timestamp.type": "LogAppendTime"}
-    topics = (replace(each, configs=by_broker) if each is stamped else each for each in plan.topics)
+    topics = (replace(topic, configs=by_broker) if topic is stamped else topic for topic in plan.topics)
     return replace(plan, topics=tuple(topics))
 
 
@@ -180,7 +181,7 @@ def _compaction(plan: Plan, chance: Chance) -> Plan:
     kept = {key: value for key, value in plan.topics[-1].configs.items() if not key.startswith("retention")}
     topics = (*plan.topics[:-1], replace(plan.topics[-1], configs={**kept, **own}))
     actions = tuple(
-        each for each in plan.actions if each.name != "recreate-topic" or each.arguments.get("topic") != name
+        action for action in plan.actions if action.name != "recreate-topic" or action.arguments.get("topic") != name
     )
     return replace(plan, topics=topics, actions=actions, config={**plan.config, "log.cleaner.backoff.ms": "300"})
 
@@ -189,7 +190,7 @@ def _transactions(plan: Plan, chance: Chance) -> Plan:
     """Clients that write in transactions to one topic, whose transactions overlap."""
     if not chance.happens(0.35):
         return plan
-    topic = chance.one_of([each.name for each in plan.topics])
+    topic = chance.one_of([drawn.name for drawn in plan.topics])
     more: list[tuple[int, str, dict[str, Any], int]] = []
     for number in range(chance.whole(1, 3)):
         begins_ns = chance.whole(0, plan.length_ns // 3)
@@ -208,8 +209,8 @@ def _retention(plan: Plan, chance: Chance) -> Plan:
         return plan
     sizes = {"segment.bytes": str(chance.whole(800, 3_000)), "retention.bytes": str(chance.whole(1_500, 10_000))}
     topics = tuple(
-        replace(each, configs={**each.configs, **sizes}) if number == len(plan.topics) - 1 else each
-        for number, each in enumerate(plan.topics)
+        replace(topic, configs={**topic.configs, **sizes}) if number == len(plan.topics) - 1 else topic
+        for number, topic in enumerate(plan.topics)
     )
     return replace(plan, topics=topics)
 
@@ -239,10 +240,10 @@ def _members(plan: Plan, chance: Chance) -> Plan:
     plan = _with_arguments(plan, "group", of_member)
     # Who is there in the end stays until all has healed and is read.
     actions = (
-        replace(each, arguments={**each.arguments, "stays": True})
-        if each.name == "group" and each.until_ns >= plan.length_ns
-        else each
-        for each in plan.actions
+        replace(action, arguments={**action.arguments, "stays": True})
+        if action.name == "group" and action.until_ns >= plan.length_ns
+        else action
+        for action in plan.actions
     )
     return replace(plan, actions=tuple(actions))
 
@@ -336,7 +337,7 @@ def _forgetful(plan: Plan, chance: Chance) -> Plan:
 
     Nobody sends a batch again that late. Brokers look at the times of records, by the clocks of machines.
     """
-    if not chance.happens(0.2) or any(each.name in ("clock-jump", "clock-drift") for each in plan.actions):
+    if not chance.happens(0.2) or any(action.name in ("clock-jump", "clock-drift") for action in plan.actions):
         return plan
     expires_ms = chance.whole(8_000, 11_000)
     config = {
@@ -346,14 +347,14 @@ def _forgetful(plan: Plan, chance: Chance) -> Plan:
 
     nap: dict[str, Any] = {"nap_ms": expires_ms + chance.whole(1_000, 4_000)}
     nap["transaction_timeout_ms"] = nap["nap_ms"] + chance.whole(1_000, 10_000)
-    topic = chance.one_of([each.name for each in plan.topics if each.name != RESULTS])
+    topic = chance.one_of([drawn.name for drawn in plan.topics if drawn.name != RESULTS])
     sleeper = {"client": "sleeper", "topic": topic, "records": 40, **nap}
     plan = _and(plan, [(chance.whole(0, plan.length_ns // 3), "transact", sleeper, plan.length_ns)])
     actions = (
-        replace(each, arguments={**each.arguments, "delivery_timeout_ms": chance.whole(1_000, 4_000)})
-        if each.name in ("produce", "transact", "work")
-        else each
-        for each in plan.actions
+        replace(action, arguments={**action.arguments, "delivery_timeout_ms": chance.whole(1_000, 4_000)})
+        if action.name in ("produce", "transact", "work")
+        else action
+        for action in plan.actions
     )
     return replace(plan, actions=tuple(actions), config={**plan.config, **config})
 
@@ -361,7 +362,7 @@ def _forgetful(plan: Plan, chance: Chance) -> Plan:
 def _silent_members(plan: Plan, chance: Chance) -> Plan:
     """Members that join the group, and never ask for their share."""
     often = 0.5 if plan.profile == "GRP" else 0.05
-    if not chance.happens(often) or not any(each.name == "group" for each in plan.actions):
+    if not chance.happens(often) or not any(action.name == "group" for action in plan.actions):
         return plan
     at_ns = chance.whole(0, plan.length_ns // 2)
     said = {"client": "silent", "group": "readers", "topic": plan.topics[0].name}
@@ -401,7 +402,7 @@ def _at_events(plan: Plan, chance: Chance) -> Plan:
     for _ in range(chance.whole(1, 5)):
         kind = chance.one_of([ZK, ZK, RPC, RPC, DISK])
         name = chance.one_of(_ON_DISKS if kind == DISK else _AT_COMMITS)
-        if name not in {each.name for each in plan.actions} and name in ("power-loss", *_ON_DISKS[2:]):
+        if name not in {action.name for action in plan.actions} and name in ("power-loss", *_ON_DISKS[2:]):
             name = "kill"  # where no disk loses anything, none does at an event
         node = "here"
         if kind != DISK and chance.happens(0.5):
@@ -452,7 +453,7 @@ def _long(plan: Plan, chance: Chance) -> Plan:
         lasts_ns = action.duration_ns * times if endless else action.duration_ns
         return replace(action, at_ns=action.at_ns * times, duration_ns=lasts_ns, arguments=said)
 
-    plan = replace(plan, length_ns=plan.length_ns * times, actions=tuple(later(each) for each in plan.actions))
+    plan = replace(plan, length_ns=plan.length_ns * times, actions=tuple(later(drawn) for drawn in plan.actions))
     leader = f"leader:{plan.topics[0].name}-0"
     cut = {"node": leader, "others": [f"broker-{number}" for number in range(plan.brokers)]}
     name = chance.one_of(["partition", "pause", "kill"])

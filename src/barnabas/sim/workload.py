@@ -227,12 +227,12 @@ class Workload:
             self.on_read(partition, record)
             if history.reads_committed.get(client):
                 history.committed_reads[record.value or b""] = partition, record.offset
-        for each, end in consumer.positions().items():
-            begin = before.get(each, first.get(each, end))
-            if sought and each in first:
-                begin = sought.pop(each, begin)
-            if each in first and begin <= first[each] < end:
-                history.went(client, str(each), begin, end, self.world.loop.now_ns)
+        for place, end in consumer.positions().items():
+            begin = before.get(place, first.get(place, end))
+            if sought and place in first:
+                begin = sought.pop(place, begin)
+            if place in first and begin <= first[place] < end:
+                history.went(client, str(place), begin, end, self.world.loop.now_ns)
 
     def _group(self, action: Action) -> None:
         client, group = str(action.arguments["client"]), str(action.arguments["group"])
@@ -306,8 +306,8 @@ class Workload:
             if loop.now_ns >= due_ns and consumer.assignment:
                 due_ns = loop.now_ns + round(COMMIT_EVERY_S * 1e9)
                 offsets = consumer.positions()
-                for each, offset in offsets.items():
-                    asked = self.history.asked_to_commit.setdefault((group, str(each)), {})
+                for partition, offset in offsets.items():
+                    asked = self.history.asked_to_commit.setdefault((group, str(partition)), {})
                     asked.setdefault(offset, loop.now_ns)
                 try:
                     await consumer.commit()
@@ -315,8 +315,8 @@ class Workload:
                     if error.code is not ErrorCode.REBALANCE_IN_PROGRESS:
                         raise
                     continue  # the next poll goes on with what it has then
-                for each, offset in offsets.items():
-                    key = group, str(each)
+                for partition, offset in offsets.items():
+                    key = group, str(partition)
                     if offset >= self.history.commits.get(key, (-1, 0))[0]:
                         self.history.commits[key] = offset, loop.now_ns
             await asyncio.sleep(0.1)
@@ -385,7 +385,7 @@ class Workload:
     async def reassign(self, admin: Admin, action: Action) -> str:
         replicas = action.arguments["replicas"]
         assert isinstance(replicas, list)
-        return _said(await admin.alter_reassignments({_partition(action): [int(each) for each in replicas]}))
+        return _said(await admin.alter_reassignments({_partition(action): [int(replica) for replica in replicas]}))
 
     async def cancel_reassignment(self, admin: Admin, action: Action) -> str:
         return _said(await admin.alter_reassignments({_partition(action): None}))
@@ -415,7 +415,7 @@ class Workload:
         known = (await admin.cluster.refresh([str(action.arguments["topic"])])).partitions(
             str(action.arguments["topic"])
         )
-        asked = [_of_partition(each) for each in known]
+        asked = [_of_partition(partition) for partition in known]
         return await _ask_by_znode(admin.cluster.runtime, "/admin/preferred_replica_election", asked)
 
     async def look_up(self, admin: Admin, action: Action) -> str:
@@ -515,6 +515,6 @@ def _number(action: Action, name: str, default: int) -> int:
 def _said(outcomes: Any) -> str:
     """What became of each, without the texts."""
     told = []
-    for key, each in outcomes.items():
-        told.append(f"{key} {each.code.name}" if isinstance(each, KafkaError) else f"{key} ok")
+    for key, outcome in outcomes.items():
+        told.append(f"{key} {outcome.code.name}" if isinstance(outcome, KafkaError) else f"{key} ok")
     return ", ".join(told)

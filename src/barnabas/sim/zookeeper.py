@@ -28,14 +28,14 @@ from barnabas.zk.server.watches import Watches
 
 MS: Final = 1_000_000
 _READS: Final = frozenset(
-    int(each)
-    for each in (
+    int(code)
+    for code in (
         OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2, OpCode.GET_ACL, OpCode.SET_WATCHES,
         OpCode.SET_WATCHES2, OpCode.MULTI_READ, OpCode.GET_EPHEMERALS, OpCode.GET_ALL_CHILDREN_NUMBER,
     )
 )  # fmt: skip
 _WRITES: Final = frozenset(
-    int(each) for each in (OpCode.CREATE, OpCode.CREATE2, OpCode.DELETE, OpCode.SET_DATA, OpCode.MULTI)
+    int(code) for code in (OpCode.CREATE, OpCode.CREATE2, OpCode.DELETE, OpCode.SET_DATA, OpCode.MULTI)
 )
 
 OnCommit = Callable[[ZkOperation[Any], int, Any, int], None]
@@ -184,7 +184,7 @@ class Ensemble(CoordinatorServer):
 
     def expire(self, node: str) -> int:
         """Ends the node's sessions, as if it had been silent."""
-        ended = [each for each in self.sessions.live.values() if self.session_nodes.get(each.id) == node]
+        ended = [owned for owned in self.sessions.live.values() if self.session_nodes.get(owned.id) == node]
         for session in ended:
             self._end_session(session)
             if session.connection is not None:

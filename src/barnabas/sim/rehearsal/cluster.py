@@ -141,7 +141,7 @@ class CopiedCluster:
     def _forecast(self, told: str, before: Snapshot) -> Forecast:
         tally = self.tally
         after = self.now()
-        moving = [each for each, state in after.partitions.items() if state.being_reassigned]
+        moving = [partition for partition, state in after.partitions.items() if state.being_reassigned]
         if moving and told != NOW:
             tally.notes.append(f"Not moved to the end, since new replicas are not in sync: {listed(moving)}.")
         return Forecast(
@@ -160,7 +160,7 @@ class CopiedCluster:
         return broker if broker is not None and broker.serves else None
 
     def active_controller(self) -> RehearsedBroker | None:
-        return next((each for each in self.brokers.values() if each.serves and each.controller.is_active), None)
+        return next((broker for broker in self.brokers.values() if broker.serves and broker.controller.is_active), None)
 
     def count(self, kind: str, partitions: int) -> None:
         before = self.tally.costs.get(kind, Cost(0, 0))
@@ -173,7 +173,7 @@ class CopiedCluster:
     def _followers_fetch(self, partitions: list[TopicPartition]) -> None:
         for broker in self.brokers.values():
             if broker.serves:
-                broker.run(lambda broker=broker: [broker.lead(each, self._lags) for each in partitions])  # type: ignore[misc]
+                broker.run(lambda broker=broker: [broker.lead(partition, self._lags) for partition in partitions])  # type: ignore[misc]
 
     def _lags(self, partition: TopicPartition, replica: int) -> bool:
         return (partition, replica) in self._lagging
@@ -188,7 +188,7 @@ class CopiedCluster:
         for info in self.tree.brokers.values():
             await self._begin(replace(info, endpoints=(endpoint_of(info.broker_id),)))
         first = self.tree.state.controller
-        names = sorted(self.brokers, key=lambda each: (each != first, each))
+        names = sorted(self.brokers, key=lambda candidate: (candidate != first, candidate))
         for broker_id in names:
             self.brokers[broker_id].stand_for_election()
             if broker_id == names[0]:
@@ -344,7 +344,7 @@ class CopiedCluster:
         for broker_id in step.brokers or ():
             if broker_id in self.brokers:
                 raise RehearsalError(f"{step.told}: broker {broker_id} is alive already then.")
-            self._lagging = {each for each in self._lagging if each[1] != broker_id}
+            self._lagging = {lagging for lagging in self._lagging if lagging[1] != broker_id}
             known = self.tree.brokers.get(broker_id)
             rack = None if known is None else known.rack
             await self._begin(BrokerInfo(broker_id, (endpoint_of(broker_id),), rack))
@@ -359,10 +359,10 @@ class CopiedCluster:
         active = self._active(step)
         response = await self._as(active, active.controller.elect_leaders(ElectLeadersRequest(0, None)))
         left = {
-            f"{topic.topic}-{each.partition_id}": ErrorCode(each.error_code)
+            f"{topic.topic}-{partition.partition_id}": ErrorCode(partition.error_code)
             for topic in response.replica_election_results
-            for each in topic.partition_result
-            if each.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
+            for partition in topic.partition_result
+            if partition.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
         }
         if left:
             name, code = next(iter(sorted(left.items())))
@@ -385,10 +385,10 @@ class CopiedCluster:
         request = AlterPartitionReassignmentsRequest(topics=list(topics.values()))
         response = await self._as(active, active.controller.alter_partition_reassignments(request))
         refused = [
-            f"{topic.name}-{each.partition_index} ({each.error_message or ErrorCode(each.error_code).name})"
+            f"{topic.name}-{answer.partition_index} ({answer.error_message or ErrorCode(answer.error_code).name})"
             for topic in response.responses
-            for each in topic.partitions
-            if each.error_code
+            for answer in topic.partitions
+            if answer.error_code
         ]
         if response.error_code or refused:
             whole = response.error_message or ErrorCode(response.error_code).name
@@ -397,7 +397,7 @@ class CopiedCluster:
 
 def load(tree: DataTree[Any], znodes: Sequence[ExportedZNode]) -> None:
     """Makes the znodes that outlive sessions, with their versions."""
-    for znode in sorted(znodes, key=lambda each: each.path.count("/")):
+    for znode in sorted(znodes, key=lambda znode_path: znode_path.path.count("/")):
         if znode.ephemeral or znode.path == "/":
             continue
         missing = []

@@ -48,28 +48,34 @@ class Forecast:
 
     def offline(self) -> list[TopicPartition]:
         """Partitions without a leader afterwards."""
-        return [each for each, state in self.after.partitions.items() if state.leader == NO_BROKER]
+        return [partition for partition, state in self.after.partitions.items() if state.leader == NO_BROKER]
 
     def newly_offline(self) -> list[TopicPartition]:
-        return [each for each in self.offline() if not _is_offline(self.before.partitions.get(each))]
+        return [partition for partition in self.offline() if not _is_offline(self.before.partitions.get(partition))]
 
     def under_min_isr(self) -> list[TopicPartition]:
         """Partitions that have a leader and refuse acks=all, for their ISR is too small."""
-        return [each for each, state in self.after.partitions.items() if self._is_under(each, state)]
+        return [partition for partition, state in self.after.partitions.items() if self._is_under(partition, state)]
 
     def newly_under_min_isr(self) -> list[TopicPartition]:
-        return [each for each in self.under_min_isr() if not self._is_under(each, self.before.partitions.get(each))]
+        return [
+            partition
+            for partition in self.under_min_isr()
+            if not self._is_under(partition, self.before.partitions.get(partition))
+        ]
 
     def new_leaders(self) -> list[PartitionChange]:
         return [
-            each for each in self.changes() if each.before and each.after and each.before.leader != each.after.leader
+            change
+            for change in self.changes()
+            if change.before and change.after and change.before.leader != change.after.leader
         ]
 
     def new_isrs(self) -> list[PartitionChange]:
         return [
-            each
-            for each in self.changes()
-            if each.before and each.after and set(each.before.isr) != set(each.after.isr)
+            change
+            for change in self.changes()
+            if change.before and change.after and set(change.before.isr) != set(change.after.isr)
         ]
 
     def unclean(self) -> list[TopicPartition]:
@@ -96,11 +102,11 @@ class Forecast:
             "brokers": list(self.after.brokers),
             "new_leaders": len(self.new_leaders()),
             "new_isrs": len(self.new_isrs()),
-            "offline": [str(each) for each in self.offline()],
-            "newly_offline": [str(each) for each in self.newly_offline()],
-            "under_min_isr": [str(each) for each in self.under_min_isr()],
-            "newly_under_min_isr": [str(each) for each in self.newly_under_min_isr()],
-            "unclean": [str(each) for each in self.unclean()],
+            "offline": [str(partition) for partition in self.offline()],
+            "newly_offline": [str(partition) for partition in self.newly_offline()],
+            "under_min_isr": [str(partition) for partition in self.under_min_isr()],
+            "newly_under_min_isr": [str(partition) for partition in self.newly_under_min_isr()],
+            "unclean": [str(partition) for partition in self.unclean()],
             "requests": {kind: cost._asdict() for kind, cost in self.costs.items()},
             "znodes_written": self.znodes_written,
             "notes": list(self.notes),

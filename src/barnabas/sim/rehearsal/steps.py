@@ -78,7 +78,7 @@ def _brokers(kind: str, word: str, tree: ClusterTree) -> tuple[int, ...] | None:
     if word == CONTROLLER and kind != START:
         return None
     try:
-        brokers = tuple(dict.fromkeys(int(each) for each in word.split(",")))
+        brokers = tuple(dict.fromkeys(int(broker) for broker in word.split(",")))
     except ValueError:
         also = "" if kind == START else f", or {CONTROLLER!r}"
         raise RehearsalError(f"{kind} takes broker ids separated by commas{also}, not {word!r}.") from None
@@ -93,10 +93,10 @@ def parse_moves(name: str, text: str) -> dict[TopicPartition, tuple[int, ...] | 
     """Kafka's reassignment JSON. A partition whose replicas are null has its move cancelled."""
     try:
         moves: dict[TopicPartition, tuple[int, ...] | None] = {}
-        for each in json.loads(text)["partitions"]:
-            replicas = each["replicas"]
+        for wanted in json.loads(text)["partitions"]:
+            replicas = wanted["replicas"]
             target = None if replicas is None else tuple(int(broker) for broker in replicas)
-            moves[TopicPartition(str(each["topic"]), int(each["partition"]))] = target
+            moves[TopicPartition(str(wanted["topic"]), int(wanted["partition"]))] = target
     except (ValueError, KeyError, TypeError) as error:
         raise RehearsalError(
             f'{name} is no reassignment ({error!r}): it takes {{"version":1,"partitions":[{{"topic":..,"partition":..,'
