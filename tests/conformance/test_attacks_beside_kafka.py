@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import hmac
 import json
 import os
+import re
 import socket
 import ssl
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -47,11 +50,13 @@ from secured_mixed import ALLOWED_URLS, APACHES, KINDS, MODULES, OURS, SECRET, S
 from barnabas.client.asking import ConnectionLost
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.security.sasl.login import Login, SaslLogin
+from barnabas.security.sasl.login import Login, OAuthBearerLogin, SaslLogin
+from barnabas.security.sasl.scram_credential import MECHANISMS
 from barnabas.security.tls.settings import tls_settings
 from barnabas.wire.frames import encode_request
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest
+from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from barnabas.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from barnabas.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
@@ -345,6 +350,132 @@ def test_a_token_that_has_expired_ends_its_session_and_begins_none(cluster: Atta
     }
 
 
+TOKEN = ",tokenauth=true"
+
+
+def made_token(cluster: Attacked, broker: int, owner: str, number: int = 512) -> SaslLogin:
+    """A login by a token of `owner`, which this broker knows."""
+    with cluster.connect(broker, scram(owner)) as asking:
+        made = asking.send(CreateDelegationTokenRequest(max_lifetime_ms=-1), 3)
+    mac = base64.b64encode(bytes(made.hmac)).decode()
+    by_token = SaslLogin(f"SCRAM-SHA-{number}", made.token_id, mac, token_authenticated=True)
+    until(lambda: cluster.admits(broker, by_token), "the token is known")
+    return by_token
+
+
+def exchanged(asking: BlockingConnection, user: str, password: str, acts_for: str, extensions: str) -> str | None:
+    """What a SCRAM login is told that says what no client of ours would; nothing where it is let in."""
+    mechanism = MECHANISMS["SCRAM-SHA-512"]
+    assert asking.send(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"), 1).error_code == 0
+    header = f"n,{acts_for and f'a={acts_for}'},"
+    bare = f"n={user},r={os.urandom(18).hex()}{extensions}"
+    first = asking.send(SaslAuthenticateRequest(auth_bytes=f"{header}{bare}".encode()), 2)
+    if first.error_code:
+        return str(first.error_message)
+    said = first.auth_bytes.decode()
+    nonce, salt, iterations = (part[2:] for part in said.split(","))
+    salted = mechanism.salted_password(password, base64.b64decode(salt), int(iterations))
+    key = hmac.digest(salted, b"Client Key", "sha512")
+    unproven = f"c={base64.b64encode(header.encode()).decode()},r={nonce}"
+    signature = hmac.digest(hashlib.sha512(key).digest(), f"{bare},{said},{unproven}".encode(), "sha512")
+    proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
+    final = f"{unproven},p={base64.b64encode(proof).decode()}".encode()
+    last = asking.send(SaslAuthenticateRequest(auth_bytes=final), 2)
+    return str(last.error_message) if last.error_code else None
+
+
+def test_a_token_is_used_under_no_other_name(cluster: Attacked) -> None:
+    """Neither with another's id, nor as a user's name, nor for somebody that the login names beside it; with its own id
+    it speaks for its owner alone."""
+    for user in ("ivan", "judy"):
+        cluster.user(user)
+    cluster.allow("ivan")
+
+    def attack(broker: int) -> list[str | None]:
+        his, hers = (made_token(cluster, broker, user) for user in ("ivan", "judy"))
+        said = []
+        for user, password, acts_for, extensions in (
+            (hers.username, his.password, "", TOKEN),
+            ("ivan", his.password, "", TOKEN),
+            ("judy", SECRET, "", TOKEN),
+            (his.username, SECRET, "", TOKEN),
+            (his.username, his.password, "", f"{TOKEN},tokenauth=false"),
+            (his.username, his.password, "", ",tokenauth=yes"),
+            (his.username, his.password, "admin", TOKEN),
+            (his.username, his.password, "ivan", TOKEN),
+        ):
+            with cluster.connect(broker) as asking:
+                said.append(exchanged(asking, user, password, acts_for, extensions))
+        for token, may in ((his, True), (hers, False)):
+            with cluster.connect(broker) as asking:
+                assert exchanged(asking, token.username, token.password, token.username, ",tokenauth=TRUE") is None
+                until(
+                    lambda may=may, asking=asking: (fetched(asking, broker, 0, 0)[1] == 0) is may, "its owner's right"
+                )
+        with cluster.connect(broker) as asking:
+            assert asking.send(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
+            plain = f"\0{his.username}\0{his.password}".encode()
+            said.append(asking.send(SaslAuthenticateRequest(auth_bytes=plain), 2).error_message)
+        return said
+
+    refused = "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512"
+    another = "Authentication failed: Client requested an authorization id that is different from username"
+    by_plain = "Authentication failed: Invalid username or password"
+    assert alike(attack) == [*[refused] * 6, another, another, by_plain]
+
+
+def test_who_authenticates_again_is_the_same_by_the_same_mechanism(cluster: Attacked, tmp_path: Path) -> None:
+    """By password and token in turn, since both prove the owner: what a token may not do counts from then on, and no
+    more behind a password. Nobody else's token, and no other mechanism of the same user."""
+    for user in ("kim", "lee", "k"):
+        cluster.user(user)
+
+    def bearer(user: str) -> OAuthBearerLogin:
+        file = tmp_path / user
+        file.write_text(cluster.token(user))
+        return OAuthBearerLogin(f"file:{file}")
+
+    def attack(broker: int) -> list[str]:
+        kims, lees = (made_token(cluster, broker, user, 256) for user in ("kim", "lee"))
+
+        def again(*logins: Login) -> str:
+            first, second = logins
+            with cluster.connect(broker, first) as asking:
+                asking._login = second
+                try:
+                    asking._authenticate()
+                except KafkaError as error:
+                    return str(error).rpartition("): ")[2]
+                except ConnectionLost:
+                    return "lost"
+                return ErrorCode(asking.send(CreateDelegationTokenRequest(max_lifetime_ms=-1), 3).error_code).name
+
+        by_password = scram("kim", 256)
+        return [
+            again(by_password, by_password),
+            again(by_password, kims),
+            again(kims, by_password),
+            again(kims, kims),
+            again(kims, lees),
+            again(by_password, lees),
+            again(kims, scram("lee", 256)),
+            again(by_password, kims._replace(password=lees.password)),
+            again(by_password, scram("kim", 512)),
+            again(scram("k", 256), bearer("k")),
+            again(bearer("k"), scram("k", 256)),
+            again(bearer("k"), bearer("k")),
+            again(bearer("k"), bearer("lee")),
+        ]
+
+    *by_token, wrong, other, bearers, scrams, same, somebody = alike(attack)
+    assert by_token[:4] == ["NONE", *["DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"], "NONE", by_token[1]]
+    for said in by_token[4:]:
+        assert "Cannot change principals during re-authentication from User.kim: User.lee" in said
+    assert "invalid credentials" in wrong
+    assert (other, bearers, scrams, same) == ("lost", "lost", "lost", "NONE")
+    assert "Cannot change principals during re-authentication from User.k: User.lee" in somebody
+
+
 # OAUTHBEARER
 
 
@@ -433,7 +564,10 @@ def asked() -> Iterator[tuple[str, list[str]]]:
     class Listening(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             requests.append(self.path)
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
             self.send_error(404)
+
+        do_POST = do_GET
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Not on the console."""
@@ -446,6 +580,66 @@ def asked() -> Iterator[tuple[str, list[str]]]:
         finally:
             server.shutdown()
             thread.join()
+
+
+def test_cve_2025_27817_a_client_reads_no_file_and_asks_no_address_that_is_not_on_its_list(
+    cluster: Attacked, tmp_path: Path
+) -> None:
+    """Ours has an empty list where none is given, as Kafka from 4.0 on; that of 3.9 asks whoever it is told to."""
+    bootstrap = cluster.bootstrap()
+
+    def asking(address: str, **more: str) -> Path:
+        values = {
+            "security.protocol": "SASL_SSL",
+            **cluster.trusted,
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.login.callback.handler.class": f"{MODULES}.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+            "sasl.jaas.config": f'{MODULES}.oauthbearer.OAuthBearerLoginModule required clientId="k" clientSecret="s";',
+            "sasl.oauthbearer.token.endpoint.url": address,
+            **more,
+        }
+        return properties(tmp_path / "client.properties", values)
+
+    def ours(*words: str) -> str:
+        done = subprocess.run([*BARNABAS, *words], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode, done.stdout
+        return done.stdout + done.stderr
+
+    def apaches(file: Path, *options: str) -> str:
+        java, *rest = apache.tool_command(
+            "kafka-topics", "--bootstrap-server", bootstrap, "--list", "--command-config", str(file)
+        )
+        done = subprocess.run([java, *options, *rest], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode, done.stdout
+        return done.stdout + done.stderr
+
+    elsewhere = "https://authority.example.com/token"
+    with asked() as (url, requests):
+        for address in (
+            url,
+            url.replace("127.0.0.1", "localhost"),
+            "file:/etc/passwd",
+            "http://169.254.169.254/latest",
+        ):
+            for listed in ({}, {ALLOWED_URLS: elsewhere}):
+                file = str(asking(address, **listed))
+                for words in (
+                    ("topic", "list", "-b", bootstrap),
+                    ("kafka-topics", "--list", "--bootstrap-server", bootstrap),
+                ):
+                    said = ours(*words, "--command-config", file)
+                    assert "sasl.oauthbearer.token.endpoint.url" in said
+                    assert ALLOWED_URLS in said
+                    assert "root:" not in said
+        assert requests == []
+        said = apaches(asking(url), f"-D{ALLOWED_URLS}={elsewhere}")
+        assert ALLOWED_URLS in said
+        assert requests == []
+        apaches(asking(url))
+        assert requests
+        requests.clear()
+        ours("topic", "list", "-b", bootstrap, "--command-config", str(asking(url, **{ALLOWED_URLS: url})))
+        assert requests  # the list is what held it back
 
 
 # Certificates, and what is said before anybody is known
@@ -482,6 +676,101 @@ def test_whom_no_authority_and_no_rule_knows_is_not_let_in(cluster: Attacked, tm
         return said
 
     assert alike(attack) == [True, False, False, False, False, False, False, 2]
+
+
+KNOWN = re.compile("(?!.*(local issuer|self-signed)).*")
+
+
+def test_a_certificate_is_used_for_what_it_was_given_alone(cluster: Attacked, tmp_path: Path) -> None:
+    """A server's lets no client in, and a client's makes no server, though every name of it is right."""
+    servers, clients = (cluster.authority.issue(name, purpose=f"{name}Auth") for name in ("server", "client"))
+    assert alike(lambda broker: [enters(cluster, broker, each) for each in (servers, clients)]) == [False, True]
+    store = "listener.name.certified.ssl.keystore.location"
+    others = {use: Authority(tmp_path, use) for use in ("clientAuth", "serverAuth")}
+
+    def attack(broker: int) -> list[str]:
+        said = []
+        for use, other in others.items():
+            cluster.alter(broker, store, str(other.issue("broker", purpose=use).key_store))
+            context = tls_settings({"ssl.truststore.location": str(other.trust_store)}).client_context()
+
+            def told(context: ssl.SSLContext = context) -> str:
+                wire = socket.create_connection(("127.0.0.1", cluster.ports["CERTIFIED"][broker]), timeout=60)
+                try:
+                    with context.wrap_socket(wire, server_hostname="127.0.0.1") as secured:
+                        return str(secured.version())
+                except ssl.SSLCertVerificationError as error:
+                    return error.verify_message
+                except (ssl.SSLError, ConnectionError):
+                    return "ended"
+
+            # Before the store counts, the certificate is one of an authority that this client does not know.
+            said.append(until(lambda told=told: KNOWN.match(told()), "the store counts")[0])
+        cluster.alter(broker, store, str(cluster.key_store))
+        until(lambda: enters(cluster, broker, cluster.k), "the first store counts")
+        return said
+
+    assert alike(attack) == ["unsuitable certificate purpose", "TLSv1.3"]
+
+
+def served(cluster: Attacked, listener: str, broker: int, context: ssl.SSLContext, session: Any) -> tuple[bool, Any]:
+    """Whether Metadata is answered to who offers this TLS session, and the session that can be resumed then."""
+    plain = socket.create_connection(("127.0.0.1", cluster.ports[listener][broker]), timeout=60)
+    message = ApiVersionsRequest() if listener == "CLIENTS" else MetadataRequest(topics=[])
+    try:
+        with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as wire:
+            wire.sendall(frame(message, 0 if listener == "CLIENTS" else 4))
+            (size,) = struct.unpack(">i", exactly(wire, 4))
+            exactly(wire, size)
+            return True, wire.session
+    except (ssl.SSLError, ConnectionError):
+        return False, None
+
+
+def exactly(wire: ssl.SSLSocket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        more = wire.recv(count - len(data))
+        if not more:
+            raise ConnectionError("it ended")
+        data += more
+    return data
+
+
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+def test_a_tls_session_opens_no_door_that_its_certificate_does_not(
+    cluster: Attacked, version: str, tmp_path: Path
+) -> None:
+    """Taken up again on another listener, and after the stores that it was made by are others."""
+    other = Authority(tmp_path, "other")
+    store = "listener.name.certified.ssl.truststore.location"
+
+    def made(certificate: Certificate | None) -> ssl.SSLContext:
+        context = tls_settings(cluster.trusted).client_context()
+        context.maximum_version = ssl.TLSVersion[version]
+        if certificate is not None:
+            context.load_cert_chain(certificate.key_store)
+        return context
+
+    def attack(broker: int) -> list[bool]:
+        nobody, k = made(None), made(cluster.k)
+        came_in, anybodys = served(cluster, "CLIENTS", broker, nobody, None)
+        said = [came_in, served(cluster, "CERTIFIED", broker, nobody, anybodys)[0]]
+        came_in, ours = served(cluster, "CERTIFIED", broker, k, None)
+        again, _ = served(cluster, "CERTIFIED", broker, k, ours)
+        theirs = other.issue(f"k{broker}")
+        cluster.alter(broker, store, str(other.trust_store))
+        # Kafka's network threads, of which there are three, change one after the other.
+        until(
+            lambda: enters(cluster, broker, theirs) and not any(enters(cluster, broker, cluster.k) for _ in range(6)),
+            "the other store counts",
+        )
+        said += [came_in, again, served(cluster, "CERTIFIED", broker, k, ours)[0]]
+        cluster.alter(broker, store, str(cluster.authority.trust_store))
+        until(lambda: enters(cluster, broker, cluster.k) and not enters(cluster, broker, theirs), "the first counts")
+        return said
+
+    assert alike(attack) == [True, False, True, True, False]
 
 
 def test_a_certificates_mapped_name_has_the_rights_of_that_user(cluster: Attacked) -> None:
