@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from barnabas.judge.drivers.process import Driver, Speaker
@@ -13,10 +14,10 @@ from barnabas.judge.workload import ABORTED, KEYS, Work
 from barnabas.judge.workloads import LIST_APPEND, REGISTERS
 from barnabas.model.ids import TopicPartition
 
-_STATUSES = {outcome.word: outcome for outcome in Status}
+STATUSES = {outcome.word: outcome for outcome in Status}
 
 
-class _Sends:
+class DrivenSends:
     """The records of one client that are under way."""
 
     def __init__(self, journal: Journal, txn: int = NONE) -> None:
@@ -41,7 +42,7 @@ class _Sends:
             self._add(int(value), sent, Status.OK, completed=when, offset=max(NONE, int(told)))
         else:
             self.good = False
-            self._add(int(value), sent, _STATUSES[status], completed=when, error=told)
+            self._add(int(value), sent, STATUSES[status], completed=when, error=told)
 
     def give_up(self) -> None:
         for value, sent in self._under_way.items():
@@ -57,7 +58,7 @@ def write(work: Work, driver: Driver, name: str) -> None:
     """Records of their own, ten at a time."""
     chance = random.Random(name)
     journal = work.notes.journal(Client(name, driver.version, work.acks, work.acks == "all"))
-    sends = _Sends(journal)
+    sends = DrivenSends(journal)
     client = driver.client(name, sends.hear, "producer", work.bootstrap, work.acks)
     while not work.stopping():
         for _ in range(10):
@@ -75,7 +76,8 @@ def transact(work: Work, driver: Driver, name: str) -> None:
         journal = work.notes.journal(
             Client(name, driver.version, transactional_id=name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
         )
-        transactor = _Transactor(work, driver, journal, name)
+        begin = ("transactor", work.bootstrap, name, TRANSACTION_TIMEOUT_MS)
+        transactor = DrivenTransactor(work, driver, journal, name, begin)
         if transactor.asked("init"):
             while not work.stopping() and transactor.one():
                 time.sleep(work.pause_s)
@@ -84,13 +86,19 @@ def transact(work: Work, driver: Driver, name: str) -> None:
         transactor.asked("close")
 
 
-class _Transactor:
-    def __init__(self, work: Work, driver: Driver, journal: Journal, name: str) -> None:
+class DrivenTransactor:
+    """`begin` are the words that begin the client."""
+
+    def __init__(self, work: Work, driver: Driver, journal: Journal, name: str, begin: Sequence[object]) -> None:
         self._work, self._journal, self._name = work, journal, name
         self._chance = random.Random(f"{name} {now()}")
-        self._sends = _Sends(journal)
-        begin = ("transactor", work.bootstrap, name, TRANSACTION_TIMEOUT_MS)
-        self._client = driver.client(name, lambda when, words: self._sends.hear(when, words), *begin)
+        self._sends = DrivenSends(journal)
+        self.committed = False
+        """How the last transaction ended."""
+        self._client = driver.client(name, self.hear, *begin)
+
+    def hear(self, when: int, words: list[str]) -> None:
+        self._sends.hear(when, words)
 
     def asked(self, word: str) -> bool:
         return self._client.ask(word)[0] == "ok"
@@ -100,18 +108,18 @@ class _Transactor:
         work, chance = self._work, self._chance
         if not self.asked("begin"):
             return False
-        self._sends = _Sends(self._journal, work.notes.txn())
+        self._sends = DrivenSends(self._journal, work.notes.txn())
         for _ in range(chance.randint(2, 6)):
             self._sends.send(self._client, work.place(chance, work.topics[LIST_APPEND]), work.notes.value())
             time.sleep(work.pause_s)  # so that what comes late finds a transaction open
             self._client.listen()
         # Only where all records were acknowledged: otherwise the client would refuse to commit, or want an abort.
         flushed = self.asked("flush") and self._sends.good and not len(self._sends)
-        useful = self._end(committed=flushed and chance.random() > ABORTED)
+        useful = self.end(committed=flushed and chance.random() > ABORTED)
         self._sends.give_up()
         return useful
 
-    def _end(self, *, committed: bool) -> bool:
+    def end(self, *, committed: bool) -> bool:
         """Asks until the outcome is known, or nothing more can be asked. Each request is a row."""
         while True:
             op = Op.COMMIT if committed else Op.ABORT
@@ -119,7 +127,8 @@ class _Transactor:
             status, *rest = self._client.ask(op.word)
             after, error = rest if rest else (None, None)
             fields: dict[str, Any] = {"txn": self._sends.txn, "name": self._name, "error": error}
-            self._journal.add(op, invoked, status=_STATUSES[status], **fields)
+            self._journal.add(op, invoked, status=STATUSES[status], **fields)
+            self.committed = committed and status == "ok"
             if status == "ok":
                 return True
             if after == "over" or (after == "abort" and not committed):
@@ -131,7 +140,7 @@ def consume(work: Work, driver: Driver, name: str, topic: str, group: str, isola
     """A member that reads and commits, and now and then leaves the group and comes back."""
     chance = random.Random(name)
     while not work.stopping():
-        reader = _Reader(work.notes.journal(Client(name, driver.version, isolation=isolation, group=group)), group)
+        reader = DrivenReader(work.notes.journal(Client(name, driver.version, isolation=isolation, group=group)), group)
         client = driver.client(name, reader.hear, "consumer", work.bootstrap, group, topic, isolation)
         reader.client = client
         leaves = now() + int(chance.uniform(8, 25) * 1e9)
@@ -145,7 +154,7 @@ def consume(work: Work, driver: Driver, name: str, topic: str, group: str, isola
             time.sleep(1)
 
 
-class _Reader:
+class DrivenReader:
     client: Speaker
 
     def __init__(self, journal: Journal, group: str) -> None:
@@ -174,4 +183,4 @@ class _Reader:
         else:
             status, *error = rest
             fields: dict[str, Any] = {"offset": where, "name": self._group, "error": error[0] if error else None}
-            self._journal.add(Op.COMMIT_OFFSET, self._invoked, at, status=_STATUSES[status], completed=when, **fields)
+            self._journal.add(Op.COMMIT_OFFSET, self._invoked, at, status=STATUSES[status], completed=when, **fields)

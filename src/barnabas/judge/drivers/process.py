@@ -4,11 +4,15 @@ What it is told:
 
 - ``NAME producer BOOTSTRAP ACKS``, ``NAME transactor BOOTSTRAP ID TIMEOUT_MS`` and ``NAME consumer BOOTSTRAP GROUP
   TOPIC ISOLATION`` begin a client: a producer (idempotent with acks ``all``), one of transactions, a group's member.
+  ``NAME copier BOOTSTRAP ID TIMEOUT_MS GROUP TOPIC`` begins one that is the last two in one (`copier.COPIES` know it).
 - ``send TOPIC PARTITION KEY VALUE`` (``-``: no key) is answered by ``sent VALUE ok OFFSET``, with offset -1 where the
   client was not told, or by ``sent VALUE failed|unknown ERROR``, in any order.
 - ``init``, ``begin``, ``flush``, ``commit``, ``abort``, ``poll MS``, ``commit-offsets`` and ``close`` are done one
   after another. Each ends with ``done ok``, or with ``done failed|unknown NEXT ERROR``, where NEXT is ``again`` (the
   same word may be said again), ``abort``, or ``over`` (this client is of no more use).
+
+A copier's ``send-offsets`` commits, in its transaction, what its last poll has come to; its ``rewind`` goes back to
+where that began, and says ``rewound TOPIC PARTITION OFFSET`` for each partition that it still has.
 
 A consumer says ``assigning`` before it asks where its group is, and waits for ``go``; then ``assigned TOPIC PARTITION
 OFFSET`` (-1: nothing is committed, ``?``: not known), ``read TOPIC PARTITION OFFSET KEY VALUE`` for each record of a

@@ -63,10 +63,11 @@ public final class Driver {
     /** One client: a thread that does what it is told, in that order. */
     private abstract static class Worker implements Runnable {
         final String client;
-        final LinkedBlockingQueue<String[]> told = new LinkedBlockingQueue<>();
+        final LinkedBlockingQueue<String[]> told;
 
-        Worker(String client) {
+        Worker(String client, LinkedBlockingQueue<String[]> told) {
             this.client = client;
+            this.told = told;
         }
 
         @Override
@@ -90,18 +91,18 @@ public final class Driver {
         abstract void close();
     }
 
-    private static final class Writer extends Worker {
-        private final KafkaProducer<String, String> producer;
+    private static class Writer extends Worker {
+        final KafkaProducer<String, String> producer;
 
-        /** words: client producer BOOTSTRAP ACKS, or client transactor BOOTSTRAP ID TIMEOUT_MS */
+        /** words: client producer BOOTSTRAP ACKS, or client transactor|copier BOOTSTRAP ID TIMEOUT_MS .. */
         Writer(String[] words) {
-            super(words[0]);
+            super(words[0], new LinkedBlockingQueue<>());
             Properties config = secured();
             config.put("bootstrap.servers", words[2]);
             config.put("client.id", words[0]);
             config.put("request.timeout.ms", "5000");
             config.put("max.block.ms", "15000");
-            if (words[1].equals("transactor")) {
+            if (!words[1].equals("producer")) {
                 config.put("transactional.id", words[3]);
                 config.put("transaction.timeout.ms", words[4]);
                 config.put("delivery.timeout.ms", "15000");
@@ -139,7 +140,7 @@ public final class Driver {
         }
 
         /** An end that ran out of time is to be asked for again; most errors want an abort; after others all is over. */
-        private void end(Runnable call) {
+        final void end(Runnable call) {
             try {
                 call.run();
                 say(client, "done ok");
@@ -162,9 +163,13 @@ public final class Driver {
     private static final class Reader extends Worker implements ConsumerRebalanceListener {
         private final KafkaConsumer<String, String> consumer;
 
+        /** Where the last poll began in each partition, and what it has come to. */
+        private final Map<TopicPartition, Long> begins = new HashMap<>();
+        private final Map<TopicPartition, OffsetAndMetadata> ends = new HashMap<>();
+
         /** words: client consumer BOOTSTRAP GROUP TOPIC ISOLATION */
-        Reader(String[] words) {
-            super(words[0]);
+        Reader(String[] words, LinkedBlockingQueue<String[]> told) {
+            super(words[0], told);
             Properties config = secured();
             config.put("bootstrap.servers", words[2]);
             config.put("client.id", words[0]);
@@ -232,7 +237,12 @@ public final class Driver {
         }
 
         private void poll(long patienceMs) {
+            begins.clear();
+            ends.clear();
             for (ConsumerRecord<String, String> each : consumer.poll(Duration.ofMillis(patienceMs))) {
+                TopicPartition at = new TopicPartition(each.topic(), each.partition());
+                begins.putIfAbsent(at, each.offset());
+                ends.put(at, new OffsetAndMetadata(each.offset() + 1));
                 String key = each.key() == null ? "-" : each.key();
                 say(client, "read " + each.topic() + " " + each.partition() + " " + each.offset() + " " + key + " "
                     + each.value());
@@ -274,6 +284,45 @@ public final class Driver {
         }
     }
 
+    /** Reads transactions and writes transactions, with its group's offsets in them. */
+    private static final class Copier extends Writer {
+        private final Reader reader;
+
+        /** words: client copier BOOTSTRAP ID TIMEOUT_MS GROUP TOPIC */
+        Copier(String[] words) {
+            super(words);
+            reader = new Reader(new String[] {words[0], "consumer", words[2], words[5], words[6], "read_committed"}, told);
+        }
+
+        @Override
+        void perform(String[] words) {
+            switch (words[1]) {
+                case "poll" -> reader.perform(words);
+                case "send-offsets" -> end(
+                    () -> producer.sendOffsetsToTransaction(reader.ends, reader.consumer.groupMetadata()));
+                case "rewind" -> rewind();
+                default -> super.perform(words);
+            }
+        }
+
+        private void rewind() {
+            for (var each : reader.begins.entrySet()) {
+                TopicPartition at = each.getKey();
+                if (reader.consumer.assignment().contains(at)) {
+                    reader.consumer.seek(at, each.getValue());
+                    say(client, "rewound " + at.topic() + " " + at.partition() + " " + each.getValue());
+                }
+            }
+            say(client, "done ok");
+        }
+
+        @Override
+        void close() {
+            reader.close();
+            super.close();
+        }
+    }
+
     public static void main(String[] arguments) throws IOException {
         if (arguments.length > 0) {
             try (var file = Files.newBufferedReader(Path.of(arguments[0]), StandardCharsets.UTF_8)) {
@@ -287,7 +336,8 @@ public final class Driver {
             String[] words = line.split(" ");
             Worker made = switch (words[1]) {
                 case "producer", "transactor" -> new Writer(words);
-                case "consumer" -> new Reader(words);
+                case "consumer" -> new Reader(words, new LinkedBlockingQueue<>());
+                case "copier" -> new Copier(words);
                 default -> null;
             };
             if (made == null) {

@@ -1,0 +1,101 @@
+"""A driver's client that reads transactions and writes transactions, with its group's offsets in them, by lines."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from barnabas.judge.drivers.clients import STATUSES, DrivenReader, DrivenSends, DrivenTransactor
+from barnabas.judge.drivers.process import Driver
+from barnabas.judge.history import NONE, Client, Op
+from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
+from barnabas.judge.workload import ABORTED, Work
+from barnabas.judge.workloads import LIST_APPEND
+from barnabas.model.ids import TopicPartition
+
+COPIES: Final = ("java",)
+"""The drivers that know how."""
+
+
+def copy(work: Work, driver: Driver, name: str, group: str) -> None:
+    """Each transaction reads a few records, sends some, and commits how far it has read."""
+    client = Client(
+        name,
+        driver.version,
+        isolation="read_committed",
+        transactional_id=name,
+        group=group,
+        transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+    )
+    while not work.stopping():
+        copier = _Copier(work, driver, work.notes.journal(client), name, group)
+        if copier.asked("init"):
+            while not work.stopping() and copier.one():
+                time.sleep(work.pause_s)
+        else:
+            time.sleep(1)
+        copier.asked("close")
+
+
+class _Copier(DrivenTransactor):
+    def __init__(self, work: Work, driver: Driver, journal: Journal, name: str, group: str) -> None:
+        self._batch: list[tuple[int, TopicPartition, dict[str, int]]] = []
+        self._group = group
+        self._reader = DrivenReader(journal, group)
+        begin = ("copier", work.bootstrap, name, TRANSACTION_TIMEOUT_MS, group, work.topics[LIST_APPEND])
+        super().__init__(work, driver, journal, name, begin)
+        self._reader.client = self._client
+
+    def hear(self, when: int, words: list[str]) -> None:
+        if words[0] == "sent":
+            self._sends.hear(when, words)
+        elif words[0] == "read":
+            _, topic, partition, offset, key, value = words
+            fields = {"offset": int(offset), "key": _number(key), "value": _number(value)}
+            self._batch.append((when, TopicPartition(topic, int(partition)), fields))
+        elif words[0] == "rewound":
+            _, topic, partition, offset = words
+            self._journal.add(
+                Op.ASSIGN, when, TopicPartition(topic, int(partition)), completed=when, offset=int(offset)
+            )
+        else:
+            self._reader.hear(when, words)
+
+    def one(self) -> bool:
+        """One transaction, if there is anything to read; False where this client is of no more use."""
+        work, chance = self._work, self._chance
+        self._batch = []
+        invoked = now()
+        if not self._reader.asked("poll", 500):
+            return False
+        if not self._batch:
+            return True
+        if not self.asked("begin"):
+            return False
+        txn = work.notes.txn()
+        self._sends = DrivenSends(self._journal, txn)
+        ends = {}
+        for when, at, fields in self._batch:
+            self._journal.add(Op.READ, invoked, at, completed=when, txn=txn, **fields)  # type: ignore[arg-type]
+            ends[at] = fields["offset"] + 1
+        for _ in range(chance.randint(2, 4)):
+            self._sends.send(self._client, work.place(chance, work.topics[LIST_APPEND]), work.notes.value())
+        sent = self._send_offsets(ends, txn)
+        flushed = self.asked("flush") and self._sends.good and not len(self._sends)
+        useful = self.end(committed=sent and flushed and chance.random() > ABORTED)
+        self._sends.give_up()
+        # Behind an abort it goes back to where the transaction began: that is what the group has committed still.
+        return useful and (self.committed or self.asked("rewind"))
+
+    def _send_offsets(self, ends: dict[TopicPartition, int], txn: int) -> bool:
+        invoked = now()
+        status, *rest = self._client.ask("send-offsets")
+        for at, offset in ends.items():
+            fields: dict[str, Any] = {"offset": offset, "txn": txn, "name": self._group}
+            error = rest[1] if len(rest) > 1 else None
+            self._journal.add(Op.COMMIT_OFFSET, invoked, at, status=STATUSES[status], error=error, **fields)
+        return status == "ok"
+
+
+def _number(word: str) -> int:
+    return int(word) if word.isdigit() else NONE
