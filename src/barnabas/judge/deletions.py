@@ -9,6 +9,8 @@ from barnabas.judge.history import NEVER, NONE, Column, Op, Status
 from barnabas.judge.seen import Seen, grouped
 
 LOG_START_CHECKPOINT = "log-start-checkpoint"
+_KILLS = ("kill", "disk-full")
+"""What of a nemesis' doings ends a broker before it can write a checkpoint."""
 
 
 def acknowledged_deletes(seen: Seen) -> Column:
@@ -64,9 +66,9 @@ def _asked(seen: Seen, deletes: Column) -> tuple[Column, Column]:
 
 
 def killed_before(seen: Seen, rows: Column) -> Column:
-    """Of each row: whether a broker had been killed by then, which knows its logs' starts from a checkpoint."""
+    """Of each row: whether a broker had been killed by then, one that knows its logs' starts from a checkpoint."""
     history = seen.history
-    kills = np.array([name.split()[:1] == ["kill"] for name in history.names] + [False])
+    kills = np.array([name.partition(" ")[0] in _KILLS for name in history.names] + [False])
     nemesis = history.rows(Op.NEMESIS)
     struck = history.invoked[nemesis[kills[history.name[nemesis]]]]
     killed: Column = history.completed[rows] > (struck.min() if len(struck) else NEVER)

@@ -28,7 +28,7 @@ from barnabas.judge.lines import parse
 from barnabas.judge.proxy import DELAY_END_TXN
 
 _APART = 10**12
-KILL = "kill"
+KILLS = ("kill", "disk-full")
 
 
 def together(histories: Sequence[OperationHistory]) -> OperationHistory:
@@ -80,7 +80,7 @@ def _renamed(name: str, number: int) -> str:
     fault, colon, held = name.partition(":")
     return (
         name
-        if name in (DELAY_END_TXN, TOMBSTONE, KILL)
+        if name in (DELAY_END_TXN, TOMBSTONE, *KILLS)
         else f"{fault}:{number}.{held}"
         if colon
         else f"{number}.{name}"
@@ -108,7 +108,14 @@ def _groups() -> dict[str, list[str]]:
     in which what a nemesis did is of nothing that comes later."""
     groups: dict[str, list[str]] = {"1": [], "2": []}
     texts = [*(text for _, _, text in BAD.values()), *GOOD.values()]
-    for text in sorted(texts, key=lambda text: (KILL in text, f"{DELAY_END_TXN}\n" in text, DELAY_END_TXN in text)):
+    for text in sorted(
+        texts,
+        key=lambda text: (
+            any(f"g={each}\n" in text for each in KILLS),
+            f"{DELAY_END_TXN}\n" in text,
+            DELAY_END_TXN in text,
+        ),
+    ):
         groups["1" if "fact transaction.version=1" in text else "2"].append(text)
     return groups
 
