@@ -15,7 +15,7 @@ from test_judge_run import addresses
 from barnabas.judge import proxy as faults
 from barnabas.judge.check import check
 from barnabas.judge.drivers.clients import consume, transact, write
-from barnabas.judge.drivers.copier import COPIES, copy
+from barnabas.judge.drivers.copier import copy
 from barnabas.judge.drivers.process import Driver, DriverError
 from barnabas.judge.drivers.programs import PROGRAMS, DriverUnavailable
 from barnabas.judge.history import Op, Status
@@ -54,9 +54,8 @@ def test_what_clients_of_a_driver_do_is_written_down_and_judged(kafka_cluster: K
         partial(transact, work, driver, "transactor"),
         partial(consume, work, driver, "reader", "registers", "readers", "read_uncommitted"),
         partial(consume, work, driver, "committed", "transfers", "committed", "read_committed"),
+        partial(copy, work, driver, "copier", "copiers"),
     ]
-    if driver.name in COPIES:
-        tasks.append(partial(copy, work, driver, "copier", "copiers"))
     threads = [threading.Thread(target=each) for each in tasks]
     wanted = {Op.SEND, Op.COMMIT, Op.ABORT, Op.READ, Op.ASSIGN, Op.FETCH_OFFSET, Op.COMMIT_OFFSET}
     for broker in proxy.ports:
@@ -73,11 +72,7 @@ def test_what_clients_of_a_driver_do_is_written_down_and_judged(kafka_cluster: K
                 for each in history.op[(history.txn >= 0) & (history.status == Status.OK)].tolist()
                 if each in (Op.READ, Op.COMMIT_OFFSET)
             }
-            if (
-                wanted <= done
-                and proxy.struck[faults.CUT_AFTER_REQUEST]
-                and (driver.name not in COPIES or copied == {Op.READ, Op.COMMIT_OFFSET})
-            ):
+            if wanted <= done and proxy.struck[faults.CUT_AFTER_REQUEST] and copied == {Op.READ, Op.COMMIT_OFFSET}:
                 break
             assert time.monotonic() < deadline, f"no {', '.join(each.word for each in wanted - done)}"
             stop.wait(0.2)

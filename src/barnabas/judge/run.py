@@ -17,7 +17,7 @@ from barnabas.judge.client_config import FILES, encrypted, of_librdkafka
 from barnabas.judge.clusters import Brokers
 from barnabas.judge.coordination import PREFIX as ZK_PREFIX
 from barnabas.judge.drivers import clients as driven
-from barnabas.judge.drivers.copier import COPIES, copy
+from barnabas.judge.drivers.copier import copy
 from barnabas.judge.drivers.process import Driver, DriverError
 from barnabas.judge.drivers.programs import PROGRAMS, DriverUnavailable
 from barnabas.judge.history import BEFORE_KIP_890, Client, OperationHistory
@@ -201,7 +201,7 @@ def _clients(plan: RunPlan, work: Work, name: str) -> list[Callable[[], None]]:
     for driver in plan.programs:
         kinds = (partial(kind, driver=driver) for kind in (driven.write, driven.transact, driven.consume))
         tasks += _in_threads(plan, work, name, driver.name, *kinds)
-        if driver.name in COPIES and LIST_APPEND in work.topics:
+        if LIST_APPEND in work.topics:
             tasks.append(partial(copy, work, driver, f"{name}-{driver.name}-copier", f"{name}-{driver.name}-copiers"))
     return tasks
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from typing import Any
 
 from barnabas.judge.drivers.clients import STATUSES, DrivenReader, DrivenSends, DrivenTransactor
 from barnabas.judge.drivers.process import Driver
@@ -12,9 +12,6 @@ from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
 from barnabas.judge.workload import ABORTED, Work
 from barnabas.judge.workloads import LIST_APPEND
 from barnabas.model.ids import TopicPartition
-
-COPIES: Final = ("java",)
-"""The drivers that know how."""
 
 
 def copy(work: Work, driver: Driver, name: str, group: str) -> None:

@@ -4,7 +4,7 @@ What it is told:
 
 - ``NAME producer BOOTSTRAP ACKS``, ``NAME transactor BOOTSTRAP ID TIMEOUT_MS`` and ``NAME consumer BOOTSTRAP GROUP
   TOPIC ISOLATION`` begin a client: a producer (idempotent with acks ``all``), one of transactions, a group's member.
-  ``NAME copier BOOTSTRAP ID TIMEOUT_MS GROUP TOPIC`` begins one that is the last two in one (`copier.COPIES` know it).
+  ``NAME copier BOOTSTRAP ID TIMEOUT_MS GROUP TOPIC`` begins one that is the last two in one.
 - ``send TOPIC PARTITION KEY VALUE`` (``-``: no key) is answered by ``sent VALUE ok OFFSET``, with offset -1 where the
   client was not told, or by ``sent VALUE failed|unknown ERROR``, in any order.
 - ``init``, ``begin``, ``flush``, ``commit``, ``abort``, ``poll MS``, ``commit-offsets`` and ``close`` are done one

@@ -62,10 +62,14 @@ type worker struct {
 	allowed  chan struct{}
 	kafka    *kgo.Client
 	consumes bool
+	// session is a copier's, which commits its group's offsets in its transactions.
+	session *kgo.GroupTransactSession
+	ended   bool
+	begins  map[string]map[int32]int64
 }
 
-// words: client producer BOOTSTRAP ACKS, client transactor BOOTSTRAP ID TIMEOUT_MS, or
-// client consumer BOOTSTRAP GROUP TOPIC ISOLATION
+// words: client producer BOOTSTRAP ACKS, client transactor BOOTSTRAP ID TIMEOUT_MS,
+// client consumer BOOTSTRAP GROUP TOPIC ISOLATION, or client copier BOOTSTRAP ID TIMEOUT_MS GROUP TOPIC
 func open(words []string) *worker {
 	made := &worker{name: words[0], told: make(chan []string, 10_000), allowed: make(chan struct{}, 1)}
 	options := append([]kgo.Opt{
@@ -87,17 +91,20 @@ func open(words []string) *worker {
 		if words[5] == "read_committed" {
 			isolation = kgo.ReadCommitted()
 		}
-		options = append(options,
-			kgo.ConsumerGroup(words[3]), kgo.ConsumeTopics(words[4]), kgo.FetchIsolationLevel(isolation),
-			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
-			kgo.SessionTimeout(10*time.Second), kgo.RebalanceTimeout(20*time.Second),
-			kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) {
-				// Offsets are asked for after this, and so after the time that is noted before the answer to it.
-				say(made.name, "assigning")
-				<-made.allowed
-			}),
-			kgo.AdjustFetchOffsetsFn(made.assigned),
-		)
+		options = append(options, kgo.FetchIsolationLevel(isolation), kgo.DisableAutoCommit())
+		options = append(options, made.member(words[3], words[4])...)
+	case "copier":
+		made.consumes = true
+		timeout := time.Duration(number(words[4])) * time.Millisecond
+		options = append(options, kgo.TransactionalID(words[3]), kgo.TransactionTimeout(timeout),
+			kgo.RequireStableFetchOffsets(), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+		options = append(options, made.member(words[5], words[6])...)
+		session, err := kgo.NewGroupTransactSession(options...)
+		if err != nil {
+			panic(err)
+		}
+		made.session, made.kafka = session, session.Client()
+		return made
 	}
 	kafka, err := kgo.NewClient(options...)
 	if err != nil {
@@ -105,6 +112,20 @@ func open(words []string) *worker {
 	}
 	made.kafka = kafka
 	return made
+}
+
+// member is what all members of groups have, which tell where they begin.
+func (w *worker) member(group, topic string) []kgo.Opt {
+	return []kgo.Opt{
+		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.BlockRebalanceOnPoll(), kgo.SessionTimeout(10 * time.Second), kgo.RebalanceTimeout(20 * time.Second),
+		kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) {
+			// Offsets are asked for after this, and so after the time that is noted before the answer to it.
+			say(w.name, "assigning")
+			<-w.allowed
+		}),
+		kgo.AdjustFetchOffsetsFn(w.assigned),
+	}
 }
 
 // assigned tells where the client begins: at what the group has committed, or at -1 where there is nothing.
@@ -129,18 +150,19 @@ func (w *worker) run() {
 				_, _, err := w.kafka.ProducerID(ctx)
 				return err
 			}), "over")
-		case "begin":
-			w.done(w.kafka.BeginTransaction(), "over")
 		case "flush":
 			w.done(within(15*time.Second, w.kafka.Flush), "abort")
-		case "commit":
-			w.done(w.kafka.EndTransaction(context.Background(), kgo.TryCommit), "abort")
-		case "abort":
-			err := w.kafka.AbortBufferedRecords(context.Background())
-			if err == nil {
-				err = w.kafka.EndTransaction(context.Background(), kgo.TryAbort)
+		case "commit", "abort", "begin":
+			w.transact(words[1])
+		case "send-offsets": // they go with the commit
+			w.done(nil, "")
+		case "rewind":
+			for topic, partitions := range w.begins {
+				for partition, offset := range partitions {
+					say(w.name, "rewound %s %d %d", topic, partition, offset)
+				}
 			}
-			w.done(err, "over")
+			w.done(nil, "")
 		case "poll":
 			w.poll(time.Duration(number(words[2])) * time.Millisecond)
 			w.done(nil, "")
@@ -159,6 +181,42 @@ func (w *worker) run() {
 		default:
 			panic(words[1])
 		}
+	}
+}
+
+// transact begins or ends a transaction, with what its group has read in it where the client is a copier.
+func (w *worker) transact(word string) {
+	ctx := context.Background()
+	switch {
+	case word == "begin" && w.session != nil:
+		w.ended = false
+		w.done(w.session.Begin(), "over")
+	case word == "begin":
+		w.done(w.kafka.BeginTransaction(), "over")
+	case word == "commit" && w.session != nil:
+		committed, err := w.session.End(ctx, kgo.TryCommit)
+		w.ended = true
+		switch {
+		case err != nil:
+			w.done(err, "over")
+		case !committed: // its group has rebalanced meanwhile, and it was aborted
+			w.done(errors.New("NOT_COMMITTED"), "abort")
+		default:
+			w.done(nil, "")
+		}
+	case word == "commit":
+		w.done(w.kafka.EndTransaction(ctx, kgo.TryCommit), "abort")
+	case w.session != nil && w.ended:
+		w.done(nil, "")
+	case w.session != nil:
+		_, err := w.session.End(ctx, kgo.TryAbort)
+		w.done(err, "over")
+	default:
+		err := w.kafka.AbortBufferedRecords(ctx)
+		if err == nil {
+			err = w.kafka.EndTransaction(ctx, kgo.TryAbort)
+		}
+		w.done(err, "over")
 	}
 }
 
@@ -196,7 +254,14 @@ func (w *worker) poll(patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	w.kafka.AllowRebalance()
+	w.begins = map[string]map[int32]int64{}
 	w.kafka.PollRecords(ctx, 500).EachRecord(func(each *kgo.Record) {
+		if w.begins[each.Topic] == nil {
+			w.begins[each.Topic] = map[int32]int64{}
+		}
+		if _, known := w.begins[each.Topic][each.Partition]; !known {
+			w.begins[each.Topic][each.Partition] = each.Offset
+		}
 		key := "-"
 		if each.Key != nil {
 			key = string(each.Key)
@@ -328,7 +393,7 @@ func main() {
 	for lines.Scan() {
 		words := strings.Split(lines.Text(), " ")
 		switch words[1] {
-		case "producer", "transactor", "consumer":
+		case "producer", "transactor", "consumer", "copier":
 			made := open(words)
 			workers[words[0]] = made
 			go made.run()
