@@ -442,16 +442,16 @@ async def _until_signalled(story: Story) -> None:
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, ask_to_stop, number.name)
     from barnabas.runtime import memory
-    from barnabas.runtime.small_objects import SmallObjects
+    from barnabas.runtime.arenas import Arenas
     from barnabas.wire.kernel import kernel
 
     heap = memory.heap()
-    small_objects = None if heap is None or kernel is None else SmallObjects(kernel.arenas)
-    giving_back = None if heap is None else loop.create_task(memory.give_memory_back(heap, small_objects))
+    arenas = None if heap is None or kernel is None else Arenas(kernel.arenas)
+    giving_back = None if heap is None else loop.create_task(memory.give_memory_back(heap, arenas))
 
     def ready(notice: dict[str, Any]) -> None:
-        if small_objects is not None:
-            small_objects.bound()
+        if arenas is not None:
+            arenas.bound()
         _ready(notice)
 
     try:

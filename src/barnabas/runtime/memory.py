@@ -12,7 +12,7 @@ is resident (`WASTE`) has been free in the heap all the while. The CPU time that
 `REST` times as long, up to `REST_MAX_S`. (By the clock it is soon a second on a busy machine, and minutes of rest.)
 Two sizes count: what is resident, and what of that the heap does not have in use, since what was in use the last time
 may be free now and the process no larger. Python's arenas of small objects stay as large as they have grown, which is
-bounded (`barnabas.runtime.small_objects`).
+bounded (`barnabas.runtime.arenas`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from barnabas.runtime.small_objects import SmallObjects
+from barnabas.runtime.arenas import Arenas
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ def wanted_s() -> float:
     return (int(running_ns) + int(waiting_ns)) / 1e9
 
 
-async def give_memory_back(known: Heap, small_objects: SmallObjects | None = None) -> None:
+async def give_memory_back(known: Heap, arenas: Arenas | None = None) -> None:
     """Looks at the process, and gives memory back, until it is cancelled."""
     known.keep_large_apart()
 
@@ -129,9 +129,9 @@ async def give_memory_back(known: Heap, small_objects: SmallObjects | None = Non
         resident, unused = sizes()
         share = BUSY * (time.monotonic() - began)
         busy = time.process_time() - worked > share
-        if small_objects is not None:
+        if arenas is not None:
             # What keeps a process from its work on a busy machine does not make it one that has little to do.
-            small_objects.look(busy=wanted_s() - wanted > share)
+            arenas.look(busy=wanted_s() - wanted > share)
         larger = resident >= least[0] + GROWTH_BYTES or unused >= least[1] + GROWTH_BYTES
         wasted = unused - least[1] >= WASTE * resident
         least = min(resident, least[0]), min(unused, least[1])

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from barnabas.runtime.small_objects import SmallObjects
 
 SLICE: Final = 128
 """Elements between two turns: a few milliseconds of the most expensive handlers."""
@@ -20,12 +23,14 @@ SLICE: Final = 128
 class Turns:
     """The stories of one loop that wait to go on with long work."""
 
-    __slots__ = ("_advancing", "_urgent", "_waiting")
+    __slots__ = ("_advancing", "_urgent", "_waiting", "small_objects")
 
     def __init__(self) -> None:
         self._urgent: deque[asyncio.Future[None]] = deque()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._advancing = False
+        self.small_objects: SmallObjects | None = None
+        """Where this is set, small objects that a slice makes come from malloc."""
 
     def next(self, *, urgent: bool = False) -> asyncio.Future[None]:
         """Done when it is the caller's turn; the urgent come before all others."""
@@ -41,12 +46,23 @@ class Turns:
         while self._urgent or self._waiting:
             turn = (self._urgent or self._waiting).popleft()
             if not turn.done():
-                turn.set_result(None)
+                self._begin(turn)
                 break
         if self._urgent or self._waiting:
             asyncio.get_running_loop().call_soon(self._advance)
         else:
             self._advancing = False
+
+    def _begin(self, turn: asyncio.Future[None]) -> None:
+        small_objects = self.small_objects
+        if small_objects is None:
+            turn.set_result(None)
+            return
+        # The loop calls these three one after the other; the story that has the turn is the second.
+        loop = asyncio.get_running_loop()
+        loop.call_soon(small_objects.from_malloc)
+        turn.set_result(None)
+        loop.call_soon(small_objects.from_arenas)
 
 
 class Lane:

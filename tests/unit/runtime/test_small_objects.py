@@ -1,73 +1,73 @@
-"""What small objects need for a while goes back to the system, whatever else is made meanwhile and stays."""
+"""What slices of long work made goes back to the system, whatever else was made meanwhile and stays."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 from barnabas.runtime import memory
-from barnabas.runtime.small_objects import ARENAS, BUSY_LOOKS, SmallObjects
-from barnabas.wire.kernel import kernel
+from barnabas.runtime.small_objects import SmallObjects, small_objects
 
-with_kernel = pytest.mark.skipif(
-    memory.heap() is None or kernel is None, reason="there is no kernel, or another malloc"
+PLAIN = {name: value for name, value in os.environ.items() if name != "PYTHONMALLOC"}
+
+pytestmark = pytest.mark.skipif(
+    memory.heap() is None or small_objects() is None, reason="the C library or the Python is another"
 )
 
 STORY = """
-import asyncio, gc
+import asyncio, gc, random
 from barnabas.runtime import memory
-from barnabas.runtime.small_objects import SmallObjects
-from barnabas.wire.kernel import kernel
+from barnabas.runtime.small_objects import small_objects
+from barnabas.runtime.turns import Turns
 
 heap = memory.heap()
 stays = []
 
-async def request():
+async def request(turns):
     elements = []
     for _ in range(300):
-        await asyncio.sleep(0)
+        await turns.next()
         elements += [[number] for number in range(1000)]
+    return len(elements)
 
 async def others(requests):
-    while not all(request.done() for request in requests):
+    while not all(each.done() for each in requests):
         stays.append({len(stays): object()})
         await asyncio.sleep(0)
 
 async def main():
-    SmallObjects(kernel.arenas).bound()
+    turns = Turns()
+    turns.small_objects = small_objects()
     began = heap.resident_bytes()
-    requests = [asyncio.ensure_future(request()) for _ in range(4)]
+    requests = [asyncio.ensure_future(request(turns)) for _ in range(4)]
     await others(requests)
-    assert heap.resident_bytes() > began + (100 << 20)
     del requests
     gc.collect()
     heap.trim()
     grown = (heap.resident_bytes() - began) >> 20
-    assert len(stays) > 200 and grown < 16, f"{len(stays)} objects stay, and {grown} MiB"
+    assert len(stays) > 1000 and grown < 12, f"{len(stays)} objects stay, and {grown} MiB"
 
 asyncio.run(main())
 """
 
 
-@with_kernel
-def test_what_stays_among_what_goes_keeps_few_arenas() -> None:
-    """Unbounded, 118 MiB stay."""
-    subprocess.run([sys.executable, "-c", STORY], check=True, timeout=60)
+def test_what_stays_among_what_goes_keeps_no_arena() -> None:
+    """Without `small_objects` 119 MiB stay."""
+    subprocess.run([sys.executable, "-c", STORY], check=True, timeout=60, env=PLAIN)
 
 
 MIXED = """
 import random
-from barnabas.wire.kernel import kernel
+from barnabas.runtime.small_objects import small_objects
 
-chance = random.Random(7)
+found, chance = small_objects(), random.Random(7)
 kept = {}
-refused = [kernel.arenas(0)]
 for number in range(200_000):
-    if number % 1_000 == 0:
-        refused.append(kernel.arenas(chance.choice((-2, -1, 1, 2))))  # below none as well: some go and none comes
-    key = chance.randrange(50_000)
+    chance.choice((found.from_malloc, found.from_arenas))()
+    key = chance.randrange(2_000)
     match chance.randrange(4):
         case 0:
             kept[key] = [str(number)] * chance.randrange(100)
@@ -79,71 +79,64 @@ for number in range(200_000):
             kept[key] = bytearray(chance.randrange(600))
             kept[key] += bytes(chance.randrange(600))
             kept[key] = list(kept[key])
-assert sum(refused) > 1_000 and 0 in refused[1:], refused
+found.from_arenas()
 """
 
 
-@with_kernel
 def test_what_came_from_one_place_is_grown_and_freed_while_new_objects_come_from_the_other() -> None:
-    subprocess.run([sys.executable, "-c", MIXED], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", MIXED], check=True, timeout=60, env=PLAIN)
 
 
-@with_kernel
-@pytest.mark.parametrize("option", ["-Xdev", "-Xtracemalloc"])
-def test_who_watches_over_memory_still_sees_every_object(option: str) -> None:
-    story = "from barnabas.wire.kernel import kernel; kernel.arenas(1); kept = [[n] for n in range(100_000)]"
-    subprocess.run([sys.executable, option, "-c", story], check=True, timeout=60)
+@pytest.mark.parametrize("allocator", ["malloc", "debug", "pymalloc_debug"])
+def test_an_allocator_that_somebody_chose_is_left_alone(allocator: str) -> None:
+    story = "from barnabas.runtime.small_objects import small_objects; assert small_objects() is None"
+    subprocess.run([sys.executable, "-c", story], check=True, timeout=60, env={**PLAIN, "PYTHONMALLOC": allocator})
 
 
-@with_kernel
-def test_the_kernel_takes_one_whole_number() -> None:
+@pytest.mark.parametrize("option", [["-X", "dev"], ["-X", "tracemalloc"]])
+def test_who_watches_over_memory_is_left_alone(option: list[str]) -> None:
+    story = "from barnabas.runtime.small_objects import small_objects; assert small_objects() is None"
+    subprocess.run([sys.executable, *option, "-c", story], check=True, timeout=60, env=PLAIN)
+
+
+def test_a_change_is_for_one_slice() -> None:
+    """Objects that are made between two slices come from arenas."""
     story = """
-from barnabas.wire.kernel import kernel
-for arguments, error in (((), ValueError), ((1, 2), ValueError), (("1",), TypeError), ((1 << 70,), OverflowError)):
-    try:
-        kernel.arenas(*arguments)
-    except error:
-        continue
-    raise AssertionError(arguments)
+import asyncio
+from barnabas.runtime.small_objects import SmallObjects
+from barnabas.runtime.turns import Turns
+
+class Watched(SmallObjects):
+    now = "arenas"
+    def from_malloc(self):
+        self.now = "malloc"
+    def from_arenas(self):
+        self.now = "arenas"
+
+async def main():
+    turns, found, seen = Turns(), Watched(), []
+    turns.small_objects = found
+
+    async def work(name):
+        for _ in range(5):
+            await turns.next()
+            seen.append((name, found.now))
+
+    async def other():
+        for _ in range(20):
+            seen.append(("other", found.now))
+            await asyncio.sleep(0)
+
+    await asyncio.gather(work("a"), other(), work("b"), other())
+    assert set(seen) == {("a", "malloc"), ("b", "malloc"), ("other", "arenas")}, seen
+
+from barnabas.runtime.event_loop import fastest_loop
+for factory in (None, fastest_loop()):
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())
 """
-    subprocess.run([sys.executable, "-c", story], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", story], check=True, timeout=60, env=PLAIN)
 
 
-class Arenas:
-    """A kernel's ``arenas`` that refuses one in each look."""
-
-    def __init__(self) -> None:
-        self.given = 0
-        self.refused = 0
-
-    def __call__(self, more: int) -> int:
-        self.given += more
-        refused, self.refused = self.refused, 0
-        return refused
-
-
-def test_a_process_that_needs_more_when_it_has_little_to_do_gets_one_arena_a_look() -> None:
-    arenas = Arenas()
-    small_objects = SmallObjects(arenas)
-    small_objects.look(busy=False)
-    assert arenas.given == 0, "nothing is bounded before the process is ready"
-    small_objects.bound()
-    small_objects.look(busy=False)
-    assert arenas.given == ARENAS
-    arenas.refused = 7
-    small_objects.look(busy=False)
-    small_objects.look(busy=False)
-    assert arenas.given == ARENAS + 1
-
-
-def test_a_busy_process_waits_for_its_next_arena() -> None:
-    arenas = Arenas()
-    small_objects = SmallObjects(arenas)
-    small_objects.bound()
-    for _ in range(BUSY_LOOKS - 1):
-        arenas.refused = 1
-        small_objects.look(busy=True)
-    assert arenas.given == ARENAS
-    arenas.refused = 1
-    small_objects.look(busy=True)
-    assert arenas.given == ARENAS + 1
+def test_it_can_be_asked_for_here() -> None:
+    SmallObjects().from_arenas()
