@@ -37,7 +37,7 @@ KILL_EVERY_S = 60.0
 GROWTH = 1.2
 QUIET_S = 45.0
 BROKERS = 3
-BACK_S = 120.0
+BACK_S = 240.0
 ROUND_S = 900.0
 """Until the last round of every attack is over, when all of them began it together."""
 START_S = 300.0

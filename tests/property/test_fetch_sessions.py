@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from types import SimpleNamespace
 
 from clocks import ManualClock
@@ -12,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import Uuid
 from barnabas.replica.delayed_fetch import FetchedPartition
-from barnabas.replica.fetch_session import EVICTION_MS, FetchSessionHandler, FetchSessions, refused
+from barnabas.replica.fetch_session import EVICTION_MS, CachedPartition, FetchSessionHandler, FetchSessions, refused
 from barnabas.replica.readable_partition import ReadResult, RestingFetch
 from barnabas.wire.messages.fetch import FetchRequest
 
@@ -203,3 +204,28 @@ def test_a_consumers_session_that_is_idle_ends_and_what_it_remembers_is_forgotte
     sessions.end_idle()
     assert (len(sessions), sessions.partitions) == (2, 2)  # a follower's, and the one that was used
     assert sessions.context(FetchRequest(session_id=kept, session_epoch=2), 17, TOPICS).error == ErrorCode.NONE
+
+
+def test_what_an_idle_session_remembered_goes_without_the_collector() -> None:
+    """A session and its partitions refer to each other; a broker that is calm looks for such objects seldom."""
+
+    def remembered() -> int:
+        return sum(type(found) is CachedPartition for found in gc.get_objects())
+
+    clock = ManualClock()
+    sessions = FetchSessions(clock, Entropy(), slots_max=10)
+    partitions = [FetchRequest.FetchPartition(number) for number in range(100)]
+    request = FetchRequest(
+        session_epoch=0, topics=[FetchRequest.FetchTopic(topic_id=KEYS[0][0], partitions=partitions)]
+    )
+    gc.collect()
+    gc.disable()
+    try:
+        before = remembered()
+        sessions.context(request, 17, TOPICS)
+        assert remembered() == before + 100
+        clock.ms += EVICTION_MS + 1
+        sessions.end_idle()
+        assert remembered() == before
+    finally:
+        gc.enable()

@@ -201,6 +201,11 @@ class FetchSession:
         """Whether it is a follower's, which makes way for no consumer's."""
         return self.replica_id >= 0
 
+    def let_go(self) -> None:
+        """Nobody uses it any more: its partitions refer to it, and would stay until the collector looks."""
+        for partitions in (self.partitions, self.stirred, self.unnamed, self.known_fetches):
+            partitions.clear()
+
     def cache(self, request: FetchRequest, topic_names: Mapping[Uuid, str]) -> None:
         """Takes up what the fetcher asks for now."""
         for topic in request.topics:
@@ -406,6 +411,8 @@ class FetchSessions:
                 return  # the one used longest ago comes first
             if not session.privileged:
                 del self._sessions[session.session_id]
+                if session.waiting is None:
+                    session.let_go()
 
     def _begin(
         self, size: int, uses_topic_ids: bool, replica_id: int, replica_epoch: int, now_ms: int
