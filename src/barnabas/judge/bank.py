@@ -27,7 +27,7 @@ from barnabas.judge.workloads import BANK
 ACCOUNTS: Final = 6
 """Of each teller."""
 OPENED_WITH: Final = 100
-READS_S: Final = 60
+READS_S: Final = 40
 """So long a teller waits for others' transactions to end, which keep it from reading."""
 
 
@@ -106,13 +106,21 @@ async def _transfers(work: Work, cluster: Cluster, journal: Journal, name: str, 
         name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, delivery_timeout_ms=15_000
     )
     await producer.init_transactions()
-    invoked = now()
-    for at in ledger.read_up_to:
-        await cluster.retrying(partial(_read_up, cluster, at, ledger), timeout_ms=1000 * READS_S)
-    ledger.note_total(journal, invoked, name)
+    await _look(cluster, journal, name, ledger)
     while not work.stopping() and producer.state is State.READY:
         await _transfer(work, producer, journal, name, ledger, chance)
         await asyncio.sleep(work.pause_s)
+    if producer.state is State.READY:
+        await _look(cluster, journal, name, ledger)
+
+
+async def _look(cluster: Cluster, journal: Journal, name: str, ledger: Ledger) -> None:
+    """Reads what there is of all accounts, and adds it up. Raises ``TimeoutError`` where others keep it from that."""
+    invoked = now()
+    deadline = invoked + READS_S * 10**9
+    for at in ledger.read_up_to:
+        await cluster.retrying(partial(_read_up, cluster, at, ledger, deadline), timeout_ms=1000 * READS_S)
+    ledger.note_total(journal, invoked, name)
 
 
 async def _transfer(
@@ -142,10 +150,9 @@ async def _transfer(
         settle(journal, sent)
 
 
-async def _read_up(cluster: Cluster, at: TopicPartition, ledger: Ledger) -> None:
-    """Up to what is there now, as a committed reader. Raises ``TimeoutError`` where others keep it from that."""
+async def _read_up(cluster: Cluster, at: TopicPartition, ledger: Ledger, deadline: int) -> None:
+    """Up to what is there now, as a committed reader."""
     end = (await cluster.list_offsets({at: LATEST}))[at].offset
-    deadline = now() + READS_S * 10**9
     while ledger.read_up_to[at] < end:
         part = await fetch(cluster, at, ledger.read_up_to[at], READ_COMMITTED)
         aborted = part.aborted_transactions or ()

@@ -27,10 +27,9 @@ def tell(work: Work, name: str, teller: int) -> None:
         producer = Producer({**work.librdkafka(), "message.timeout.ms": 15_000, **config})
         try:
             producer.init_transactions(30)
-            invoked = now()
-            _read_up(work, ledger, name)
-            ledger.note_total(journal, invoked, name)
+            _look(work, journal, name, ledger)
             _transfers(work, producer, journal, name, ledger)
+            _look(work, journal, name, ledger)
         except (KafkaException, TimeoutError):
             time.sleep(1)  # another producer with the same id goes on
 
@@ -53,6 +52,13 @@ def _transfers(work: Work, producer: Producer, journal: Journal, name: str, ledg
             for each in sent:
                 each.give_up()
         time.sleep(work.pause_s)
+
+
+def _look(work: Work, journal: Journal, name: str, ledger: Ledger) -> None:
+    """Reads what there is of all accounts, and adds it up. Raises ``TimeoutError`` where others keep it from that."""
+    invoked = now()
+    _read_up(work, ledger, name)
+    ledger.note_total(journal, invoked, name)
 
 
 def _read_up(work: Work, ledger: Ledger, name: str) -> None:

@@ -147,8 +147,8 @@ def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: t
             thread.join(timeout=120)
     if trouble:
         raise RunError(f"a client failed in a way that is not the broker's: {trouble[0]!r}") from trouble[0]
-    if any(thread.is_alive() for thread in threads):
-        raise RunError("a client did not end within two minutes")
+    if late := [thread.name for thread in threads if thread.is_alive()]:
+        raise RunError(f"these clients did not end within two minutes: {', '.join(late)}")
 
 
 def _last(plan: RunPlan, nemesis: JudgeNemesis, stop: threading.Event, ends: float) -> None:
@@ -172,9 +172,16 @@ def _thread(task: Callable[[], None], trouble: list[BaseException], stop: thread
             trouble.append(error)
             stop.set()
 
-    thread = threading.Thread(target=body, daemon=True)
+    thread = threading.Thread(target=body, name=_name_of(task), daemon=True)
     thread.start()
     return thread
+
+
+def _name_of(task: Callable[[], None]) -> str:
+    """A thread that is one client's has its name; all of ours are in one."""
+    if not isinstance(task, partial):
+        return workload.OURS
+    return next((each for each in (*task.args, *task.keywords.values()) if isinstance(each, str)), workload.OURS)
 
 
 def _clients(plan: RunPlan, work: Work, name: str) -> list[Callable[[], None]]:
