@@ -36,7 +36,7 @@ from barnabas.bench.side_by_side import Figure, Running, console, shown
 
 OTHER: Final = "Apache Kafka 3.9.2"
 RESULTS: Final = "growth.json"
-"""Beside the plots: what they were drawn from."""
+"""The figures that the plots were drawn from, beside them."""
 TABLES: Final = "growth.md"
 """The same as tables, with the plots."""
 _GB: Final = 1_000_000_000

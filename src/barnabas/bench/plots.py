@@ -1,4 +1,4 @@
-"""What was measured as lines in a picture: Barnabas beside another, over what grows."""
+"""Pictures of what was measured: a line for Barnabas and one for another, over what grows."""
 
 from __future__ import annotations
 

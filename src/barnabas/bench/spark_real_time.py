@@ -33,7 +33,7 @@ def measure(directory: Path, rounds: int, trips: int) -> list[Figure]:
     p99 = Figure("real-time mode, round trip of a record, p99", "ms", "<= 1")
     with both(directory) as subjects:
         spark = session("bench", master="local[2]", config={"spark.jars": ",".join(map(str, connector_jars()))})
-        # A query that is stopped amid its batch is an error to Spark, which it tells line by line.
+        # Spark logs it as an error of many lines when a query is stopped within a batch.
         spark.sparkContext.setLogLevel("OFF")
         try:
             for number in range(rounds + 1):

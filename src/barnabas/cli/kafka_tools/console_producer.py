@@ -185,7 +185,7 @@ class LineReader:
                 raise JavaError(KAFKA_EXCEPTION, f"{first} and {second} may not be equal")
 
     def read(self, line: str) -> Line:
-        """Raises `JavaError` for a line that lacks what is to be parsed."""
+        """Raises `JavaError` for a line without a separator that it has to have."""
         self._line_number += 1
         at = 0
         headers = self._part(self._parse_headers, line, at, self._delimiter, "headers delimiter")

@@ -68,7 +68,7 @@ class ToolAdmin(Admin):
         return {partition: Reassignment(*move) for partition, move in listed.items() if partition.topic in topics}
 
     async def offsets_of_group(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed, in the order in which its coordinator tells."""
+        """What the group has committed, in the order of its coordinator's answer."""
 
         async def attempt() -> dict[TopicPartition, CommittedOffset]:
             coordinator = await self.cluster.coordinator(group)
