@@ -50,7 +50,7 @@ class ServerError(Exception):
 
 
 def read_properties(path: str, overrides: Sequence[str]) -> dict[str, str]:
-    """A ``server.properties``, with ``key=value`` pairs that override it. Raises `ServerError` or `ConfigError`."""
+    """A ``server.properties``, with ``key=value`` pairs that override it. Raises `ServerError` or `UsageError`."""
     from barnabas.model.config import parse_properties
 
     try:
@@ -62,12 +62,7 @@ def read_properties(path: str, overrides: Sequence[str]) -> dict[str, str]:
         ) from None
     except UnicodeDecodeError:
         raise ServerError(f"The configuration file {path} is not UTF-8 text: name a server.properties.") from None
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals or not key:
-            raise ConfigError(f"--override takes key=value, not {override!r}.")
-        values[key.strip()] = value.strip()
-    return values
+    return {**values, **pairs_of(overrides, "--override")}
 
 
 def _with_jvm_properties(values: dict[str, str]) -> dict[str, str]:
