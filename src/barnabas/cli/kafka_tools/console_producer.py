@@ -308,7 +308,7 @@ async def _acknowledged(sent: asyncio.Future[Any]) -> None:
 
 
 def _refused(topic: str, line: Line, error: Exception, *, in_step: bool, patience_ms: int) -> None:
-    """Reports a record that the producer did not take, as no broker or no leader of its topic could be reached."""
+    """Reports a record that the producer did not take, since its topic or every broker is out of reach."""
     reason = error if isinstance(error, JavaError) else java_error(error) if isinstance(error, KafkaError) else None
     assert reason is not None
     if reason.simple_name == "InvalidTopicException":
