@@ -419,6 +419,12 @@ class DataTree(Generic[W]):
 
         return undo
 
+    def _named(self, path: str, identities: Sequence[Identity], permission: int) -> Znode:
+        """The znode that a write names. Raises as `readable`, and `BadArguments` for what can be no znode's path."""
+        if path not in self.nodes and not is_valid_path(path):
+            raise BadArguments(path)
+        return self.readable(path, identities, permission)
+
     def _set_data(
         self,
         operation: SetData,
@@ -429,11 +435,7 @@ class DataTree(Generic[W]):
         changes: list[Any],
     ) -> tuple[Stat, Undo]:
         path = operation.path
-        node = self.nodes.get(path)
-        if node is None:
-            raise (NoNode if is_valid_path(path) else BadArguments)(path)
-        if node.acl is not OPEN_ACL_UNSAFE:
-            acls.check(node.acl, ZkPermission.WRITE, identities, path)
+        node = self._named(path, identities, ZkPermission.WRITE)
         version = _checked(node.version, operation.version, path)
         before = node.data, node.version, node.mzxid, node.mtime
         data = operation.data
@@ -460,11 +462,7 @@ class DataTree(Generic[W]):
         changes: list[Any],
     ) -> tuple[None, Undo]:
         path = operation.path
-        node = self.nodes.get(path)
-        if node is None:
-            raise (NoNode if is_valid_path(path) else BadArguments)(path)
-        if node.acl is not OPEN_ACL_UNSAFE:
-            acls.check(node.acl, ZkPermission.READ, identities, path)
+        node = self._named(path, identities, ZkPermission.READ)
         _checked(node.version, operation.version, path)
         return None, _nothing_to_undo
 
