@@ -175,8 +175,9 @@ def decode_compiled(chunk: Fetched, wanted: OffsetRange, names: Sequence[str]) -
     from barnabas.spark import kernels
 
     source, sections = _sections(chunk, kernels.NO_APPEND_TIME)
-    rows_max = int(sections[:, 2].sum())
-    bytes_max = int((sections[:, 1] - sections[:, 0]).sum())
+    starts, ends, counts = sections.T[:3]
+    rows_max = int(counts.sum())
+    bytes_max = int((ends - starts).sum())
     with_keys, with_values = "key" in names, "value" in names
     keys, key_ends, key_validity = _binary_buffers(rows_max if with_keys else 0, bytes_max if with_keys else 0)
     values, value_ends, value_validity = _binary_buffers(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -107,7 +106,7 @@ class SourceOptions:
     def parse(cls, options: Mapping[str, str]) -> Self:
         """Option names are case-insensitive, as everywhere in Spark. Raises ``ValueError`` saying what is wrong."""
         given = passed_over.given_by_user(options)
-        _check_names(given)
+        passed_over.check_names(given, _KNOWN, passed_over.OF_SOURCE, "format('barnabas')")
         access = ClusterAccess.parse(given)
         chosen = [name for name in ("subscribe", "subscribepattern", "assign") if name in given]
         if len(chosen) != 1:
@@ -208,15 +207,6 @@ class SourceOptions:
 def option_names() -> tuple[str, ...]:
     """Every option of the source, as it is written in the documentation."""
     return _NAMES
-
-
-def _check_names(given: Mapping[str, str]) -> None:
-    unknown = sorted(set(given) - set(_KNOWN) - passed_over.OF_SOURCE)
-    if unknown:
-        near = difflib.get_close_matches(unknown[0], _KNOWN, 1)
-        hint = f" Did you mean {_KNOWN[near[0]]}?" if near else ""
-        raise ValueError(f"format('barnabas') has no option {', '.join(unknown)}.{hint}")
-    passed_over.warn_of(set(given) & passed_over.OF_SOURCE)
 
 
 def _group_of(subscription: str, prefix: str) -> str:

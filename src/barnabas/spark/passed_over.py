@@ -6,8 +6,9 @@ what is read or what is promised are not among them: these are obeyed or refused
 
 from __future__ import annotations
 
+import difflib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Final
 
 _LOG: Final = logging.getLogger(__name__)
@@ -109,7 +110,20 @@ def given_by_user(options: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in given.items() if name not in _OF_TABLES and name not in twice}
 
 
-def warn_of(names: Iterable[str]) -> None:
+def check_names(given: Iterable[str], known: Mapping[str, str], without_effect: Set[str], reader: str) -> None:
+    """Warns of options in `without_effect`. Raises ``ValueError`` where others of `given` are not `known` to `reader`.
+
+    `known` has the option's spelling by its lower-case name.
+    """
+    unknown = sorted(set(given) - set(known) - without_effect)
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], known, 1)
+        hint = f" Did you mean {known[near[0]]}?" if near else ""
+        raise ValueError(f"{reader} has no option {', '.join(unknown)}.{hint}")
+    _warn_of(set(given) & without_effect)
+
+
+def _warn_of(names: Iterable[str]) -> None:
     """Says once in this process that `names` were given and have no effect."""
     new = sorted(set(names) - _warned)
     if new:

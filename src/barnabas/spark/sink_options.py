@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -88,7 +87,7 @@ class SinkOptions:
     def parse(cls, options: Mapping[str, str], schema: StructType, *, streaming: bool) -> Self:
         """Option names are case-insensitive, as everywhere in Spark. Raises ``ValueError`` saying what is wrong."""
         given = passed_over.given_by_user(options)
-        _check_names(given)
+        passed_over.check_names(given, _KNOWN, passed_over.OF_SINK, "The sink of format('barnabas')")
         columns = _columns(schema)
         topic = given.get("topic")
         if not topic and "topic" not in columns:
@@ -142,15 +141,6 @@ class SinkOptions:
 def option_names() -> tuple[str, ...]:
     """Every option of the sink, as it is written in the documentation."""
     return _NAMES
-
-
-def _check_names(given: Mapping[str, str]) -> None:
-    unknown = sorted(set(given) - set(_KNOWN) - passed_over.OF_SINK)
-    if unknown:
-        near = difflib.get_close_matches(unknown[0], _KNOWN, 1)
-        hint = f" Did you mean {_KNOWN[near[0]]}?" if near else ""
-        raise ValueError(f"The sink of format('barnabas') has no option {', '.join(unknown)}.{hint}")
-    passed_over.warn_of(set(given) & passed_over.OF_SINK)
 
 
 def _columns(schema: StructType) -> tuple[str, ...]:
