@@ -53,7 +53,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.security.sasl.login import Login, OAuthBearerLogin, SaslLogin
 from barnabas.security.sasl.scram_credential import MECHANISMS
 from barnabas.security.tls.settings import tls_settings
-from barnabas.wire.frames import encode_request
+from barnabas.wire.frames import decode_response, encode_request, response_class
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
@@ -348,6 +348,20 @@ def test_a_token_that_has_expired_ends_its_session_and_begins_none(cluster: Atta
         "apaches": ["lost", True, True],
         "ours": ["lost", False, True],
     }
+
+
+def test_a_token_that_its_owner_ends_begins_no_session_and_ends_none(cluster: Attacked) -> None:
+    """As in Kafka, which asks a session for no more than what it began with."""
+    cluster.user("heidi")
+
+    def attack(broker: int) -> list[Any]:
+        by_token = made_token(cluster, broker, "heidi")
+        with cluster.connect(broker, by_token) as begun, cluster.connect(broker, scram("heidi")) as owner:
+            gone = owner.send(ExpireDelegationTokenRequest(base64.b64decode(by_token.password), -1), 2)
+            until(lambda: not cluster.admits(broker, by_token), "the token is gone")
+            return [gone.error_code, len(begun.send(MetadataRequest(topics=[]), 12).brokers)]
+
+    assert alike(attack) == [ErrorCode.NONE, 2]
 
 
 TOKEN = ",tokenauth=true"
@@ -713,18 +727,19 @@ def test_a_certificate_is_used_for_what_it_was_given_alone(cluster: Attacked, tm
     assert alike(attack) == ["unsuitable certificate purpose", "TLSv1.3"]
 
 
-def served(cluster: Attacked, listener: str, broker: int, context: ssl.SSLContext, session: Any) -> tuple[bool, Any]:
-    """Whether Metadata is answered to who offers this TLS session, and the session that can be resumed then."""
+def answered(
+    cluster: Attacked, listener: str, broker: int, context: ssl.SSLContext, session: Any, message: Any, version: int
+) -> tuple[Any, Any]:
+    """What is answered to who offers this TLS session, None for nothing; and the session that can be resumed then."""
     plain = socket.create_connection(("127.0.0.1", cluster.ports[listener][broker]), timeout=60)
-    message = ApiVersionsRequest() if listener == "CLIENTS" else MetadataRequest(topics=[])
     try:
         with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as wire:
-            wire.sendall(frame(message, 0 if listener == "CLIENTS" else 4))
+            wire.sendall(frame(message, version))
             (size,) = struct.unpack(">i", exactly(wire, 4))
-            exactly(wire, size)
-            return True, wire.session
+            answer = decode_response(response_class(message.api_key), version, exactly(wire, size))[1]
+            return answer, wire.session
     except (ssl.SSLError, ConnectionError):
-        return False, None
+        return None, None
 
 
 def exactly(wire: ssl.SSLSocket, count: int) -> bytes:
@@ -737,6 +752,14 @@ def exactly(wire: ssl.SSLSocket, count: int) -> bytes:
     return data
 
 
+def context_of(cluster: Attacked, version: str, certificate: Certificate | None) -> ssl.SSLContext:
+    context = tls_settings(cluster.trusted).client_context()
+    context.maximum_version = ssl.TLSVersion[version]
+    if certificate is not None:
+        context.load_cert_chain(certificate.key_store)
+    return context
+
+
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
 def test_a_tls_session_opens_no_door_that_its_certificate_does_not(
     cluster: Attacked, version: str, tmp_path: Path
@@ -745,19 +768,16 @@ def test_a_tls_session_opens_no_door_that_its_certificate_does_not(
     other = Authority(tmp_path, "other")
     store = "listener.name.certified.ssl.truststore.location"
 
-    def made(certificate: Certificate | None) -> ssl.SSLContext:
-        context = tls_settings(cluster.trusted).client_context()
-        context.maximum_version = ssl.TLSVersion[version]
-        if certificate is not None:
-            context.load_cert_chain(certificate.key_store)
-        return context
+    def certified(broker: int, context: ssl.SSLContext, session: Any) -> tuple[bool, Any]:
+        said, began = answered(cluster, "CERTIFIED", broker, context, session, MetadataRequest(topics=[]), 4)
+        return said is not None, began
 
     def attack(broker: int) -> list[bool]:
-        nobody, k = made(None), made(cluster.k)
-        came_in, anybodys = served(cluster, "CLIENTS", broker, nobody, None)
-        said = [came_in, served(cluster, "CERTIFIED", broker, nobody, anybodys)[0]]
-        came_in, ours = served(cluster, "CERTIFIED", broker, k, None)
-        again, _ = served(cluster, "CERTIFIED", broker, k, ours)
+        nobody, k = (context_of(cluster, version, each) for each in (None, cluster.k))
+        versions, anybodys = answered(cluster, "CLIENTS", broker, nobody, None, ApiVersionsRequest(), 0)
+        said = [versions is not None, certified(broker, nobody, anybodys)[0]]
+        came_in, began = certified(broker, k, None)
+        again, _ = certified(broker, k, began)
         theirs = other.issue(f"k{broker}")
         cluster.alter(broker, store, str(other.trust_store))
         # Kafka's network threads, of which there are three, change one after the other.
@@ -765,12 +785,41 @@ def test_a_tls_session_opens_no_door_that_its_certificate_does_not(
             lambda: enters(cluster, broker, theirs) and not any(enters(cluster, broker, cluster.k) for _ in range(6)),
             "the other store counts",
         )
-        said += [came_in, again, served(cluster, "CERTIFIED", broker, k, ours)[0]]
+        said += [came_in, again, certified(broker, k, began)[0]]
         cluster.alter(broker, store, str(cluster.authority.trust_store))
         until(lambda: enters(cluster, broker, cluster.k) and not enters(cluster, broker, theirs), "the first counts")
         return said
 
     assert alike(attack) == [True, False, True, True, False]
+
+
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+def test_a_tls_session_is_one_of_who_began_it(cluster: Attacked, version: str) -> None:
+    """Who has its secret, and shows another certificate now, is who began it where ours takes one of TLS 1.2 up again.
+    Apache's takes none up here, nor does ours one of TLS 1.3."""
+    cluster.allow("k")
+    stranger = cluster.authority.issue("stranger")
+
+    def fetched_by(broker: int, context: ssl.SSLContext, session: Any) -> tuple[int, Any]:
+        read = FetchRequest.FetchTopic(
+            topic=TOPIC, partitions=[FetchRequest.FetchPartition(broker, fetch_offset=0, partition_max_bytes=1000)]
+        )
+        request = FetchRequest(max_bytes=1000, session_epoch=-1, topics=[read])
+        said, began = answered(cluster, "CERTIFIED", broker, context, session, request, 12)
+        return said.responses[0].partitions[0].error_code, began
+
+    def attack(broker: int) -> list[int]:
+        context = context_of(cluster, version, cluster.k)
+        until(lambda: fetched_by(broker, context, None)[0] == 0, "k may read")
+        first, began = fetched_by(broker, context, None)
+        context.load_cert_chain(stranger.key_store)
+        return [first, fetched_by(broker, context, began)[0], fetched_by(broker, context, None)[0]]
+
+    anew = [ErrorCode.NONE, DENIED, DENIED]
+    assert {kind: attack(broker) for broker, kind in KINDS.items()} == {
+        "apaches": anew,
+        "ours": [ErrorCode.NONE, ErrorCode.NONE, DENIED] if version == "TLSv1_2" else anew,
+    }
 
 
 def test_a_certificates_mapped_name_has_the_rights_of_that_user(cluster: Attacked) -> None:
@@ -895,7 +944,8 @@ TAKEN_BY_APACHES = {
     "sasl.kerberos.principal.to.local.rules",
     "sasl.login.refresh.window.factor",
 }
-"""They count there from the next start on, and a broker of ours does not say yes to a protection that is not there."""
+"""As docs/security.md names them. They count there from the next start on, and a broker of ours does not say yes to a
+protection that is not there."""
 
 
 def test_what_protects_all_listeners_at_once_is_not_changed_while_a_broker_runs(cluster: Attacked) -> None:
@@ -910,6 +960,8 @@ def test_what_protects_all_listeners_at_once_is_not_changed_while_a_broker_runs(
 
     apaches = {name: verdict(APACHES, name, value) for name, value in UNPREFIXED.items()}
     assert {name for name, said in apaches.items() if said == "NO_ERROR"} == TAKEN_BY_APACHES
+    documented = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    assert [name for name in TAKEN_BY_APACHES if f"`{name}`" not in documented] == []
     refused = ErrorCode.INVALID_REQUEST.name
     assert {name: verdict(OURS, name, value) for name, value in UNPREFIXED.items()} == dict.fromkeys(
         UNPREFIXED, refused

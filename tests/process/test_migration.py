@@ -223,6 +223,12 @@ def leaders_of(admin, topic):
     return {each.leader for each in admin.list_topics(topic, timeout=5).topics[topic].partitions.values()}
 
 
+def in_sync(admin, topic):
+    """The ISR of each partition, in order."""
+    partitions = admin.list_topics(topic, timeout=5).topics[topic].partitions
+    return [sorted(partitions[number].isrs) for number in sorted(partitions)]
+
+
 def a_broker_is_killed(session, load, admin):
     """Nobody hands over: the controller misses its heartbeats."""
     victim = eventually(lambda: leaders_of(admin, "orders") - {-1}, what="orders has leaders").pop()

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 from kraft_controllers import KraftControllers
 from processes import Cluster, eventually
-from test_migration import create, leaders_of
+from test_migration import create, in_sync, leaders_of
 from test_roll import Load, under
 
 from barnabas.zk.inspection.migration import migration_state
@@ -175,6 +175,7 @@ def test_a_cluster_goes_over_to_a_controller_that_takes_certificates(tmp_path):
         eventually(lambda: reigns(address), within=120, what="all know each other, and it has migrated")
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         create(admin, "made", 2)
+        eventually(lambda: in_sync(admin, "made") == [[0, 1], [0, 1]], what="a broker that was fenced follows")
         cluster.brokers[0].stop()
         eventually(lambda: leaders_of(admin, "made") == {1}, what="the controller moves what a broker led that stops")
         assert all("Traceback" not in broker.output() for broker in cluster.brokers)
