@@ -201,11 +201,6 @@ class FetchSession:
         """Whether it is a follower's, which makes way for no consumer's."""
         return self.replica_id >= 0
 
-    def let_go(self) -> None:
-        """Nobody uses it any more: its partitions refer to it, and would stay until the collector looks."""
-        for partitions in (self.partitions, self.stirred, self.unnamed, self.known_fetches):
-            partitions.clear()
-
     def cache(self, request: FetchRequest, topic_names: Mapping[Uuid, str]) -> None:
         """Takes up what the fetcher asks for now."""
         for topic in request.topics:
@@ -409,10 +404,10 @@ class FetchSessions:
         for session in list(self._sessions.values()):
             if now_ms - session.last_used_ms <= self._eviction_ms:
                 return  # the one used longest ago comes first
-            if not session.privileged:
-                del self._sessions[session.session_id]
-                if session.waiting is None:
-                    session.let_go()
+            if not session.privileged and self._sessions.pop(session.session_id).waiting is None:
+                # Its partitions refer to it, and would stay until the collector looks.
+                for known in (session.partitions, session.stirred, session.unnamed, session.known_fetches):
+                    known.clear()
 
     def _begin(
         self, size: int, uses_topic_ids: bool, replica_id: int, replica_epoch: int, now_ms: int
