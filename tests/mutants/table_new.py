@@ -240,8 +240,8 @@ _REPLICA: Final = (
         "a lookup by time names a record at the high watermark, which may yet be lost",
         replace(
             "replica.readable_partition:ReadablePartition.offset_for_timestamp",
-            "found[1] < last_fetchable",
-            "found[1] <= last_fetchable",
+            "found.offset < last_fetchable",
+            "found.offset <= last_fetchable",
         ),
     ),
     _new(
@@ -269,7 +269,7 @@ _REPLICA: Final = (
         replace(
             "replica.alter_partition:AlterPartitionManager._answer",
             """
-            if self._unanswered.get(topic_partition) is item:
+            if self._unanswered.get(topic_partition) is change:
                 del self._unanswered[topic_partition]
             """,
             "self._unanswered.pop(topic_partition, None)",
@@ -793,7 +793,7 @@ _SPARK: Final = (
         "N83",
         "spark",
         "a task reads more than maxRecordsPerPartition where the range is no multiple of it",
-        replace("spark.plan:cut", "-(-each.size // max_records)", "each.size // max_records"),
+        replace("spark.plan:cut", "-(-whole.size // max_records)", "whole.size // max_records"),
     ),
     _new(
         "N84",
@@ -874,8 +874,8 @@ _SPARK: Final = (
         "a query with availableNow reads partitions that were added after it was started",
         replace(
             "spark.stream:TopicStreamReader._until_target",
-            "self._target.get(each, starts[each])",
-            "self._target.get(each, end)",
+            "self._target.get(partition, starts[partition])",
+            "self._target.get(partition, end)",
         ),
     ),
 )

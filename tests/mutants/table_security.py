@@ -105,8 +105,8 @@ PROTECTIONS: Final = (
         "", "",
         replace(
             "security.sasl.jwt:keys_of",
-            'each.get("kty") not in ("RSA", "EC", "OKP")',
-            'each.get("kty") not in ("RSA", "EC", "OKP", "oct")',
+            'key.get("kty") not in ("RSA", "EC", "OKP")',
+            'key.get("kty") not in ("RSA", "EC", "OKP", "oct")',
         ),
         remove(
             "security.sasl.jwt:SignedTokens.validate",
@@ -446,7 +446,7 @@ PROTECTIONS: Final = (
         "", "",
         replace(
             "web.pages:znodes",
-            'any(path == each or path.startswith(f"{each}/") for each in SECRETS)',
+            'any(path == prefix or path.startswith(f"{prefix}/") for prefix in SECRETS)',
             "path in SECRETS",
         ),
     ),
