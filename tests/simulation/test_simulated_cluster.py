@@ -21,10 +21,11 @@ from barnabas.sim.scenarios import at
 SOURCES = Path(__file__).parents[2] / "src"
 
 
+@pytest.mark.timeout(900)
 def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invariant() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "barnabas", "sim", "run", "--seeds", "100", "--jobs", "2", "--format", "json"],
-        capture_output=True, text=True, timeout=900,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert ran.stdout, ran.stderr
     summary = json.loads(ran.stdout)
@@ -36,7 +37,6 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
     assert [name for name in INVARIANTS if not summary["invariants"][name]] == []
     assert summary["planned_faults"] >= 100 * FAULTS_MIN
     assert summary["acknowledged"] > 10_000
-    assert summary["virtual_s_per_cpu_s"] > 20
 
 
 @pytest.mark.parametrize(
