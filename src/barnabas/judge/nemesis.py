@@ -167,16 +167,17 @@ class JudgeNemesis:
             return (lambda broker: zookeeper.strike(broker, fault.removeprefix(ZK_PREFIX))), zookeeper.heal
         brokers = self._brokers
         assert brokers is not None
+        if fault == DISK_FULL:
 
-        def start_again(broker: int) -> None:
-            brokers.kill(broker)
-            brokers.start(broker)
+            def start_again(broker: int) -> None:
+                brokers.kill(broker)
+                brokers.start(broker)
 
+            return brokers.fill_disk, start_again
         return {
             "kill": (brokers.kill, brokers.start),
             "pause": (brokers.pause, brokers.resume),
             "shutdown": (brokers.shutdown, brokers.start),
-            DISK_FULL: (brokers.fill_disk, start_again),
         }[fault]
 
 
