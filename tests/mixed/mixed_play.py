@@ -20,10 +20,13 @@ from barnabas.judge.history import write
 from barnabas.judge.nemesis import PROCESS_FAULTS
 from barnabas.judge.report import text
 from barnabas.judge.run import RunPlan, run
+from barnabas.judge.workloads import BANK, LIST_APPEND, REGISTERS
 
 BRISKLY_HELD_S = (1.5 * SESSION_MS / 1000, 2.0 * SESSION_MS / 1000)
 """No shorter: a broker of Kafka's that was killed and comes back before its session is over ends, its id is taken."""
 BRISK_REST_S = (1.0, 3.0)
+WORKLOADS = (REGISTERS, LIST_APPEND, BANK)
+"""Replicas of what is compacted, or deleted from the front, may differ in their files."""
 RECORDED = Path(__file__).with_name("kafka_among_itself.txt")
 EXPLAINED = Path(__file__).with_name("kafka_beside_ours.txt")
 """What was looked at, and is no fault of ours; with the reasons."""
@@ -58,6 +61,7 @@ def play(
     """
     cells = Cells(brokers, random.Random(seed))
     plan = RunPlan(brokers.bootstrap, minutes, PROCESS_FAULTS, brokers, clients=1, seed=seed, aim=cells.aim, told=told)
+    plan.workloads = WORKLOADS
     if brisk:
         plan.held_s, plan.rest_s = BRISKLY_HELD_S, BRISK_REST_S
     outcome = run(plan)
