@@ -24,12 +24,11 @@ def normalised(message: str) -> str:
     while text.startswith("["):
         text = text.partition("]")[2].lstrip(" :")
     text = re.split(r"[\[({=]|\b(Hash)?(Set|Map)\b|\bList\b", text)[0]
-    text = re.sub(
-        r"\b(__\w+|t|u|v|judge-\w+-(registers|transfers))-\d+", "PARTITION", re.sub(r"0x[0-9a-f]+", "N", text)
-    )
+    text = re.sub(r"0x[0-9a-f]+", "N", text)
+    text = re.sub(r"\b(__\w+|t|u|v|judge-\w+-(registers|transfers|list-append|bank))-\d+", "PARTITION", text)
     text = re.sub(r"(PARTITION)([, ]+PARTITION)+", r"\1", text)
-    text = re.sub(r"\bjudge-\w+-(rd-)?(committeds?|readers|copiers)\b", "GROUP", text)
-    text = re.sub(r"\bjudge-\w+-(rd-)?(copier|transactor-\d+)\b", "TRANSACTIONAL_ID", text)
+    text = re.sub(r"\bjudge-\w+-(rd-)?(committeds?|readers|copiers|auditors)\b", "GROUP", text)
+    text = re.sub(r"\bjudge-\w+-(rd-)?(copier|transactor-\d+|teller-\d+)\b", "TRANSACTIONAL_ID", text)
     text = re.sub(r"[\w.]*/?N?[\d.]+:\d+|\d+", "N", text)
     text = re.sub(r"\bN(,N)+\b", "N", text)
     return " ".join(text.split()) + (f" ({logger[1]})" if logger is not None else "")
