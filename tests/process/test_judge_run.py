@@ -199,9 +199,9 @@ def test_a_broker_whose_link_to_zookeeper_is_cut_loses_its_session_and_others_le
         _follower_of_a_new(brokers.bootstrap, "t")
         first = leader()
         zookeeper.strike(first, faults.CUT)
-        until(lambda: leader() not in (first, -1), "another leader", 60)
+        until(lambda: leader() not in (first, -1), "another leader", 120)
         zookeeper.heal(first)
-        until(lambda: addresses(brokers.bootstrap).keys() == {0, 1, 2}, "its broker to come back", 60)
+        until(lambda: addresses(brokers.bootstrap).keys() == {0, 1, 2}, "its broker to come back", 120)
 
 
 def test_a_broker_whose_disk_is_full_ends_and_nothing_is_lost_when_it_is_started(tmp_path: Path) -> None:
