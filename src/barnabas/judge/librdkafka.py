@@ -26,6 +26,33 @@ def said(error: KafkaException) -> KafkaError:
     return said
 
 
+def transactional_producer(work: Work, name: str) -> Producer:
+    """`name` is its transactional id."""
+    config = {"transactional.id": name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, "message.timeout.ms": 15_000}
+    return Producer({**work.librdkafka(), **config, **QUIET})
+
+
+def group_consumer(work: Work, group: str, isolation: str) -> Consumer:
+    """A member that commits for itself."""
+    return Consumer(
+        {
+            **work.librdkafka(),
+            "group.id": group,
+            "isolation.level": isolation,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 10_000,
+            "max.poll.interval.ms": 20_000,
+            **QUIET,
+        }
+    )
+
+
+def place_of(message: Message) -> tuple[TopicPartition, int]:
+    """Where it is, and its offset."""
+    return TopicPartition(str(message.topic()), int(message.partition() or 0)), int(message.offset() or 0)
+
+
 class RecordUnderWay:
     """One record under way; librdkafka calls it when it knows what became of it."""
 
@@ -120,8 +147,7 @@ def transact(work: Work, name: str) -> None:
         journal = work.notes.journal(
             Client(name, THEIRS, transactional_id=name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
         )
-        config = {"transactional.id": name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, **QUIET}
-        producer = Producer({**work.librdkafka(), "message.timeout.ms": 15_000, **config})
+        producer = transactional_producer(work, name)
         try:
             producer.init_transactions(30)
             _transactions(work, producer, journal, name)
@@ -177,18 +203,7 @@ def consume(work: Work, name: str, topic: str, group: str, isolation: str) -> No
     chance = random.Random(name)
     while not work.stopping():
         journal = work.notes.journal(Client(name, THEIRS, isolation=isolation, group=group))
-        consumer = Consumer(
-            {
-                **work.librdkafka(),
-                "group.id": group,
-                "isolation.level": isolation,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "session.timeout.ms": 10_000,
-                "max.poll.interval.ms": 20_000,
-                **QUIET,
-            }
-        )
+        consumer = group_consumer(work, group, isolation)
         leaves = now() + int(chance.uniform(8, 25) * 1e9)
         consumer.subscribe([topic], on_assign=lambda it, places, to=journal: assigned(it, places, to, group))
         try:
@@ -238,9 +253,9 @@ def _poll(consumer: Consumer, journal: Journal) -> None:
         if message is None:
             return
         if message.error() is None:
-            at = TopicPartition(str(message.topic()), int(message.partition() or 0))
+            at, offset = place_of(message)
             fields: dict[str, Any] = {"key": decoded(message.key()), "value": value_of(message)}
-            journal.add(Op.READ, invoked, at, completed=completed, offset=int(message.offset() or 0), **fields)
+            journal.add(Op.READ, invoked, at, completed=completed, offset=offset, **fields)
 
 
 def _commit(consumer: Consumer, journal: Journal, group: str) -> None:

@@ -11,9 +11,8 @@ from confluent_kafka import TopicPartition as Place
 from barnabas.judge.bank import READS_S, Account, Ledger, encoded_account
 from barnabas.judge.history import Client
 from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
-from barnabas.judge.librdkafka import QUIET, THEIRS, RecordUnderWay, ended, send
+from barnabas.judge.librdkafka import QUIET, THEIRS, RecordUnderWay, ended, place_of, send, transactional_producer
 from barnabas.judge.workload import ABORTED, Work
-from barnabas.model.ids import TopicPartition
 
 
 def tell(work: Work, name: str, teller: int) -> None:
@@ -23,8 +22,7 @@ def tell(work: Work, name: str, teller: int) -> None:
     )
     while not work.stopping():
         journal = work.notes.journal(client)
-        config = {"transactional.id": name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, **QUIET}
-        producer = Producer({**work.librdkafka(), "message.timeout.ms": 15_000, **config})
+        producer = transactional_producer(work, name)
         try:
             producer.init_transactions(30)
             _look(work, journal, name, ledger)
@@ -84,8 +82,7 @@ def _read_up(work: Work, ledger: Ledger, name: str) -> None:
             message = consumer.poll(0.5)
             if message is None:
                 continue
-            at, error = TopicPartition(str(message.topic()), int(message.partition() or 0)), message.error()
-            offset = int(message.offset() or 0)
+            (at, offset), error = place_of(message), message.error()
             if error is None:
                 key, value = message.key(), message.value()
                 assert not isinstance(key, str)

@@ -6,12 +6,23 @@ import random
 import time
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
 from barnabas.judge.history import NONE, Client, Op, Status
 from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
-from barnabas.judge.librdkafka import QUIET, THEIRS, RecordUnderWay, assigned, ended, said, send, value_of
+from barnabas.judge.librdkafka import (
+    THEIRS,
+    RecordUnderWay,
+    assigned,
+    ended,
+    group_consumer,
+    place_of,
+    said,
+    send,
+    transactional_producer,
+    value_of,
+)
 from barnabas.judge.workload import ABORTED, Work, decoded
 from barnabas.judge.workloads import LIST_APPEND
 from barnabas.model.ids import TopicPartition
@@ -46,20 +57,8 @@ class _Copier:
         self._chance = random.Random(f"{name} {now()}")
         self._batch: list[tuple[int, int, Message]] = []
         """What was polled and belongs to no transaction yet: when it was asked for, and when it came."""
-        servers = {**work.librdkafka(), **QUIET}
-        config = {"transactional.id": name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
-        self._producer = Producer({"message.timeout.ms": 15_000, **config, **servers})
-        self.consumer = Consumer(
-            {
-                "group.id": group,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "session.timeout.ms": 10_000,
-                "max.poll.interval.ms": 20_000,
-                **servers,
-            }
-        )
+        self._producer = transactional_producer(work, name)
+        self.consumer = group_consumer(work, group, "read_committed")
 
     def run(self) -> None:
         """Until the work is over. Raises ``KafkaException`` where nobody knows how a transaction ended."""
@@ -90,7 +89,7 @@ class _Copier:
         """The batch's end: its records are written down; gives the offset behind the last of each partition."""
         offsets = {}
         for invoked, completed, message in self._batch:
-            at, offset = _place(message)
+            at, offset = place_of(message)
             fields: dict[str, Any] = {"offset": offset, "key": decoded(message.key()), "value": value_of(message)}
             self._journal.add(Op.READ, invoked, at, completed=completed, txn=txn, **fields)
             offsets[at] = offset + 1
@@ -98,7 +97,7 @@ class _Copier:
         return offsets
 
     def _transact(self) -> None:
-        begins = dict(map(_place, (each[2] for each in reversed(self._batch))))
+        begins = dict(map(place_of, (each[2] for each in reversed(self._batch))))
         # The batch is of this generation: it changes in polls alone, and the coordinator refuses an older one.
         member = self.consumer.consumer_group_metadata()
         work, producer, txn = self._work, self._producer, self._work.notes.txn()
@@ -147,7 +146,3 @@ class _Copier:
                     raise
                 continue  # the partition is somebody else's by now
             self._journal.add(Op.ASSIGN, invoked, at, offset=offset)
-
-
-def _place(message: Message) -> tuple[TopicPartition, int]:
-    return TopicPartition(str(message.topic()), int(message.partition() or 0)), int(message.offset() or 0)
