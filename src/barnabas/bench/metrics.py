@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.request import urlopen
@@ -119,12 +120,9 @@ def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> li
                 for name, value in _round(seen, unseen, f"bench-{number}-{len(read)}", requests, read).items():
                     figures[name].add(value, ours=bool(read))
             console.print(f"  round {number + 1}/{rounds}", style="dim")
-        for subject, other, values in (
-            (seen, unseen, figures["rest"].ours),
-            (unseen, seen, figures["rest"].theirs),
-        ):
+        for subject, other in ((seen, unseen), (unseen, seen)):
             with standing_still(other), reading(subject.admins):
-                values.append(1 + undisturbed(lambda subject=subject: _at_rest(subject)))  # type: ignore[misc]
+                figures["rest"].add(1 + undisturbed(partial(_at_rest, subject)), ours=subject is seen)
         told = sum(_scrape_bytes(address) for address in seen.admins) // BROKERS
         console.print(f"a scrape of one broker has {told:,} bytes", style="dim")
     return list(figures.values())
