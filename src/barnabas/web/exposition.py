@@ -52,7 +52,8 @@ Turn = Callable[[], Awaitable[None]]
 
 _NAME: Final = "\0"
 """Stands for the metric's name in a form; no request's or topic's name has it."""
-HISTOGRAM_FORMS: Final = 256
+HISTOGRAMS: Final = 512
+"""Whose lines are kept, a kilobyte each."""
 
 _escapes: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
@@ -183,7 +184,7 @@ def _samples(name: str, labels: tuple[str, ...], reading: Reading) -> str:
     values, value = reading
     inner = labelled(labels, values)
     if isinstance(value, Histogram):
-        return _filled(_histogram_form(inner), name, _histogram_numbers(value))
+        return _histogram(name, inner, tuple(value.buckets), value.total_ns)
     outer = f"{{{inner}}}" if inner else ""
     if isinstance(value, Total):
         return f"{name}_count{outer} {value.times}\n{name}_sum{outer} {value.amount}\n"
@@ -195,7 +196,13 @@ def _filled(form: str, name: str, numbers: tuple[int | float | None, ...]) -> st
     return form.replace(_NAME, name) % numbers
 
 
-@lru_cache(maxsize=HISTOGRAM_FORMS)
+@lru_cache(maxsize=HISTOGRAMS)
+def _histogram(name: str, inner: str, buckets: tuple[int, ...], total_ns: int) -> str:
+    """The lines of a histogram. Most are of requests that nobody sends: from one scrape to the next they stay."""
+    return _filled(_histogram_form(inner), name, _histogram_numbers(buckets, total_ns))
+
+
+@lru_cache(maxsize=HISTOGRAMS)
 def _histogram_form(inner: str) -> str:
     inner = inner.replace("%", "%%")
     before, outer = (f"{inner},", f"{{{inner}}}") if inner else ("", "")
@@ -203,13 +210,12 @@ def _histogram_form(inner: str) -> str:
     return f"{buckets}{_NAME}_count{outer} %d\n{_NAME}_sum{outer} %s\n"
 
 
-def _histogram_numbers(value: Histogram) -> tuple[int | float, ...]:
+def _histogram_numbers(buckets: tuple[int, ...], total_ns: int) -> tuple[int | float, ...]:
     """The cumulative counts up to each of `BOUNDS` and +Inf, the count, and the sum in milliseconds."""
-    buckets = value.buckets
     first, *others = buckets[FIRST_BUCKET : LAST_BUCKET + 1]
     counts = accumulate((sum(buckets[:FIRST_BUCKET]) + first, *others, sum(buckets[LAST_BUCKET + 1 :])))
     *_, count = told = (*counts,)
-    return *told, count, value.total_ns / 1_000_000
+    return *told, count, total_ns / 1_000_000
 
 
 def _partitions(found: Partitions, series: Series) -> Iterator[Slice]:
