@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 from test_zk_check import NOW_MS, Tree, healthy
 
+from barnabas.security.sasl.scram_credential import MECHANISMS, ScramCredential
 from barnabas.zk.inspection.check.cluster import read_cluster
 from barnabas.zk.inspection.migration import migration_state, obstacles
 from barnabas.zk.kafka.znode_json import ZNodeError
@@ -23,6 +25,10 @@ MIGRATION = {
 def found(tree: Tree, **properties: str) -> list[str]:
     told = {key.replace("_", "."): value for key, value in properties.items()}
     return [finding.rule for finding in obstacles(read_cluster(tree.image(), NOW_MS), told)]
+
+
+def configured(key: str, value: str) -> dict[str, object]:
+    return {"version": 1, "config": {key: value}}
 
 
 def test_nothing_stands_in_a_healthy_clusters_way() -> None:
@@ -87,9 +93,13 @@ def test_what_kraft_cannot_hold_or_would_not_take_along() -> None:
         (lambda tree: tree.drop(f"{topic}/partitions/0"), "partition-without-state"),
         (lambda tree: tree.put("/cluster/id", {"version": "1", "id": "mine"}), "cluster-id"),
         (lambda tree: tree.put("/cluster/id", b"?"), "cluster-id"),
-        (
-            lambda tree: tree.put("/config/users/eve", {"version": 1, "config": {"producer_byte_rate": "much"}}),
-            "quota-no-number",
+        *(
+            (partial(Tree.put, path=f"/config/{entity}", value=configured(key, value)), rule)
+            for entity in ("users/eve", "clients/c", "ips/10.0.0.1", "users/eve/clients/c", "users/<default>")
+            for key, value, rule in (
+                ("producer_byte_rate", "much", "quota-no-number"),
+                ("SCRAM-SHA-256", "salt=..", "credential-unreadable"),
+            )
         ),
         (
             lambda tree: tree.put(
@@ -103,7 +113,9 @@ def test_what_kraft_cannot_hold_or_would_not_take_along() -> None:
         change(tree)
         assert found(tree) == [rule]
     tree = healthy()
-    tree.put("/config/users/ann", {"version": 1, "config": {"SCRAM-SHA-256": "salt=..", "producer_byte_rate": "1.5"}})
+    credential = ScramCredential.of_password(MECHANISMS["SCRAM-SHA-256"], "secret", b"salt", 4096).encode()
+    tree.put("/config/users/ann", configured("SCRAM-SHA-256", credential))
+    tree.put("/config/users/ann/clients/c", configured("producer_byte_rate", "1.5"))
     assert found(tree) == []
 
 

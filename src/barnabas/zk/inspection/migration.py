@@ -13,9 +13,11 @@ from typing import Final, TypeAlias
 
 from barnabas.model.ids import Uuid
 from barnabas.model.metadata_version import MetadataVersion, metadata_version
+from barnabas.security.sasl.scram_credential import MECHANISMS, ScramCredential
 from barnabas.zk.inspection.check.cluster import ClusterRecord
+from barnabas.zk.inspection.check.entities import clients_znodes
 from barnabas.zk.inspection.check.finding import ZnodeFinding, agreed, counted, listed
-from barnabas.zk.kafka.config_znodes import BROKERS, USERS, ConfigEntityTypeZNode, ConfigEntityZNode
+from barnabas.zk.kafka.config_znodes import BROKERS, ConfigEntityTypeZNode, ConfigEntityZNode
 from barnabas.zk.kafka.znode_json import Reading, ZNodeError
 from barnabas.zk.kafka.znodes import (
     BrokerSequenceIdZNode,
@@ -241,18 +243,20 @@ def _topics(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFindi
 
 def _quotas(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
     """What is neither a credential nor a number ends the migration (`ZkConfigMigrationClient`)."""
-    root = ConfigEntityTypeZNode.path(USERS)
-    for znode in cluster.image.below(root):
+    for znode in clients_znodes(cluster.image):
         for key, value in ConfigEntityZNode.decode(znode.data).items():
-            if key.startswith("SCRAM-"):
-                continue
+            credential = key in MECHANISMS
             try:
-                float(value)
+                if credential:
+                    ScramCredential.decode(value)
+                else:
+                    float(value)
             except ValueError:
                 yield ZnodeFinding(
-                    "quota-no-number",
+                    "credential-unreadable" if credential else "quota-no-number",
                     znode.path,
-                    f"{znode.path} has {key}, neither a SCRAM credential nor a number: the migration fails at it.",
+                    f"{znode.path} has {key}, which is {'no' if credential else 'neither a number nor a'} SCRAM "
+                    "credential: the migration fails at it.",
                     f"Remove or mend it: `barnabas zk get {znode.path}`.",
                 )
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from barnabas.zk.inspection.check.cluster import ClusterRecord, unreadable_finding
 from barnabas.zk.inspection.check.finding import HOUR_MS, ZnodeFinding, counted, duration, listed
-from barnabas.zk.inspection.image import ReadZNode
+from barnabas.zk.inspection.image import ReadZNode, TreeImage
 from barnabas.zk.kafka.config_znodes import (
     BROKERS,
     CLIENTS,
@@ -78,13 +78,17 @@ def configs(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
                 f"{znode.path} configures broker {name}, which is not registered and holds no partition.",
                 f"Start broker {name}; where it was taken away for good, `barnabas zk delete {znode.path}`.",
             )
+    for znode in clients_znodes(image):
+        yield from _named(znode)
+        yield from _config(znode)
+
+
+def clients_znodes(image: TreeImage) -> Iterator[ReadZNode]:
+    """What is set for clients, users, addresses, and users' clients."""
     for entity_type in (CLIENTS, USERS, IPS):
         for znode in image.below(ConfigEntityTypeZNode.path(entity_type)):
-            yield from _named(znode)
-            yield from _config(znode)
-            for inner in image.below(f"{znode.path}/{CLIENTS}"):
-                yield from _named(inner)
-                yield from _config(inner)
+            yield znode
+            yield from image.below(f"{znode.path}/{CLIENTS}")
 
 
 def _config(znode: ReadZNode) -> Iterator[ZnodeFinding]:
