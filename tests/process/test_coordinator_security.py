@@ -17,6 +17,7 @@ from certificates import Authority, Certificate
 from coordinators import Coordinator, Wire
 from processes import eventually
 
+from barnabas.cli.app import run
 from barnabas.runtime.real import real_runtime
 from barnabas.security.tls.settings import TlsSettings
 from barnabas.security.tls.stores import Store
@@ -259,3 +260,33 @@ def test_apaches_own_client_proves_itself_by_sasl_and_by_certificate(
     )  # fmt: skip
     assert "Created /by-tls" in told, told
     eventually(lambda: "Insufficient permission" in shell(secured.address, "get", "/by-tls"))
+
+
+def test_a_command_reaches_a_server_behind_tls_by_a_brokers_file(
+    secured: Coordinator, authority: Authority, alice: Certificate, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """As `kafka-configs` does; without the file it is no ZooKeeper that answers there."""
+    address = f"127.0.0.1:{secure_port(secured)}"
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "broker.id=0\nzookeeper.ssl.client.enable=true\nbarnabas.zookeeper.sasl.username=bob\n"
+        'barnabas.zookeeper.sasl.password=b,"ob\\\\\n'
+        f"zookeeper.ssl.keystore.location={alice.key_store}\n"
+        f"zookeeper.ssl.truststore.location={authority.trust_store}\n"
+    )
+    said = [*("-z", address), *("--zk-tls-config-file", str(file))]
+    assert run(["zk", "create", "/of-bob", "x", "--acl", "sasl:bob:cdrwa", *said]) == 0
+    assert run(["zk", "get", "/of-bob", *said]) == 0
+    assert capsys.readouterr().out == "/of-bob\nx"
+    monkeypatch.setenv("BARNABAS_ZK_TLS_CONFIG_FILE", str(file))
+    assert run(["zk", "get", "/of-bob", "-z", address]) == 0
+    assert run(["zk", "get", "/of-bob", "-z", address, "--auth", "sasl:kafka:kafka-secret"]) == 1
+    assert "/of-bob does not permit that to you" in capsys.readouterr().err
+    assert run(["rehearse", "kill", "0", "-z", address]) == 2
+    assert "No broker is registered" in capsys.readouterr().err
+    monkeypatch.delenv("BARNABAS_ZK_TLS_CONFIG_FILE")
+    assert run(["zk", "get", "/of-bob", "-z", address]) == 1
+    assert "No ZooKeeper answers" in capsys.readouterr().err
+    assert run(["zk", "ls", "/", *said[:3], str(tmp_path / "none")]) == 2
+    assert "cannot be read" in capsys.readouterr().err

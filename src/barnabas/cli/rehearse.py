@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from barnabas.cli.command import Argument, Option
-from barnabas.cli.options import Directory, OutputFormat
+from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import CommandError, Exit, Format, UsageError, numbers, print_json, table
 from barnabas.cli.rehearse_migration import MIGRATION, rehearse_quietly, tell_migration
-from barnabas.cli.zookeeper import Auth, Servers, ZooKeeperReach, with_zookeeper
+from barnabas.cli.zookeeper import HERE, ZooKeeperReach, with_zookeeper
 from barnabas.model.config import parse_properties
 from barnabas.model.ids import NO_BROKER
 from barnabas.sim.rehearsal.forecast import Forecast, PartitionChange
@@ -46,7 +46,7 @@ def rehearse_(
             "Or alone: migration (to KRaft), what stands in its way.",
         ),
     ] = None,
-    zookeeper: Servers = None,
+    at: ZooKeeperReach = HERE,
     file: Annotated[
         str | None, Option("--file", metavar="TREE", help="Read what --save or `barnabas zk export` wrote.")
     ] = None,
@@ -58,25 +58,23 @@ def rehearse_(
         Option("--config", metavar="FILE", help="The brokers' server.properties, for defaults that no znode has."),
     ] = None,
     html: Annotated[str | None, Option("--html", metavar="PAGE", help="Draw it, as a page of its own.")] = None,
-    directory: Directory = None,
-    auth: Auth = None,
     output: OutputFormat = Format.text,
 ) -> None:
     """Say what a fault or an administrator's step would do: the controller is run on a copy of the znodes.
 
     Nothing is written to the cluster. Exits with 3 when a partition goes offline.
     """
-    if file is not None and zookeeper is not None:
+    if file is not None and at.zookeeper is not None:
         raise UsageError("--file and --zookeeper exclude each other.")
     properties = parse_properties(_text(config)) if config else {}
     try:
         if steps == [MIGRATION]:
             if save is not None or html is not None:
                 raise UsageError(f"{MIGRATION} takes neither --save nor --html.")
-            whole, source = _read(file, zookeeper, directory, auth, read_whole_tree)
+            whole, source = _read(file, at, read_whole_tree)
             tell_migration(source, whole, properties, output)
             return
-        read, source = _read(file, zookeeper, directory, auth, read_cluster_tree)
+        read, source = _read(file, at, read_cluster_tree)
         znodes = copied_of(read)
         tree = cluster_tree(source, znodes)
         if save is not None:
@@ -102,14 +100,12 @@ def rehearse_(
 
 def _read(
     file: str | None,
-    zookeeper: str | None,
-    directory: str | None,
-    auth: list[str] | None,
+    at: ZooKeeperReach,
     story: Callable[[ZooKeeperClient], Awaitable[tuple[ExportedZNode, ...]]],
 ) -> tuple[tuple[ExportedZNode, ...], str]:
     """The znodes that `story` reads from a ZooKeeper, or those in a file; and the source's name."""
     if file is None:
-        place = ZooKeeperReach(zookeeper, directory, auth).where()
+        place = at.where()
         return with_zookeeper(place, story), place.connect
     try:
         with open(file, "rb") as lines:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ssl
+import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 from barnabas.cli import secured
@@ -14,6 +15,7 @@ from barnabas.cli.command import Argument, Option
 from barnabas.cli.local import LocalCluster
 from barnabas.cli.options import Directory, directory_of
 from barnabas.cli.output import CommandError, UsageError
+from barnabas.model.errors import ConfigError
 from barnabas.runtime import Runtime
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.client.client import ClientSecurity, ZooKeeperAuthFailed, ZooKeeperClient, ZooKeeperTimeout
@@ -44,6 +46,15 @@ Auth = Annotated[
         help="Who you are: digest:user:password or sasl:user:password; may be repeated.",
     ),
 ]
+TLS_CONFIG: Final = "BARNABAS_ZK_TLS_CONFIG_FILE"
+TlsConfig = Annotated[
+    str | None,
+    Option(
+        "--zk-tls-config-file",
+        metavar="FILE",
+        help=f"How -z is reached, as in a broker's file: zookeeper.ssl. and so on; by default {TLS_CONFIG}.",
+    ),
+]
 ZNodePath = Annotated[str, Argument(metavar="PATH")]
 
 
@@ -55,26 +66,26 @@ class Where:
     auth: tuple[tuple[str, bytes], ...] = ()
     stopped: str | None = None
     """The znodes' directory where the cluster's coordinator does not run: the command serves them while it runs."""
-    tls: ssl.SSLContext | None = None
-    """How a secured cluster's own coordinator is reached."""
+    reached_by: ClientSecurity = field(default_factory=ClientSecurity)
+    """What a file, or a secured cluster's own, says of TLS and identities."""
 
     @property
     def identities(self) -> tuple[Identity, ...]:
-        """The identities that `auth` gives this client at the server, as far as they are known here."""
-        return tuple(
-            ("digest", digest_of(auth)) if scheme == "digest" else ("sasl", auth.partition(b":")[0].decode())
-            for scheme, auth in self.auth
-            if scheme in ("digest", "sasl")
+        """The identities that this client has at the server, as far as they are known here."""
+        sasl, auth = self.security.sasl, (*self.reached_by.auth, *self.auth)
+        return (
+            *((("sasl", sasl[0]),) if sasl is not None else ()),
+            *(("digest", digest_of(identity)) for scheme, identity in auth if scheme == "digest"),
         )
 
     @property
     def security(self) -> ClientSecurity:
-        """`auth` as the client takes it: SASL before anything else, the rest when it is connected."""
+        """As the client takes it: SASL before anything else, the rest of `auth` when it is connected."""
         sasl = next((auth.decode() for scheme, auth in self.auth if scheme == "sasl"), None)
         if sasl is None:
-            return ClientSecurity(tls=self.tls)
+            return self.reached_by
         user, _, password = sasl.partition(":")
-        return ClientSecurity(tls=self.tls, sasl=(user, password))
+        return replace(self.reached_by, sasl=(user, password))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,7 @@ class ZooKeeperReach:
     zookeeper: Servers = None
     directory: Directory = None
     auth: Auth = None
+    tls_config: TlsConfig = None
 
     def where(self) -> Where:
         """Raises `CommandError` where neither an option nor a cluster says which ZooKeeper is meant."""
@@ -94,7 +106,8 @@ class ZooKeeperReach:
                 raise UsageError(f"--auth takes scheme:auth such as digest:user:password, not {text!r}.")
             identities.append((scheme, rest.encode()))
         if self.zookeeper:
-            return Where(self.zookeeper, tuple(identities))
+            file = self.tls_config or os.environ.get(TLS_CONFIG)
+            return Where(self.zookeeper, tuple(identities), reached_by=_said_in(file) if file else ClientSecurity())
         local = LocalCluster(directory_of(self.directory))
         state = local.load()
         if state is None:
@@ -107,7 +120,24 @@ class ZooKeeperReach:
         if not state.coordinator.alive:
             return Where(state.zookeeper, tuple(identities), str(local.directory / "coordinator"))
         tls = secured.brokers_tls(state.security) if state.security else None
-        return Where(state.zookeeper, tuple(identities), tls=tls)
+        return Where(state.zookeeper, tuple(identities), reached_by=ClientSecurity(tls=tls))
+
+
+def _said_in(file: str) -> ClientSecurity:
+    """As a broker with this file, and with these ``KAFKA_OPTS``, reaches its ZooKeeper. Raises `UsageError`."""
+    from barnabas.broker.jvm_properties import with_jvm_properties
+    from barnabas.model.config import broker_config, parse_properties
+    from barnabas.zk.client.config import security_of
+
+    try:
+        said = parse_properties(Path(file).read_text()).items()
+        values = {name: text for name, text in said if name.startswith(("zookeeper.", "barnabas.zookeeper."))}
+        options = os.environ.get("KAFKA_OPTS", "")
+        return security_of(broker_config(with_jvm_properties(values, options, lambda path: Path(path).read_text())))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--zk-tls-config-file {file} cannot be read: {error}.") from None
+    except ConfigError as error:
+        raise UsageError(f"--zk-tls-config-file {file}: {error}") from None
 
 
 HERE: Final = ZooKeeperReach()
