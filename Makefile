@@ -150,7 +150,8 @@ power-loss: setup
 
 # A cluster of both kinds, with the values of inter.broker.protocol.version that an upgrade passes through; two minutes
 # of faults at whoever holds a role, with each. `make mixed-chaos MINUTES=30`: longer; `mixed-roles`: every role on either
-# kind with every fault (a quarter of an hour).
+# kind with every fault, on two brokers of each kind, one of ours among Kafka's, and one of Kafka's among ours (a quarter
+# of an hour each; BROKERS=2+1 for one of them).
 mixed: setup
 	MIXED_PROTOCOLS=$(PROTOCOLS) $(PYTEST) -s --timeout 0 tests/mixed
 
@@ -158,7 +159,7 @@ mixed-chaos: setup
 	$(BIN)/python tests/mixed --minutes $(MINUTES)
 
 mixed-roles: setup
-	$(BIN)/python tests/mixed --all-cells
+	for brokers in $(or $(BROKERS),2+2 2+1 1+2); do $(BIN)/python tests/mixed --all-cells --brokers $$brokers || exit 1; done
 
 # Drawn clusters and faults: is what `barnabas rehearse` says what then happens, to our brokers and to Apache Kafka's?
 rehearsals: setup

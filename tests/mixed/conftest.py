@@ -15,11 +15,10 @@ _running = contextlib.ExitStack()
 
 @pytest.fixture(scope="session")
 def brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothKinds]:
-    """Brokers 0 and 1 are Apache's, 2 and 3 ours. Its parameter is their inter.broker.protocol.version."""
+    """Its parameter is a `Shape`; those of 2 + 2 have Apache's brokers 0 and 1 and our 2 and 3."""
     require()
     with _running:
-        directory = tmp_path_factory.mktemp("both")
-        yield _running.enter_context(both_kinds(directory, 2, 2, inter_broker_protocol_version=request.param))
+        yield _running.enter_context(both_kinds(tmp_path_factory.mktemp("both"), request.param))
 
 
 @pytest.hookimpl(trylast=True)

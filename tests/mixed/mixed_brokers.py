@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from apache import ApacheCluster
 from apaches_words import STORY_LEVELS
@@ -31,8 +33,26 @@ CONFIG = {
     "transaction.state.log.min.isr": "2",
     "group.initial.rebalance.delay.ms": "0",
     "controlled.shutdown.retry.backoff.ms": "500",
-    "inter.broker.protocol.version": "3.9",
 }
+
+
+class Shape(NamedTuple):
+    """How many brokers of each kind there are, and their inter.broker.protocol.version."""
+
+    apaches: int
+    ours: int
+    protocol: str = "3.9"
+
+    def __str__(self) -> str:
+        return f"{self.apaches}+{self.ours}@{self.protocol}"
+
+
+SHAPES = (
+    *(Shape(2, 2, protocol) for protocol in os.environ.get("MIXED_PROTOCOLS", "3.9").split(",")),
+    Shape(2, 1),
+    Shape(1, 2),
+)
+"""Two of each kind, with each of ``MIXED_PROTOCOLS=2.6,2.8`` (`make mixed`); and one of either kind among three."""
 
 
 class Supervised(ApacheCluster):
@@ -51,7 +71,7 @@ class Supervised(ApacheCluster):
 
 
 class BothKinds:
-    """`apaches` brokers of Apache Kafka, with the ids from 0 on, and then `ours`. `Brokers` of `barnabas judge`."""
+    """The brokers of Apache Kafka have the ids from 0 on, then come `ours`. `Brokers` of `barnabas judge`."""
 
     def __init__(self, directory: Path, apache: ApacheCluster, ours: int, config: Mapping[str, str]) -> None:
         self.apache = apache
@@ -104,15 +124,21 @@ class BothKinds:
     def resume(self, broker: int) -> None:
         """Not before its session is over: whoever held a role finds that it is somebody else's."""
         try:
-            until(lambda: self.zookeeper.exists(f"/brokers/ids/{broker}") is None, "the session's end", PATIENCE_S)
+            self._wait_for_its_end(broker)
         except AssertionError as error:
-            raise JudgedClusterError(f"broker {broker}: {error}") from None
+            raise JudgedClusterError(str(error)) from None
         finally:
             self._process(broker).send_signal(signal.SIGCONT)
 
+    def _wait_for_its_end(self, broker: int) -> None:
+        gone = f"broker {broker}'s session is over"
+        until(lambda: self.zookeeper.exists(f"/brokers/ids/{broker}") is None, gone, PATIENCE_S)
+
     def start(self, broker: int) -> None:
+        """One of Kafka's not before the session of the process before it is over: it would end, for its id is taken."""
         try:
             if broker in self.apache.ports:
+                self._wait_for_its_end(broker)
                 self.apache.start(broker)
             else:
                 self.launch(broker)
@@ -156,14 +182,14 @@ class BothKinds:
 
 
 @contextlib.contextmanager
-def both_kinds(directory: Path, apaches: int, ours: int, **config: str) -> Iterator[BothKinds]:
-    """A cluster that answers at every broker. `config` is for all of them, with underscores for dots."""
-    values = CONFIG | {key.replace("_", "."): value for key, value in config.items()}
-    size = apaches + ours
+def both_kinds(directory: Path, shape: Shape) -> Iterator[BothKinds]:
+    """A cluster that answers at every broker."""
+    values = CONFIG | {"inter.broker.protocol.version": shape.protocol}
+    size = shape.apaches + shape.ours
     with Supervised(
-        directory / "apache", apaches, config=values, cluster_size=size, heap="256m", log_levels=STORY_LEVELS
+        directory / "apache", shape.apaches, config=values, cluster_size=size, heap="256m", log_levels=STORY_LEVELS
     ) as apache:
-        made = BothKinds(directory, apache, ours, values)
+        made = BothKinds(directory, apache, shape.ours, values)
         try:
             for broker in made.ports:
                 if made.kind(broker) == OURS:

@@ -44,6 +44,7 @@ class Cells:
     chance: random.Random
     struck: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     whole_after_s: list[float] = field(default_factory=list)
+    struck_at_s: list[float] = field(default_factory=list)
     due: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     told: Callable[[str], None] = print
 
@@ -51,7 +52,8 @@ class Cells:
         """The broker that the fault strikes. Raises `JudgedClusterError` while an earlier victim is down."""
         began = time.monotonic()
         self.wait_until_whole()
-        self.whole_after_s.append(time.monotonic() - began)
+        whole = time.monotonic()
+        self.whole_after_s.append(whole - began)
         if not self.due.get(fault):
             kinds = dict.fromkeys(map(self.brokers.kind, self.brokers.ids))
             cells = [(role, kind) for role in ROLES for kind in kinds]
@@ -59,8 +61,16 @@ class Cells:
         role, kind = self.due[fault].pop()
         broker = self._holder(role, kind)
         self.struck[role, kind, fault] += 1
-        self.told(f"{fault}: broker {broker} of {kind}, {role}")
+        self.struck_at_s.append(time.monotonic())
+        since_s = self.struck_at_s[-1] - self.struck_at_s[0]
+        took = f"whole after {whole - began:.1f} s, the role {self.struck_at_s[-1] - whole:.1f} s later"
+        self.told(f"{since_s:6.1f} s  {fault}: broker {broker} of {kind}, {role} ({took})")
         return broker
+
+    def each_s(self) -> float:
+        """From one fault to the next, by the mean; 0 where there were fewer than two."""
+        between = len(self.struck_at_s) - 1
+        return (self.struck_at_s[-1] - self.struck_at_s[0]) / between if between > 0 else 0.0
 
     def missing(self) -> list[tuple[str, str, str]]:
         return [cell for cell in all_cells() if not self.struck[cell]]
@@ -170,7 +180,8 @@ class Cells:
         return heir
 
     def _follows(self, kind: str) -> int:
-        """A broker of the kind that has replicas of the run's topics and leads not all of them."""
+        """A broker of the kind that has replicas of the run's topics and leads not all of them; one that is alone of
+        its kind may have to be made that."""
         topics = self._ask(lambda cluster: cluster.refresh(None)).topics
         followers = {
             broker
@@ -180,6 +191,9 @@ class Cells:
             for broker in state.replicas
             if broker != state.leader and self.brokers.kind(broker) == kind
         }
+        if not followers:
+            self._leads(self.chance.choice(self._judged()), next(other for other in KINDS if other != kind))
+            return self._follows(kind)
         return self.chance.choice(sorted(followers))
 
     def _ask(self, question: Callable[[Cluster], Awaitable[T]]) -> T:

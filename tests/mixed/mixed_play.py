@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from apaches_words import stories
-from mixed_brokers import APACHES, SESSION_MS, BothKinds
+from mixed_brokers import APACHES, BothKinds
 from mixed_cells import Cells, all_cells
 from mixed_replicas import differing, lags, verified
 
@@ -22,9 +22,9 @@ from barnabas.judge.report import text
 from barnabas.judge.run import RunPlan, run
 from barnabas.judge.workloads import BANK, LIST_APPEND, REGISTERS
 
-BRISKLY_HELD_S = (1.5 * SESSION_MS / 1000, 2.0 * SESSION_MS / 1000)
-"""No shorter: a broker of Kafka's that was killed and comes back before its session is over ends, its id is taken."""
-BRISK_REST_S = (1.0, 3.0)
+HELD_S = (0.5, 4.0)
+"""A broker that was killed, or is paused, is away until its session is over in any case (`BothKinds`)."""
+REST_S = (0.5, 1.5)
 WORKLOADS = (REGISTERS, LIST_APPEND, BANK)
 """Replicas of what is compacted, or deleted from the front, may differ in their files."""
 RECORDED = Path(__file__).with_name("kafka_among_itself.txt")
@@ -51,19 +51,15 @@ def explained() -> set[str]:
     return {line for line in EXPLAINED.read_text().splitlines() if line and not line.startswith("#")}
 
 
-def play(
-    brokers: BothKinds, directory: Path, minutes: float, seed: int, *, every: bool = False, brisk: bool = False
-) -> Outcome:
+def play(brokers: BothKinds, directory: Path, minutes: float, seed: int, *, every: bool = False) -> Outcome:
     """What there is to say after `minutes` of load and faults; with `every`, a cell that was not struck is wrong, too.
 
-    With `brisk` faults are as short as they may be, and soon followed by the next. Where all brokers are Kafka's, what
-    they write is recorded.
+    The next fault comes as soon as the cluster is whole again. Where all brokers are Kafka's, what they write is
+    recorded.
     """
     cells = Cells(brokers, random.Random(seed))
     plan = RunPlan(brokers.bootstrap, minutes, PROCESS_FAULTS, brokers, clients=1, seed=seed, aim=cells.aim, told=told)
-    plan.workloads = WORKLOADS
-    if brisk:
-        plan.held_s, plan.rest_s = BRISKLY_HELD_S, BRISK_REST_S
+    plan.workloads, plan.held_s, plan.rest_s = WORKLOADS, HELD_S, REST_S
     outcome = run(plan)
     write(outcome.history, directory / "history.parquet")
     cells.wait_until_whole()
@@ -86,9 +82,10 @@ def play(
     told(f"Kafka's brokers wrote {len(said)} messages, {len(unheard)} of which none wrote in a cluster of its own:")
     for line in unheard:
         told(f"  {line}")
-    slowest_s = max(cells.whole_after_s, default=0.0)
     struck = sum(cells.struck.values())
-    told(f"{struck} faults in {len(cells.struck)} of {len(all_cells())} cells; whole again within {slowest_s:.1f} s")
+    slowest_s = max(cells.whole_after_s, default=0.0)
+    told(f"{struck} faults in {len(cells.struck)} of {len(all_cells())} cells, one in {cells.each_s():.1f} s")
+    told(f"whole again within {slowest_s:.1f} s")
     wrong += [] if struck else ["nothing was struck"]
     wrong += [f"not struck: {' '.join(cell)}" for cell in cells.missing()] if every else []
     return Outcome(wrong, unheard)

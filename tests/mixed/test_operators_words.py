@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from cluster import until
-from mixed_brokers import APACHES, OURS, BothKinds
+from mixed_brokers import APACHES, OURS, SHAPES, BothKinds
 
 from barnabas.client import Cluster, KafkaError, NewTopic, TopicPartition, connect
 from barnabas.client.admin import ResourceType
@@ -84,7 +84,7 @@ def has_replica(brokers: BothKinds, broker: int) -> bool:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("brokers", ["3.9"], indirect=True, scope="session")
+@pytest.mark.parametrize("brokers", SHAPES[:1], ids=str, indirect=True, scope="session")
 @pytest.mark.parametrize(("reigns", "told"), [(APACHES, OURS), (OURS, APACHES)])
 def test_what_is_said_to_one_kind_is_done_by_the_other(brokers: BothKinds, reigns: str, told: str) -> None:
     while brokers.kind(brokers.controller()) != reigns:
