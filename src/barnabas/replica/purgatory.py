@@ -56,8 +56,10 @@ class DelayedOperation(Generic[K]):
         if self._purgatory is not None:
             self._purgatory.forget(self)
         self.on_complete()
-        if self.then is not None:
-            self.then()
+        # Whoever gives the answer asks this operation for it: together they would stay until the collector looks.
+        then, self.then = self.then, None
+        if then is not None:
+            then()
         return True
 
     async def over(self) -> None:
