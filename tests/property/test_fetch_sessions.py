@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from types import SimpleNamespace
 
+import pytest
 from clocks import ManualClock
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -13,7 +15,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import Uuid
 from barnabas.replica.delayed_fetch import FetchedPartition
-from barnabas.replica.fetch_session import EVICTION_MS, CachedPartition, FetchSessionHandler, FetchSessions, refused
+from barnabas.replica.fetch_session import (
+    CACHED_MAX,
+    EVICTION_MS,
+    FINAL_EPOCH,
+    CachedPartition,
+    FetchContext,
+    FetchSessionHandler,
+    FetchSessions,
+    refused,
+)
 from barnabas.replica.readable_partition import ReadResult, RestingFetch
 from barnabas.wire.messages.fetch import FetchRequest
 
@@ -206,14 +217,60 @@ def test_a_consumers_session_that_is_idle_ends_and_what_it_remembers_is_forgotte
     assert sessions.context(FetchRequest(session_id=kept, session_epoch=2), 17, TOPICS).error == ErrorCode.NONE
 
 
-def test_what_an_idle_session_remembered_goes_without_the_collector() -> None:
+def ends_by_itself(sessions: FetchSessions, clock: ManualClock, began: FetchContext) -> None:
+    clock.ms += EVICTION_MS + 1
+    sessions.end_idle()
+
+
+def is_ended(sessions: FetchSessions, clock: ManualClock, began: FetchContext) -> None:
+    sessions.context(FetchRequest(session_id=began.session_id, session_epoch=FINAL_EPOCH), 17, TOPICS)
+
+
+def begins_anew(sessions: FetchSessions, clock: ManualClock, began: FetchContext) -> None:
+    sessions.context(FetchRequest(session_id=began.session_id, session_epoch=0), 17, TOPICS)
+
+
+def forgets_all(sessions: FetchSessions, clock: ManualClock, began: FetchContext) -> None:
+    forgotten = [FetchRequest.ForgottenTopic(topic_id=KEYS[0][0], partitions=list(range(100)))]
+    request = FetchRequest(session_id=began.session_id, session_epoch=1, forgotten_topics_data=forgotten)
+    sessions.context(request, 17, TOPICS)
+
+
+def grows_too_large(sessions: FetchSessions, clock: ManualClock, began: FetchContext) -> None:
+    wanted = [FetchRequest.FetchPartition(number) for number in range(100, CACHED_MAX + 1)]
+    topics = [FetchRequest.FetchTopic(topic_id=KEYS[0][0], partitions=wanted)]
+    request = FetchRequest(session_id=began.session_id, session_epoch=1, topics=topics)
+    assert sessions.context(request, 17, TOPICS).error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def makes_way(sessions: FetchSessions, clock: ManualClock, began: FetchContext) -> None:
+    clock.ms += EVICTION_MS + 1
+    topic = FetchRequest.FetchTopic(topic_id=KEYS[0][0])
+    sessions.context(FetchRequest(session_epoch=0, topics=[topic]), 17, TOPICS)  # of nothing: it gets none
+    assert sessions.evictions == 0
+    topic.partitions.append(FetchRequest.FetchPartition(0))
+    sessions.context(FetchRequest(session_epoch=0, topics=[topic]), 17, TOPICS, replica_id=7)
+    assert sessions.evictions == 1
+    sessions.context(FetchRequest(session_id=next(iter(sessions._sessions)), session_epoch=FINAL_EPOCH), 17, TOPICS)
+
+
+def is_throttled(sessions: FetchSessions, clock: ManualClock, began: FetchContext) -> None:
+    sessions.throttled(began, 1)
+
+
+@pytest.mark.parametrize(
+    "end", [ends_by_itself, is_ended, begins_anew, forgets_all, grows_too_large, makes_way, is_throttled]
+)
+def test_what_a_session_remembered_goes_without_the_collector(
+    end: Callable[[FetchSessions, ManualClock, FetchContext], None],
+) -> None:
     """A session and its partitions refer to each other; a broker that is calm looks for such objects seldom."""
 
     def remembered() -> int:
         return sum(type(found) is CachedPartition for found in gc.get_objects())
 
     clock = ManualClock()
-    sessions = FetchSessions(clock, Entropy(), slots_max=10)
+    sessions = FetchSessions(clock, Entropy(), slots_max=1)
     partitions = [FetchRequest.FetchPartition(number) for number in range(100)]
     request = FetchRequest(
         session_epoch=0, topics=[FetchRequest.FetchTopic(topic_id=KEYS[0][0], partitions=partitions)]
@@ -222,10 +279,10 @@ def test_what_an_idle_session_remembered_goes_without_the_collector() -> None:
     gc.disable()
     try:
         before = remembered()
-        sessions.context(request, 17, TOPICS)
+        began = sessions.context(request, 17, TOPICS)
         assert remembered() == before + 100
-        clock.ms += EVICTION_MS + 1
-        sessions.end_idle()
+        end(sessions, clock, began)
+        del began
         assert remembered() == before
     finally:
         gc.enable()

@@ -341,8 +341,7 @@ class FetchSessions:
         uses_topic_ids = version >= 13
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            if session_id != INVALID_SESSION_ID:
-                self._sessions.pop(session_id, None)
+            self._end(session_id)
             session = None
             if epoch == INITIAL_EPOCH and version >= 7:
                 now_ms = self._clock.monotonic_ms()
@@ -361,10 +360,10 @@ class FetchSessions:
             return FetchContext([], error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         self._update(found, request, topic_names)
         if not found.privileged and len(found.partitions) > CACHED_MAX:
-            del self._sessions[session_id]
+            self._end(session_id)
             return FetchContext([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # it begins again, without one
         if not found.partitions:
-            del self._sessions[session_id]
+            self._end(session_id)
             return FetchContext([])  # the fetcher has nothing left to fetch: the session ends
         self.use(found)
         if found.replica_epoch != replica_epoch:
@@ -394,7 +393,7 @@ class FetchSessions:
         """The answer to a throttled fetch: empty, and the session goes on as if nothing was asked. A session that would
         begin now does not (``getThrottledResponse``)."""
         if context.full:
-            self._sessions.pop(context.session_id, None)
+            self._end(context.session_id)
             return FetchResponse(throttle_time_ms=throttle_ms)
         return FetchResponse(throttle_time_ms=throttle_ms, session_id=context.session_id)
 
@@ -404,10 +403,15 @@ class FetchSessions:
         for session in list(self._sessions.values()):
             if now_ms - session.last_used_ms <= self._eviction_ms:
                 return  # the one used longest ago comes first
-            if not session.privileged and self._sessions.pop(session.session_id).waiting is None:
-                # Its partitions refer to it, and would stay until the collector looks.
-                for known in (session.partitions, session.stirred, session.unnamed, session.known_fetches):
-                    known.clear()
+            if not session.privileged:
+                self._end(session.session_id)
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            # Its partitions refer to it, and would stay until the collector looks.
+            for known in (session.partitions, session.stirred, session.unnamed, session.known_fetches):
+                known.clear()
 
     def _begin(
         self, size: int, uses_topic_ids: bool, replica_id: int, replica_epoch: int, now_ms: int
@@ -435,24 +439,19 @@ class FetchSessions:
         """Makes room for a session of `size` partitions: an idle one goes, else a consumer's or smaller one."""
         if self._slots_max <= 0:
             return False
-        oldest = next(iter(self._sessions.values()))
-        if now_ms - oldest.last_used_ms > self._eviction_ms:
-            victim: FetchSession | None = oldest
-        else:
+        victim = next(iter(self._sessions.values()))  # the one used longest ago
+        if now_ms - victim.last_used_ms <= self._eviction_ms:
             evictable = [
                 session
                 for session in self._sessions.values()
                 if (privileged or not session.privileged)
                 and ((privileged and not session.privileged) or now_ms - session.created_ms > self._eviction_ms)
             ]
-            victim = min(
-                evictable, key=lambda candidate: (candidate.privileged, len(candidate.partitions)), default=None
-            )
-            if victim is not None and victim.privileged == privileged and len(victim.partitions) >= size:
-                victim = None
-        if victim is None:
-            return False
-        del self._sessions[victim.session_id]
+            smallest = min(evictable, key=lambda session: (session.privileged, len(session.partitions)), default=None)
+            if smallest is None or (smallest.privileged == privileged and len(smallest.partitions) >= size):
+                return False
+            victim = smallest
+        self._end(victim.session_id)
         self.evictions += 1
         return True
 
