@@ -17,12 +17,16 @@ from barnabas.model.cluster import (
     TopicInfo,
 )
 from barnabas.model.ids import LEADER_DURING_DELETE, NO_BROKER, ZERO_UUID, TopicPartition, Uuid
+from barnabas.runtime import within
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 
 logger = logging.getLogger(__name__)
 
+PATIENCE_MS: Final = 20_000
+"""How long clients wait for a controller's first word. A controller whose session ended with it (18 s by default) has a
+successor by then, and a client still waits for its answer (30 s, or 60)."""
 _FULL: Final = 2
 """The type of a request that names all there is (``AbstractControlRequest.Type``)."""
 _SECURITY_PROTOCOLS = {number: name for name, number in SECURITY_PROTOCOL_IDS.items()}
@@ -42,26 +46,28 @@ class MetadataCache:
 
     def __init__(self, image: ClusterImage | None = None) -> None:
         self.image = image or ClusterImage()
-        self._told = asyncio.Event()
-        self._waited_for = False
+        self._told: asyncio.Future[None] | None = None
+        """Done with the controller's first word; none before somebody waits for that."""
 
-    async def known(self) -> ClusterImage:
-        """Returns the image once it names a broker, if only this one.
+    async def known(self, patience_ms: int = PATIENCE_MS) -> ClusterImage:
+        """Returns the image once a controller has told of it, or after `patience_ms`, when it may name no broker.
 
         Between its registration and the controller's first word a broker knows nobody. Apache Kafka's answers then that
-        there is no broker, which librdkafka 2.16 takes literally: it drops all brokers, and never sends again.
+        there is no broker, which librdkafka 2.16 takes literally: it drops all brokers, and never sends again. So who
+        asks waits for that word; where none comes, the answer is Apache's.
         """
-        while not self.image.brokers:
-            if not self._waited_for:
-                self._waited_for = True
+        if not self.image.brokers:
+            if self._told is None:
+                self._told = asyncio.get_running_loop().create_future()
                 logger.info("clients that ask for metadata wait: no controller has told this broker of the cluster yet")
-            await self._told.wait()
+            await within(self._told, patience_ms)
         return self.image
 
     def take(self, update: MetadataUpdate) -> None:
         """Takes up the result of `updating`."""
         self.image = update.image
-        self._told.set()
+        if self._told is not None and not self._told.done():
+            self._told.set_result(None)
 
     def update(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
         """Takes up `request` and returns the partitions whose topics are being deleted."""

@@ -1,0 +1,40 @@
+"""Who asks about the cluster waits for a controller's first word, and not for good."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from barnabas.replica.metadata_cache import MetadataCache
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+
+ALIVE = UpdateMetadataRequest(live_brokers=[UpdateMetadataRequest.UpdateMetadataBroker(1)])
+
+
+def test_who_asks_before_a_controller_has_spoken_hears_what_it_says() -> None:
+    async def story() -> None:
+        cache = MetadataCache()
+        asking = [asyncio.ensure_future(cache.known(60_000)) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        assert not any(each.done() for each in asking)
+        cache.update(ALIVE)
+        for each in asking:
+            assert list((await each).brokers) == [1]
+        assert list((await cache.known(0)).brokers) == [1]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("told", [None, UpdateMetadataRequest()], ids=["says nothing", "names no broker"])
+def test_where_the_controller_says_nothing_of_brokers_there_are_none(told: UpdateMetadataRequest | None) -> None:
+    async def story() -> None:
+        cache = MetadataCache()
+        assert not (await cache.known(10)).brokers
+        if told is not None:
+            cache.update(told)
+        assert not (await cache.known(10)).brokers, "and the loop goes on"
+        cache.update(ALIVE)
+        assert list((await cache.known(10)).brokers) == [1]
+
+    asyncio.run(story())
