@@ -295,8 +295,10 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
             self._transport.close()
 
     def abort(self) -> None:
-        if not self._closing and self._process.alive:
+        """Ends the connection at once, also where `close` still waits for what the other side does not read."""
+        if self._process.alive:
             self._closing = True
+            self._outbox.clear()
             self._transport.abort()
 
     def pause_reading(self) -> None:
