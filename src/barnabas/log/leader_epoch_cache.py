@@ -147,9 +147,13 @@ class LeaderEpochCache:
             self.write()
 
     def clear(self) -> None:
+        self.forget()
+        self.write()
+
+    def forget(self) -> None:
+        """As `clear`; the caller writes the file."""
         self._entries.clear()
         self.latest_epoch = NO_EPOCH
-        self.write()
 
     def write(self) -> None:
         lines = [f"{entry.epoch} {entry.start_offset}" for entry in self._entries]

@@ -210,7 +210,7 @@ def _begins_before(segments: list[Segment], log_start_offset: int, epochs: Leade
 
 
 def _scan_epochs(segments: list[Segment], epochs: LeaderEpochCache) -> Pieces:
-    epochs.clear()
+    epochs.forget()
     for segment in segments:
         try:
             yield from _each_batch(
