@@ -44,6 +44,7 @@ DELETE_SUFFIX: Final = "-delete"
 FUTURE_SUFFIX: Final = "-future"
 STRAY_SUFFIX: Final = "-stray"
 NAME_LENGTH_MAX: Final = 255
+PREFERRED_MAX: Final = 10_000
 
 
 class LogDirs(CheckpointedLogs):
@@ -71,7 +72,8 @@ class LogDirs(CheckpointedLogs):
         self._partitions_of: dict[str, dict[TopicPartition, None]] = {}
         """By topic, the partitions with a log here, so that a topic's change does not go through all logs."""
         self._preferred: dict[TopicPartition, str] = {}
-        """In which directory a log that is not there yet is to be made (``preferredLogDirs``)."""
+        """In which directory a log that is not there yet is to be made (``preferredLogDirs``); the last so many that
+        were asked for, since nobody says whether they will come."""
         self._log_counts = dict.fromkeys(self._dirs, 0)
         self._topic_configs: dict[str, Config] = {}
         self._deleted: list[tuple[int, Log]] = []
@@ -497,7 +499,10 @@ class LogDirs(CheckpointedLogs):
     def prefer(self, partition: TopicPartition, path: str) -> None:
         """The partition's next log is made at `path`, unless one of its logs is there already."""
         if all(logs[partition].log_dir.path != path for logs in (self._logs, self._future) if partition in logs):
+            self._preferred.pop(partition, None)
             self._preferred[partition] = path
+            if len(self._preferred) > PREFERRED_MAX:
+                del self._preferred[next(iter(self._preferred))]
 
     def create_future(self, partition: TopicPartition, path: str) -> Log:
         """An empty future log at `path`. Raises `LogDirFailure`, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION."""

@@ -26,6 +26,7 @@ from barnabas.replica.partition import Partition
 from barnabas.replica.replication_quota import ReplicationQuota
 from barnabas.replica.truncation import truncation_offset
 from barnabas.runtime import Condition, Runtime
+from barnabas.runtime.sparing_log import SparingLog
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class LogDirMoves:
         self._moving: dict[TopicPartition, None] = {}
         self._unflushed_bytes = 0
         self._begun = Condition()
+        self._refusals = SparingLog(logger)
 
     # What is asked for
 
@@ -94,6 +96,10 @@ class LogDirMoves:
             logger.info("%s moves from %s to %s", topic_partition, found.log.log_dir.path, path)
             self._log_dirs.create_future(topic_partition, path)
         self.begin(topic_partition)
+
+    def refused(self, topic_partition: TopicPartition, path: str, error: KafkaError) -> None:
+        """Logs why a replica does not move, once a minute for each error: who asked is told of all."""
+        self._refusals.log(error.code, "%s does not move to %s: %s", topic_partition, path, error)
 
     def begin(self, topic_partition: TopicPartition) -> None:
         """Goes on with the move of a replica, if it has a future log."""

@@ -19,6 +19,7 @@ from barnabas.runtime.turns import SLICE
 from barnabas.wire.frames import decode_response, encode_request, response_class
 from barnabas.wire.message import Message
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
+from barnabas.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.produce import ProduceRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
@@ -101,6 +102,26 @@ def test_a_long_produce_is_answered_in_slices(tmp_path: Path, turns: list[None])
         assert codes == [ErrorCode.INVALID_RECORD] * PARTITIONS
         # Taken in slices of 64 partitions, and answered in slices of 128.
         assert len(turns) >= PARTITIONS // 64 + PARTITIONS // SLICE
+        await broker.tasks.end()
+
+    asyncio.run(story())
+
+
+def test_replicas_that_do_not_move_are_refused_in_slices_and_few_of_them_are_logged(
+    tmp_path: Path, turns: list[None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        broker = Broker(tmp_path)
+        path = broker.log_dirs.paths[0]
+        topic = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic("nowhere", list(range(PARTITIONS)))
+        directories = [AlterReplicaLogDirsRequest.AlterReplicaLogDir(each, [topic]) for each in ("/no/such", path)]
+        message = AlterReplicaLogDirsRequest(directories)
+        await feed(broker, message, 1)
+        (told,) = answer_of(broker, message, 1).results
+        assert [each.partition_index for each in told.partitions] == list(range(PARTITIONS))
+        assert {each.error_code for each in told.partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert len(turns) >= PARTITIONS // SLICE
+        assert sum("does not move" in line for line in caplog.messages) == 1
         await broker.tasks.end()
 
     asyncio.run(story())

@@ -11,7 +11,7 @@ from log_worlds import DISK, NOW, append, values
 
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDirFailure
-from barnabas.log.log_dirs import LogDirs
+from barnabas.log.log_dirs import PREFERRED_MAX, LogDirs
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
@@ -283,6 +283,17 @@ def test_a_log_is_made_in_the_directory_that_was_asked_for(tmp_path: Path) -> No
     for partition in partitions:
         dirs.prefer(partition, str(tmp_path / "2"))
     assert {dirs.get_or_create(each).log_dir.path for each in partitions} == {str(tmp_path / "2")}
+    dirs.close()
+
+
+def test_only_so_many_logs_that_never_come_are_asked_for(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path / "1", tmp_path / "2")
+    for number in range(PREFERRED_MAX + 2):
+        dirs.prefer(TopicPartition("t", number), str(tmp_path / "2"))
+        dirs.prefer(TopicPartition("t", 0), str(tmp_path / "2"))
+    assert len(dirs._preferred) == PREFERRED_MAX
+    for number, path in ((0, "2"), (1, "1"), (PREFERRED_MAX + 1, "2")):
+        assert dirs.get_or_create(TopicPartition("t", number)).log_dir.path == str(tmp_path / path)
     dirs.close()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.broker.authorize import authorized_cluster
@@ -16,8 +14,6 @@ from barnabas.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsReq
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
-logger = logging.getLogger(__name__)
-
 TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 
@@ -26,37 +22,44 @@ async def handle(
     broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
 ) -> AlterReplicaLogDirsResponse:
     if not authorized_cluster(context, Operation.ALTER):
-        return _answered(request, lambda topic_partition, path: ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-
-    def alter(topic_partition: TopicPartition, path: str) -> ErrorCode:
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    moves = broker.replicas.log_dir_moves
+    results: dict[str, TopicResult] = {}
+    for topic_partition, path in _paths(request).items():
+        code = ErrorCode.NONE
         try:
-            broker.replicas.log_dir_moves.alter(topic_partition, path.rstrip("/") or "/")
+            moves.alter(topic_partition, path.rstrip("/") or "/")
         except KafkaError as error:
-            logger.warning("[broker %d] %s does not move to %s: %s", broker.broker_id, topic_partition, path, error)
-            return error.code
-        return ErrorCode.NONE
-
-    return _answered(request, alter)
+            moves.refused(topic_partition, path, error)
+            code = error.code
+        _tell(results, topic_partition, code)
+        if context.due():
+            await context.turn()
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
 def failed(
     request: AlterReplicaLogDirsRequest, error: KafkaError, context: RequestContext
 ) -> AlterReplicaLogDirsResponse:
-    return _answered(request, lambda topic_partition, path: error.code)
+    results: dict[str, TopicResult] = {}
+    for topic_partition in _paths(request):
+        _tell(results, topic_partition, error.code)
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
-def _answered(
-    request: AlterReplicaLogDirsRequest, answer: Callable[[TopicPartition, str], ErrorCode]
-) -> AlterReplicaLogDirsResponse:
+def _paths(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
     """Each partition once, however often and below however many directories it was named; the last one counts."""
-    paths = {
+    return {
         TopicPartition(topic.name, number): directory.path
         for directory in request.dirs
         for topic in directory.topics
         for number in topic.partitions
     }
-    results: dict[str, TopicResult] = {}
-    for key, path in paths.items():
-        result = results.setdefault(key.topic, TopicResult(key.topic))
-        result.partitions.append(PartitionResult(key.partition, answer(key, path)))
-    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def _tell(results: dict[str, TopicResult], topic_partition: TopicPartition, code: ErrorCode) -> None:
+    topic, number = topic_partition
+    result = results.get(topic)
+    if result is None:
+        result = results[topic] = TopicResult(topic)
+    result.partitions.append(PartitionResult(number, code))
