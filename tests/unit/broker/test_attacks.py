@@ -6,14 +6,17 @@ import asyncio
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from leading_broker import PARTITION, TOPIC, TOPIC_ID, Broker
 from test_repeated_fetch import FOLLOWER, append, batch, fetch
 
+from barnabas.broker.verification import TransactionVerification
 from barnabas.model.acl import CLUSTER_NAME, Operation, Permission, ResourceType
 from barnabas.model.errors import ErrorCode
+from barnabas.runtime.real import real_runtime
 from barnabas.security.acls import WILDCARD, Acl, AclAuthorizer, Resource
 from barnabas.security.principal import ANONYMOUS
 from barnabas.wire.frames import decode_response, encode_request, response_class
@@ -130,6 +133,46 @@ def test_a_consumer_that_may_no_more_is_refused_in_the_middle_of_its_session(tmp
     assert b"secret" not in broker.transport.written
     (partition,) = said(broker, FetchRequest(), 13).responses[0].partitions
     assert partition.error_code == DENIED
+
+
+@pytest.mark.parametrize(
+    ("of_topic", "of_transaction", "error"),
+    [
+        ((Operation.WRITE,), (), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ((Operation.WRITE,), (Operation.DESCRIBE,), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ((Operation.READ,), (Operation.WRITE,), DENIED),
+    ],
+)
+def test_no_coordinator_is_asked_on_behalf_of_who_may_not_write(
+    tmp_path: Path, of_topic: tuple[Operation, ...], of_transaction: tuple[Operation, ...], error: ErrorCode
+) -> None:
+    """A question with a higher epoch would fence the producer whose transaction it is."""
+    asked: list[object] = []
+
+    async def send(coordinator: int, request: object) -> Any:
+        asked.append(request)
+        raise ConnectionError("no coordinator here")
+
+    async def play() -> None:
+        broker, acls = guarded(tmp_path)
+        acls.update(TOPIC_RESOURCE, may(*of_topic))
+        acls.update(Resource(ResourceType.TRANSACTIONAL_ID, "another's"), may(*of_transaction))
+        clock = real_runtime().clock
+        verification = TransactionVerification(broker.replicas, clock, lambda _: 1, send, lambda: True, broker.tasks)
+        broker.transactions = SimpleNamespace(verification=verification)  # type: ignore[attr-defined]
+        record = Record(0, 1, None, b"value", [])
+        records = build_batch([record], producer_id=7, producer_epoch=9, base_sequence=0, is_transactional=True)
+        data = ProduceRequest.PartitionProduceData(0, records)
+        request = ProduceRequest("another's", 1, 30_000, [ProduceRequest.TopicProduceData(TOPIC, [data])])
+        broker.feed(b"".join(bytes(part) for part in encode_request(request, 9, 1, "producer")))
+        for _ in range(20):  # turns of the loop
+            await asyncio.sleep(0)
+        (answer,) = said(broker, request, 9).responses[0].partition_responses
+        assert ErrorCode(answer.error_code) is error
+        assert broker.log == b""
+
+    asyncio.run(play())
+    assert asked == []
 
 
 @in_a_loop

@@ -67,7 +67,7 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
     refused: dict[TopicPartition, KafkaError] = {}
     unpacking = Unpacking()
     if request.transactional_id is not None:
-        refused = await _unverified(broker, request, request.transactional_id, version)
+        refused = await _unverified(broker, request, request.transactional_id, context)
     for topic in request.topic_data:
         name = topic.name
         allowed = authorized(context, _WRITE, _TOPIC, name)
@@ -120,18 +120,29 @@ def answered(
 
 
 async def _unverified(
-    broker: Broker, request: ProduceRequest, transactional_id: str, version: int
+    broker: Broker, request: ProduceRequest, transactional_id: str, context: RequestContext
 ) -> dict[TopicPartition, KafkaError]:
-    """The partitions that the producer's transaction is not known to have (KIP-890), each with what to answer."""
+    """The partitions that the producer's transaction is not known to have (KIP-890), each with what to answer.
+
+    Nobody is asked on behalf of who may not write in the transaction, or to the topic: a question alone could fence the
+    producer whose transaction it is. Raises `KafkaError` for all partitions.
+    """
     producers: dict[tuple[int, int], None] = {}
     first_sequences: dict[TopicPartition, int] = {}
+    may_write: dict[str, bool] = {}
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records
             if not isinstance(records, _BUFFERS) or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
                 continue
             _, _, _, _, _, attributes, _, _, _, producer_id, producer_epoch, sequence, _ = HEADER.unpack_from(records)
-            if attributes & TRANSACTIONAL and producer_id >= 0:
+            if not attributes & TRANSACTIONAL:
+                continue
+            if not may_write and not _may_write_in(transactional_id, context):
+                raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            if topic.name not in may_write:
+                may_write[topic.name] = authorized(context, _WRITE, _TOPIC, topic.name, log_denied=False)
+            if may_write[topic.name] and producer_id >= 0:
                 producers[producer_id, producer_epoch] = None
                 first_sequences[TopicPartition(topic.name, data.index)] = sequence
     if len(producers) > 1:
@@ -145,9 +156,13 @@ async def _unverified(
             producer_id,
             producer_epoch,
             first_sequences,
-            knows_abortable=version >= _FIRST_VERSION_WITH_ABORTABLE,
+            knows_abortable=context.version >= _FIRST_VERSION_WITH_ABORTABLE,
         )
     return {partition: _verification_error(code) for partition, code in errors.items()}
+
+
+def _may_write_in(transactional_id: str, context: RequestContext) -> bool:
+    return authorized(context, _WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 def _verification_error(code: ErrorCode) -> KafkaError:
@@ -196,8 +211,7 @@ def _refusal(records: object, version: int, request: ProduceRequest, context: Re
     if attributes & COMPRESSION_MASK == _ZSTD and version < _FIRST_VERSION_OF_ZSTD:
         return KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if attributes & TRANSACTIONAL and not (
-        request.transactional_id is not None
-        and authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        request.transactional_id is not None and _may_write_in(request.transactional_id, context)
     ):
         return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return None
