@@ -35,7 +35,7 @@ async def write(work: Work, at: TopicPartition, values: range, acks: str) -> Non
 
 
 def judged(work: Work) -> JudgeVerdict:
-    assert asyncio.run(wait_until_settled(work))
+    assert not asyncio.run(wait_until_settled(work))
     asyncio.run(scan(work))
     return check(work.notes.history())
 

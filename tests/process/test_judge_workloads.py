@@ -53,7 +53,7 @@ def worked(
         stop.set()
         for each in threads:
             each.join(PATIENCE_S)
-    assert asyncio.run(wait_until_settled(work))
+    assert not asyncio.run(wait_until_settled(work))
     asyncio.run(scan(work))
     verdict = check(work.notes.history())
     assert verdict.good, [each.examples for each in verdict.anomalies]

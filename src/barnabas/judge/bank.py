@@ -119,7 +119,8 @@ async def _look(cluster: Cluster, journal: Journal, name: str, ledger: Ledger) -
     invoked = now()
     deadline = invoked + READS_S * 10**9
     for at in ledger.read_up_to:
-        await cluster.retrying(partial(_read_up, cluster, at, ledger, deadline), timeout_ms=1000 * READS_S)
+        left_ms = max(0, deadline - now()) // 1_000_000
+        await cluster.retrying(partial(_read_up, cluster, at, ledger, deadline), timeout_ms=left_ms)
     ledger.note_total(journal, invoked, name)
 
 

@@ -120,7 +120,10 @@ class LocalBrokers:
 
     def start(self, broker: int) -> None:
         command = [sys.executable, "-m", "barnabas", "up", "--dir", str(self._directory)]
-        done = subprocess.run(command, capture_output=True, text=True)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise JudgedClusterError(f"broker {broker} did not start within {PATIENCE_S} s") from None
         if done.returncode:
             raise JudgedClusterError(f"broker {broker} did not start: {done.stderr.strip()}")
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from barnabas.judge.history import NONE, TOMBSTONE, Client, Op, Status
 from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
-from barnabas.judge.workload import ABORTED, KEYS, Work, decoded, encoded
+from barnabas.judge.workload import ABORTED, ENDS_S, KEYS, Work, decoded, encoded
 from barnabas.judge.workloads import COMPACTION, DELETES_S, DELETION, IDENTITY, LIST_APPEND, REGISTERS, TOMBSTONES
 from barnabas.model.ids import TopicPartition
 
@@ -178,7 +178,9 @@ def _transactions(work: Work, producer: Producer, journal: Journal, name: str) -
 
 
 def ended(producer: Producer, journal: Journal, txn: int, name: str, *, committed: bool) -> bool:
-    """Whether it was committed. Asks until the outcome is known, or an error forbids to ask; each request is a row."""
+    """Whether it was committed. Asks until the outcome is known, an error forbids to ask, or it took too long; each
+    request is a row."""
+    deadline = now() + ENDS_S * 10**9
     while True:
         op = Op.COMMIT if committed else Op.ABORT
         invoked = now()
@@ -192,10 +194,9 @@ def ended(producer: Producer, journal: Journal, txn: int, name: str, *, committe
         except KafkaException as error:
             trouble = said(error)
             journal.add(op, invoked, status=Status.UNKNOWN, txn=txn, name=name, error=trouble.name())
-            if trouble.txn_requires_abort():
-                committed = False
-            elif not trouble.retriable():
+            if now() > deadline or not (trouble.txn_requires_abort() or trouble.retriable()):
                 raise
+            committed = committed and not trouble.txn_requires_abort()
 
 
 def consume(work: Work, name: str, topic: str, group: str, isolation: str) -> None:

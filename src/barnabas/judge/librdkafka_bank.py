@@ -73,9 +73,12 @@ def _read_up(work: Work, ledger: Ledger, name: str) -> None:
         }
     )
     try:
-        ends = {at: consumer.get_watermark_offsets(Place(*at), timeout=15)[1] for at in ledger.read_up_to}
-        consumer.assign([Place(*at, offset) for at, offset in ledger.read_up_to.items()])
         deadline = now() + READS_S * 10**9
+        ends = {
+            at: consumer.get_watermark_offsets(Place(*at), timeout=max(1.0, (deadline - now()) / 1e9))[1]
+            for at in ledger.read_up_to
+        }
+        consumer.assign([Place(*at, offset) for at, offset in ledger.read_up_to.items()])
         while any(ledger.read_up_to[at] < end for at, end in ends.items()):
             if now() > deadline:
                 raise TimeoutError(f"{name} has read up to {ledger.read_up_to}, of {ends}")

@@ -56,6 +56,7 @@ _OVERTAKEN_S: Final = 2.0
 _HELD_SHARE: Final = 0.5
 _HELD_S: Final = (0.0, 0.3)
 _BEGUN_S: Final = 8.0
+_PATIENCE_S: Final = 30
 
 Address = tuple[str, int]
 
@@ -114,7 +115,13 @@ class Proxy:
         self._loop.close()
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
+        """Raises ``TimeoutError``."""
+        doing = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            doing.result(_PATIENCE_S)
+        except TimeoutError:
+            left = f"{len(self._running)} of its connections are there"
+            raise TimeoutError(f"a proxy did not do within {_PATIENCE_S} s what it was told: {left}") from None
 
     def begins(self, transactional_id: str) -> None:
         """A partition comes into a transaction: whoever waits in `begun` for that goes on."""

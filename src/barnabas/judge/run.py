@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from barnabas.client import KafkaError, NewTopic, connect
 from barnabas.judge import bank, librdkafka, librdkafka_bank, librdkafka_copier, workload
+from barnabas.judge.at_work import ClientsAtWork
 from barnabas.judge.client_config import FILES, encrypted, of_librdkafka
 from barnabas.judge.clusters import Brokers
 from barnabas.judge.coordination import PREFIX as ZK_PREFIX
@@ -31,6 +32,8 @@ from barnabas.judge.workloads import BANK, COMPACTION, DELETION, LIST_APPEND, RE
 from barnabas.model.errors import ConfigError, ErrorCode
 
 DRIVERS: Final = (workload.OURS, librdkafka.THEIRS, *PROGRAMS)
+LATE_S: Final = 180
+"""How long clients may take to end once they are told to: each request that they wait for has a time of its own."""
 
 
 class RunError(Exception):
@@ -78,16 +81,17 @@ class RunOutcome:
     struck: dict[str, int]
     met: dict[str, int]
     """How many frames met each fault of the network."""
-    settled: bool
-    """False: partitions did not come to rest before the scan."""
+    unsettled: Sequence[str]
+    """The partitions that did not come to rest before the scan."""
 
     def told(self) -> Iterator[str]:
         """What was done to the cluster, and how it came to rest."""
         yield f"faults: {', '.join(f'{name} {count}' for name, count in self.struck.items()) or 'none'}"
         if self.met:
             yield f"frames that met them: {', '.join(f'{name} {count}' for name, count in self.met.items())}"
-        if not self.settled:
-            yield "some partitions had open transactions, or did not answer, for two minutes"
+        if self.unsettled:
+            named = ", ".join(self.unsettled)
+            yield f"these partitions had open transactions, or did not answer, for two minutes: {named}"
 
 
 def run(plan: RunPlan) -> RunOutcome:
@@ -124,7 +128,7 @@ def run(plan: RunPlan) -> RunOutcome:
             notes.facts[BEFORE_KIP_890] = ",".join(sorted(proxy.before_kip_890))
     plan.told("the clients have ended: waiting for open transactions, then reading everything")
     work.bootstrap = plan.bootstrap
-    settled = asyncio.run(wait_until_settled(work))
+    unsettled = asyncio.run(wait_until_settled(work))
     asyncio.run(scan(work))
     met = {
         prefix + fault: count
@@ -133,22 +137,23 @@ def run(plan: RunPlan) -> RunOutcome:
         for fault, count in proxied.struck.items()
         if count
     }
-    return RunOutcome(notes.history(), nemesis.struck, met, settled)
+    return RunOutcome(notes.history(), nemesis.struck, met, unsettled)
 
 
 def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: threading.Event) -> None:
-    trouble: list[BaseException] = []
-    threads = [_thread(task, trouble, stop) for task in _clients(plan, work, name)]
+    at_work = ClientsAtWork(stop)
+    for task in _clients(plan, work, name, at_work):
+        at_work.begin(_name_of(task), task)
     try:
         _last(plan, nemesis, stop, time.monotonic() + 60 * plan.minutes)
     finally:
         stop.set()
-        for thread in threads:
-            thread.join(timeout=120)
-    if trouble:
-        raise RunError(f"a client failed in a way that is not the broker's: {trouble[0]!r}") from trouble[0]
-    if late := [thread.name for thread in threads if thread.is_alive()]:
-        raise RunError(f"these clients did not end within two minutes: {', '.join(late)}")
+        late = at_work.late(LATE_S)
+    if at_work.trouble:
+        first = at_work.trouble[0]
+        raise RunError(f"a client failed in a way that is not the broker's: {first!r}") from first
+    if late:
+        raise RunError(f"these clients did not end within {LATE_S / 60:g} minutes: {', '.join(late)}")
 
 
 def _last(plan: RunPlan, nemesis: JudgeNemesis, stop: threading.Event, ends: float) -> None:
@@ -164,19 +169,6 @@ def _last(plan: RunPlan, nemesis: JudgeNemesis, stop: threading.Event, ends: flo
     stop.wait(max(0.0, ends - time.monotonic()))
 
 
-def _thread(task: Callable[[], None], trouble: list[BaseException], stop: threading.Event) -> threading.Thread:
-    def body() -> None:
-        try:
-            task()
-        except Exception as error:
-            trouble.append(error)
-            stop.set()
-
-    thread = threading.Thread(target=body, name=_name_of(task), daemon=True)
-    thread.start()
-    return thread
-
-
 def _name_of(task: Callable[[], None]) -> str:
     """A thread that is one client's has its name; all of ours are in one."""
     if not isinstance(task, partial):
@@ -184,12 +176,12 @@ def _name_of(task: Callable[[], None]) -> str:
     return next((each for each in (*task.args, *task.keywords.values()) if isinstance(each, str)), workload.OURS)
 
 
-def _clients(plan: RunPlan, work: Work, name: str) -> list[Callable[[], None]]:
+def _clients(plan: RunPlan, work: Work, name: str, at_work: ClientsAtWork) -> list[Callable[[], None]]:
     """One thread for all of ours, and one for each of the others; somebody asks for watermarks in any case."""
 
     tasks: list[Callable[[], None]] = []
     if workload.OURS in plan.drivers:
-        tasks.append(lambda: asyncio.run(_ours(plan, work, name)))
+        tasks.append(lambda: asyncio.run(at_work.together(_ours(plan, work, name))))
     else:
         tasks.append(lambda: asyncio.run(workload.observe(work, "observer")))
     if librdkafka.THEIRS in plan.drivers:
@@ -213,29 +205,35 @@ def _clients(plan: RunPlan, work: Work, name: str) -> list[Callable[[], None]]:
     return tasks
 
 
-async def _ours(plan: RunPlan, work: Work, name: str) -> None:
+def _ours(plan: RunPlan, work: Work, name: str) -> dict[str, Coroutine[Any, Any, None]]:
+    """All of ours, by name."""
     topics = work.topics
-    kinds = [workload.observe(work, "observer")]
+    clients: dict[str, Coroutine[Any, Any, None]] = {}
+
+    def add(kind: Callable[..., Coroutine[Any, Any, None]], who: str, *more: object) -> None:
+        clients[who] = kind(work, who, *more)
+
+    add(workload.observe, "observer")
     for number in range(plan.clients):
         if REGISTERS in topics:
-            who = f"reader-{number}", topics[REGISTERS], f"{name}-readers", "read_uncommitted"
-            kinds += [workload.write(work, f"writer-{number}"), workload.consume(work, *who)]
+            add(workload.write, f"writer-{number}")
+            add(workload.consume, f"reader-{number}", topics[REGISTERS], f"{name}-readers", "read_uncommitted")
         if LIST_APPEND in topics:
-            who = f"committed-{number}", topics[LIST_APPEND], f"{name}-committed", "read_committed"
-            kinds += [workload.transact(work, f"{name}-transactor-{number}"), workload.consume(work, *who)]
+            add(workload.transact, f"{name}-transactor-{number}")
+            add(workload.consume, f"committed-{number}", topics[LIST_APPEND], f"{name}-committed", "read_committed")
         if BANK in topics:
-            kinds.append(bank.tell(work, f"{name}-teller-{number}", number))
+            add(bank.tell, f"{name}-teller-{number}", number)
     if BANK in topics:
-        kinds.append(workload.consume(work, "auditor", topics[BANK], f"{name}-auditors", "read_committed"))
+        add(workload.consume, "auditor", topics[BANK], f"{name}-auditors", "read_committed")
     if LIST_APPEND in topics:
-        kinds.append(workload.transact(work, f"{name}-copier", f"{name}-copiers"))
+        add(workload.transact, f"{name}-copier", f"{name}-copiers")
     for wanted in (COMPACTION, DELETION):
         if wanted in topics:
-            who = f"{wanted}-reader", topics[wanted], f"{name}-{wanted}-readers", "read_uncommitted"
-            kinds += [workload.write(work, f"{wanted}-writer", wanted), workload.consume(work, *who)]
+            add(workload.write, f"{wanted}-writer", wanted)
+            add(workload.consume, f"{wanted}-reader", topics[wanted], f"{name}-{wanted}-readers", "read_uncommitted")
     if DELETION in topics:
-        kinds.append(workload.delete(work, "deleter"))
-    await asyncio.gather(*kinds)
+        add(workload.delete, "deleter")
+    return clients
 
 
 def _in_threads(

@@ -22,22 +22,26 @@ _FETCH_VERSION: Final = 11
 _FETCH_BYTES: Final = 1 << 20
 
 
-async def wait_until_settled(work: Work) -> bool:
-    """Waits until every partition answers, and its last stable offset is its end. False where that takes too long."""
+async def wait_until_settled(work: Work) -> tuple[str, ...]:
+    """Waits until every partition answers, and its last stable offset is its end; those that take too long for that."""
     deadline = now() + PATIENCE_S * 10**9
+    open_still = work.places()
     async with work.connect() as cluster:
         while now() < deadline:
-            try:
-                ends = await cluster.list_offsets(dict.fromkeys(work.places(), LATEST))
-                stable = await cluster.list_offsets(
-                    dict.fromkeys(work.places(), LATEST), isolation_level=READ_COMMITTED
-                )
-                if all(ends[at].offset == stable[at].offset for at in ends):
-                    return True
-            except TROUBLE:
-                pass
+            settled = await asyncio.gather(*(_is_settled(cluster, at) for at in open_still))
+            open_still = [at for at, ended in zip(open_still, settled, strict=True) if not ended]
+            if not open_still:
+                break
             await asyncio.sleep(1)
-    return False
+    return tuple(map(str, open_still))
+
+
+async def _is_settled(cluster: Cluster, at: TopicPartition) -> bool:
+    try:
+        end = (await cluster.list_offsets({at: LATEST}))[at].offset
+        return end == (await cluster.list_offsets({at: LATEST}, isolation_level=READ_COMMITTED))[at].offset
+    except TROUBLE:
+        return False
 
 
 async def scan(work: Work) -> None:

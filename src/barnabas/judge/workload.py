@@ -37,6 +37,10 @@ OURS = "barnabas.client"
 KEYS = 50
 ABORTED = 0.3
 """The share of transactions that are aborted: a late EndTxn shows best where one end is a commit and one is not."""
+ENDS_S = 45
+"""So long a client asks for one end of a transaction again and again."""
+_PATIENCE = {"default.api.timeout.ms": "20000"}
+"""So long a client of ours looks for brokers, leaders and coordinators; then it gives up, and another one begins."""
 
 
 @dataclass
@@ -55,7 +59,7 @@ class Work:
     """What secures connections, by Kafka's names."""
 
     def connect(self) -> Cluster:
-        return connect(self.bootstrap, config=self.config)
+        return connect(self.bootstrap, config={**_PATIENCE, **self.config})
 
     def librdkafka(self) -> dict[str, Any]:
         """Where the cluster is, for a client of librdkafka's. Raises `ConfigError` where it cannot get there."""
@@ -364,6 +368,8 @@ async def observe(work: Work, name: str) -> None:
                 (Op.LOG_START, READ_UNCOMMITTED, EARLIEST),
             ):
                 for at in work.places():
+                    if work.stopping():
+                        return
                     invoked = now()
                     try:
                         listed = await cluster.list_offsets({at: time}, isolation_level=isolation)

@@ -10,7 +10,7 @@ from typing import Any
 from barnabas.judge.drivers.process import Driver, Speaker
 from barnabas.judge.history import NONE, Client, Op, Status
 from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
-from barnabas.judge.workload import ABORTED, KEYS, Work
+from barnabas.judge.workload import ABORTED, ENDS_S, KEYS, Work
 from barnabas.judge.workloads import LIST_APPEND, REGISTERS
 from barnabas.model.ids import TopicPartition
 
@@ -120,7 +120,8 @@ class DrivenTransactor:
         return useful
 
     def end(self, *, committed: bool) -> bool:
-        """Asks until the outcome is known, or nothing more can be asked. Each request is a row."""
+        """Asks until the outcome is known, nothing more can be asked, or it took too long. Each request is a row."""
+        deadline = now() + ENDS_S * 10**9
         while True:
             op = Op.COMMIT if committed else Op.ABORT
             invoked = now()
@@ -131,7 +132,7 @@ class DrivenTransactor:
             self.committed = committed and status == "ok"
             if status == "ok":
                 return True
-            if after == "over" or (after == "abort" and not committed):
+            if after == "over" or (after == "abort" and not committed) or now() > deadline:
                 return False
             committed = committed and after == "again"
 

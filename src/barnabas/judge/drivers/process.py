@@ -134,20 +134,23 @@ class Speaker:
     def __init__(self, driver: Driver, name: str, hear: Hear) -> None:
         self._driver, self._name, self._hear = driver, name, hear
         self.lines: queue.SimpleQueue[tuple[int, list[str]] | None] = queue.SimpleQueue()
+        self._silent = False
 
     def tell(self, *words: object) -> None:
         self._driver.write(f"{self._name} {' '.join(map(str, words))}\n")
 
     def ask(self, *words: object) -> list[str]:
-        """What follows ``done``. Raises `DriverError`."""
+        """What follows ``done``. One that was silent once is not waited for again. Raises `DriverError`."""
         self.tell(*words)
-        while True:
+        while not self._silent:
             try:
                 line = self.lines.get(timeout=SILENT_S)
             except queue.Empty:
-                return ["unknown", "over", "SILENT"]
-            if (said := self._taken(line)) is not None:
-                return said
+                self._silent = True
+            else:
+                if (said := self._taken(line)) is not None:
+                    return said
+        return ["unknown", "over", "SILENT"]
 
     def listen(self) -> None:
         """Hears what has come, without waiting."""

@@ -1,0 +1,79 @@
+"""The clients of a run while they are at work: threads, one of which has all of ours as tasks; and who did not end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any, Final
+
+_SHOWN: Final = 4
+"""How many of the calls that a client is in are told."""
+
+
+class ClientsAtWork:
+    """`stop` is set where one of them fails in a way of its own, which is in `trouble`."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+        self.trouble: list[BaseException] = []
+        self._threads: list[threading.Thread] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks_in: threading.Thread | None = None
+
+    def begin(self, name: str, work: Callable[[], None]) -> None:
+        """Begins a client in a thread of its own."""
+
+        def body() -> None:
+            try:
+                work()
+            except Exception as error:
+                self.trouble.append(error)
+                self._stop.set()
+
+        self._threads.append(threading.Thread(target=body, name=name, daemon=True))
+        self._threads[-1].start()
+
+    async def together(self, clients: Mapping[str, Coroutine[Any, Any, None]]) -> None:
+        """Clients by name, in the thread that this is called in. Raises what the first of them raises."""
+        self._tasks_in = threading.current_thread()
+        self._tasks = [asyncio.create_task(client, name=name) for name, client in clients.items()]
+        await asyncio.gather(*self._tasks)
+
+    def late(self, seconds: float) -> list[str]:
+        """Waits for all of them together, so long; the names of those that have not ended, each with where it is."""
+        deadline = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        alive = [thread for thread in self._threads if thread.is_alive()]
+        return [each for thread in alive for each in self._named(thread)]
+
+    def _named(self, thread: threading.Thread) -> Iterator[str]:
+        tasks = [task for task in self._tasks if not task.done()] if thread is self._tasks_in else []
+        for task in tasks:
+            yield f"{task.get_name()} (in {_place(_awaited(task.get_coro()))})"
+        if not tasks:
+            yield f"{thread.name} (in {_place(_called(thread))})"
+
+
+def _place(calls: Iterator[str]) -> str:
+    return " > ".join(list(calls)[-_SHOWN:])
+
+
+def _awaited(coroutine: Any) -> Iterator[str]:
+    """The functions that a task waits in, the innermost last."""
+    while (code := getattr(coroutine, "cr_code", None)) is not None:
+        yield code.co_qualname
+        coroutine = coroutine.cr_await
+
+
+def _called(thread: threading.Thread) -> Iterator[str]:
+    """The functions that a thread is in, the innermost last."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    names = []
+    while frame is not None:
+        names.append(frame.f_code.co_qualname)
+        frame = frame.f_back
+    yield from reversed(names)
