@@ -205,7 +205,13 @@ func (w *worker) transact(word string) {
 			w.done(nil, "")
 		}
 	case word == "commit":
-		w.done(w.kafka.EndTransaction(ctx, kgo.TryCommit), "abort")
+		err := w.kafka.EndTransaction(ctx, kgo.TryCommit)
+		// After any other error it may be committed, and an abort would be said to be done all the same.
+		next := "over"
+		if errors.Is(err, kerr.OperationNotAttempted) || errors.Is(err, kerr.TransactionAbortable) {
+			next = "abort"
+		}
+		w.done(err, next)
 	case w.session != nil && w.ended:
 		w.done(nil, "")
 	case w.session != nil:
