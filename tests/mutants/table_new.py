@@ -899,6 +899,221 @@ _GROUND: Final = (
     ),
 )
 
+_MORE: Final = (
+    _new(
+        "N93",
+        "log",
+        "committed readers are told of an end that goes back, after a truncation and until something is written",
+        remove("log.log:Log.truncate_to", "self.producers.on_high_watermark(self.high_watermark)"),
+    ),
+    _new(
+        "N94",
+        "log",
+        "a power loss after a truncation leaves torn batches: recovery begins behind what was written since",
+        remove("log.log:Log.truncate_to", "self._lower_recovery_point(target_offset)"),
+    ),
+    _new(
+        "N95",
+        "log",
+        "aborted records are given to committed readers where an earlier transaction was still open at the abort",
+        replace(
+            "log.producer_state:ProducerStateManager._append_marker",
+            "next(iter(self._ongoing), offset + 1)",
+            "offset + 1",
+        ),
+    ),
+    _new(
+        "N96",
+        "log",
+        "a lookup by a timestamp that several batches have names the last of them",
+        replace(
+            "log.segment:Segment.append", "max_timestamp > self.max_timestamp", "max_timestamp >= self.max_timestamp"
+        ),
+    ),
+    _new(
+        "N97",
+        "log",
+        "after a power loss a follower asks for an epoch of which it has nothing, and cuts again and again",
+        remove("log.recovery:load_segments", "epochs.truncate_from_end(log_end_offset)"),
+    ),
+    _new(
+        "N98",
+        "replica",
+        "deleted records are back with the next leader, and DeleteRecords waits for its time",
+        remove(
+            "replica.partition:Partition.append_as_follower",
+            """
+            if leader_log_start_offset > log.log_start_offset:
+                ...
+            """,
+        ),
+    ),
+    _new(
+        "N99",
+        "replica",
+        "a follower that lacks committed records comes into the ISR, and may be elected",
+        remove("replica.leading:expanded_isr", "follower.log_end_offset < high_watermark"),
+    ),
+    _new(
+        "N100",
+        "replica",
+        "the end that a new leader tells is below what the one before told (KIP-207)",
+        replace(
+            "replica.readable_partition:ReadablePartition.offset_for_timestamp",
+            "start > log.high_watermark",
+            "start > log.log_end_offset",
+        ),
+    ),
+    _new(
+        "N101",
+        "controller",
+        "a replica that was moved away lies on its disk for ever when the controller dies amid the move",
+        replace(
+            "controller.reassignment:Reassignments.on_partition_reassignment",
+            """
+            await self._stop_removed_replicas(partition, reassignment.removing_replicas)
+            await self._update_replica_assignment_for_partition(partition, completed)
+            """,
+            """
+            await self._update_replica_assignment_for_partition(partition, completed)
+            await self._stop_removed_replicas(partition, reassignment.removing_replicas)
+            """,
+        ),
+    ),
+    _new(
+        "N102",
+        "controller",
+        "a broker that comes back is told an ISR of before, and does not follow until the next election",
+        remove(
+            "controller.replica_state_machine:ReplicaStateMachine._do_remove_replicas_from_isr",
+            "context.put_partition_leadership_info(partition, leadership)",
+        ),
+    ),
+    _new(
+        "N103",
+        "controller",
+        "a topic that is made while a broker is down has that broker in its ISR: acks=all waits for it",
+        replace(
+            "controller.partition_state_machine:PartitionStateMachine._initialize_leader_and_isr_for_partitions",
+            "LeaderAndIsr(live[0], 0, live)",
+            "LeaderAndIsr(live[0], 0, assigned)",
+        ),
+    ),
+    _new(
+        "N104",
+        "coordinator",
+        "a member that wants other topics, or has given partitions up, gets what it had: nobody reads the rest",
+        replace(
+            "coordinator.groups:Group._join_known",
+            "self.state is STABLE and unchanged and member_id != self.leader",
+            "self.state is STABLE and member_id != self.leader",
+        ),
+    ),
+    _new(
+        "N105",
+        "coordinator",
+        "a transaction that goes on adding partitions never times out, and holds committed readers up",
+        replace(
+            "coordinator.transactions:TransactionMachine.add_partitions",
+            "metadata.start_ms if metadata.state is ONGOING else now_ms",
+            "now_ms",
+        ),
+    ),
+    _new(
+        "N106",
+        "coordinator",
+        "exactly-once is broken: offsets of a transaction that is open at a failover are lost with its commit",
+        remove(
+            "coordinator.offsets_partition:OffsetsPartition.replay",
+            """
+            if producer_id >= 0:
+                self.open_groups.setdefault(producer_id, {})[read.group_id] = None
+            """,
+        ),
+    ),
+    _new(
+        "N107",
+        "coordinator",
+        "a transaction is stuck for ever when the connection by which its markers went is lost",
+        replace("coordinator.transaction_markers:TransactionMarkers._send_once", "return entries", "return []"),
+    ),
+    _new(
+        "N108",
+        "broker",
+        "producers at different brokers have the same id",
+        replace("broker.producer_ids:ProducerIds.next", "self._next >= self._end", "self._next > self._end"),
+    ),
+    _new(
+        "N109",
+        "client",
+        "a producer's second transaction is refused: its partitions count as added by the first",
+        remove("client.transaction:Transaction.begin", "self.added.clear()"),
+    ),
+    _new(
+        "N110",
+        "client",
+        "a transaction is committed before its last records are written, which are lost or are in the next one",
+        replace(
+            "client.transactions:TransactionalProducer.commit_transaction",
+            """
+            await self.flush()
+            if self._trouble is not None:
+                raise self._trouble
+            """,
+            """
+            if self._trouble is not None:
+                raise self._trouble
+            """,
+        ),
+    ),
+    _new(
+        "N111",
+        "client",
+        "a consumer stands still when a leader moves, until something else asks for metadata",
+        replace(
+            "client.fetcher:Fetcher._take",
+            """
+            if code in _MOVED:
+                self._in_doubt.add(topic_partition)
+                return
+            """,
+            """
+            if code in _MOVED:
+                return
+            """,
+        ),
+    ),
+    _new(
+        "N112",
+        "client",
+        "a consumer stands still when its group's coordinator moves to another broker",
+        remove(
+            "client.group:GroupMember._check",
+            """
+            if code in COORDINATOR_MOVED:
+                self._coordinator = None
+            """,
+        ),
+    ),
+)
+"""Written from the code of a later day, before the campaign learnt to ask what they violate."""
+
+_OWN: Final = (
+    _new(
+        "N113",
+        "controller",
+        "nobody reigns, for good, where a controller comes and goes before a broker has looked at it",
+        remove(
+            "controller.controller:KafkaController._process_controller_change",
+            """
+            if self._active_controller_id == NO_BROKER:
+                await self._elect()
+            """,
+        ),
+    ),
+)
+"""Faults that were here, and were found on living brokers."""
+
 NEW_MUTANTS: Final = (
     *_LOG,
     *_REPLICA,
@@ -910,4 +1125,6 @@ NEW_MUTANTS: Final = (
     *_WIRE,
     *_SPARK,
     *_GROUND,
+    *_MORE,
+    *_OWN,
 )
