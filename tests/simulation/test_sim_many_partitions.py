@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from test_sim_sessions import played
 
-from barnabas.broker.shares import PARTITIONS_AT_ONCE
+from barnabas.broker.shares import NEW_LOG, PARTITIONS_AT_ONCE
 from barnabas.client.admin import Admin, NewTopic
+from barnabas.log.log import Log
+from barnabas.log.log_dirs import LogDirs
+from barnabas.model.ids import TopicPartition
 from barnabas.replica.replicas import Replicas
-from barnabas.sim.probes import Probes
+from barnabas.sim.probes import Around, Probes
 from barnabas.sim.world import World
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -21,6 +25,8 @@ def test_roles_and_deletions_of_hundreds_of_partitions_are_taken_in_shares_with_
     shares: list[tuple[int, int, int]] = []
     """The broker, the turn of the loop, and how many partitions."""
     stops: list[tuple[int, int, int]] = []
+    made: Counter[tuple[int, int]] = Counter()
+    """Logs by broker and turn."""
     probes = Probes()
 
     async def play(world: World) -> None:
@@ -34,7 +40,16 @@ def test_roles_and_deletions_of_hundreds_of_partitions_are_taken_in_shares_with_
             assert len(answer.partition_errors) == count
             stops.append((replicas.broker_id, world.loop.turns, count))
 
+        def counted(get_or_create: Around) -> Around:
+            def made_or_there(log_dirs: LogDirs, partition: TopicPartition, **fields: Any) -> Log:
+                made[id(log_dirs), world.loop.turns] += log_dirs.get(partition) is None
+                log: Log = get_or_create(log_dirs, partition, **fields)
+                return log
+
+            return made_or_there
+
         probes.after(Replicas, "become_leader_or_follower", taken)
+        probes.around(LogDirs, "get_or_create", counted)
 
         async def create(_: Any, cluster: Any) -> None:
             new = [NewTopic(name, count, 3) for name, count in TOPICS.items()]
@@ -63,6 +78,7 @@ def test_roles_and_deletions_of_hundreds_of_partitions_are_taken_in_shares_with_
         played(1, play)
     finally:
         probes.remove()
+    assert max(made.values()) == PARTITIONS_AT_ONCE // NEW_LOG
     for taken in (shares, stops):
         assert max(count for _, _, count in taken) == PARTITIONS_AT_ONCE
         for broker in {each[0] for each in taken}:

@@ -1,40 +1,66 @@
 """Requests of the controller in shares.
 
-A partition's change of role, or its deletion, waits for the disk: a millisecond or more. A request may name ten
+A log that is made waits for the disk several times, one that is deleted once: milliseconds each. A request may name ten
 thousand partitions. They are taken in shares, and whatever else there is to do has its turn between them: fetches, and
 the heartbeats without which the session at ZooKeeper would expire, so that all of it began anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import Any, Final, Protocol, TypeVar
 
 PARTITIONS_AT_ONCE: Final = 64
+NEW_LOG: Final = 16
+"""As how many partitions one counts whose log has to be made."""
+
+StateT = TypeVar("StateT")
 
 
 class OfTopic(Protocol):
     """What a request says of one topic's partitions."""
 
+    topic_name: str
     partition_states: list[Any]
 
 
 TopicT = TypeVar("TopicT", bound=OfTopic)
 
 
-def shares(topics: Sequence[TopicT]) -> Iterator[list[TopicT]]:
-    """The topics in their order, in shares of at most `PARTITIONS_AT_ONCE` partitions; at least one share."""
-    share: list[TopicT] = []
+def one(name: str, state: object) -> int:
+    """The cost of a partition that is as dear as most."""
+    return 1
+
+
+def shares(topics: Iterable[TopicT], cost: Callable[[str, Any], int] = one) -> Iterator[list[TopicT]]:
+    """The topics in their order, in shares of at most `PARTITIONS_AT_ONCE` partitions; at least one share.
+
+    `cost` says of a topic's name and a partition's state as how many that counts.
+    """
+    states = ((topic, state) for topic in topics for state in topic.partition_states)
+    for portion in portions(states, lambda element: cost(element[0].topic_name, element[1])):
+        share: list[TopicT] = []
+        whole: TopicT | None = None
+        for topic, state in portion:
+            if topic is not whole:
+                whole, part = topic, copy(topic)
+                part.partition_states = []
+                share.append(part)
+            part.partition_states.append(state)
+        yield share
+
+
+def portions(states: Iterable[StateT], cost: Callable[[StateT], int]) -> Iterator[list[StateT]]:
+    """The states in their order, in lists that cost at most `PARTITIONS_AT_ONCE` together, or hold one state; at least
+    one list."""
+    portion: list[StateT] = []
     room = PARTITIONS_AT_ONCE
-    for topic in topics:
-        states = topic.partition_states
-        while states:
-            if not room:
-                yield share
-                share, room = [], PARTITIONS_AT_ONCE
-            part = copy(topic)
-            part.partition_states, states = states[:room], states[room:]
-            share.append(part)
-            room -= len(part.partition_states)
-    yield share
+    for state in states:
+        takes = cost(state)
+        if takes > room and portion:
+            yield portion
+            portion, room = [], PARTITIONS_AT_ONCE
+        portion.append(state)
+        room -= takes
+    yield portion

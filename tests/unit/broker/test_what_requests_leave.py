@@ -13,14 +13,16 @@ import pytest
 from leading_broker import TOPIC, TOPIC_ID, Broker
 
 from barnabas.broker.connection import BrokerConnection
+from barnabas.broker.shares import NEW_LOG, PARTITIONS_AT_ONCE
 from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import Uuid
 from barnabas.replica.metadata_cache import MetadataUpdate
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.frames import decode_response, encode_request, response_class
 from barnabas.wire.message import Message
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
-from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.produce import ProduceRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 
@@ -161,6 +163,45 @@ def test_a_leader_and_isr_of_a_controller_that_is_not_it_any_more_is_refused_in_
             assert {each.topic_name for each in errors} == {"strange"}
         assert len(turns) >= PARTITIONS // SLICE
         assert asked == []
+        await broker.tasks.end()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("version", [1, 5])
+def test_others_are_answered_between_the_logs_that_a_leader_and_isr_makes(tmp_path: Path, version: int) -> None:
+    async def story() -> None:
+        broker = Broker(tmp_path)
+        broker.is_stale = lambda epoch, of_kraft: False  # type: ignore[attr-defined]
+
+        async def learn(names: list[str]) -> None:
+            pass
+
+        broker.topic_configs = SimpleNamespace(learn=learn)  # type: ignore[attr-defined]
+        state = LeaderAndIsrRequest.LeaderAndIsrPartitionState
+        states = [state("new", number, 1, 1, 0, [1], 0, [1], is_new=True) for number in range(50)]
+        topic = LeaderAndIsrRequest.LeaderAndIsrTopicState("new", Uuid(bytes(15) + b"n"), states)
+        long = (
+            LeaderAndIsrRequest(controller_epoch=1, ungrouped_partition_states=states)
+            if version < 2
+            else LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic])
+        )
+        of_controller = broker.transport
+        broker.feed(b"".join(encode_request(long, version, 1, "the controller")))
+        made: list[int] = []
+        while not of_controller.written:
+            broker.connect()
+            broker.feed(b"".join(encode_request(produce(1, acks=1), 9, 1, "a client")))
+            assert broker.transport.written, "it is answered at once"
+            made.append(sum(partition.topic == "new" for partition in broker.log_dirs.logs))
+            broker.connection.abort()
+            await asyncio.sleep(0)
+        made.append(sum(partition.topic == "new" for partition in broker.log_dirs.logs))
+        at_once = PARTITIONS_AT_ONCE // NEW_LOG
+        assert made == [*range(at_once, 50, at_once), 50]
+        answer = decode_response(LeaderAndIsrResponse, version, bytes(of_controller.written[4:]))[1]
+        errors = answer.partition_errors if version < 5 else answer.topics[0].partition_errors
+        assert [(each.partition_index, each.error_code) for each in errors] == [(each, 0) for each in range(50)]
         await broker.tasks.end()
 
     asyncio.run(story())

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
-from barnabas.broker.shares import PARTITIONS_AT_ONCE, shares
+from barnabas.broker.shares import NEW_LOG, portions, shares
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
 from barnabas.replica.metadata_cache import is_full
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -50,7 +51,7 @@ async def _become_leader_or_follower(
     names.extend(state.topic_name for state in request.ungrouped_partition_states)
     await broker.topic_configs.learn(names)
     answer: LeaderAndIsrResponse | None = None
-    for share in _shares(request):
+    for share in _shares(broker, request):
         if answer is not None:
             await asyncio.sleep(0)
         # ZooKeeper may have been long in answering, and this broker may have registered anew meanwhile; a newer
@@ -69,17 +70,20 @@ async def _become_leader_or_follower(
     return answer
 
 
-def _shares(request: LeaderAndIsrRequest) -> Iterator[LeaderAndIsrRequest]:
-    ungrouped = request.ungrouped_partition_states  # before version 2
-    for first in range(0, len(ungrouped), PARTITIONS_AT_ONCE):
-        share = copy(request)
-        share.ungrouped_partition_states = ungrouped[first : first + PARTITIONS_AT_ONCE]
-        yield share
-    if not ungrouped:
-        for share_of_topics in shares(request.topic_states):
+def _shares(broker: Broker, request: LeaderAndIsrRequest) -> Iterator[LeaderAndIsrRequest]:
+    def cost(name: str, state: LeaderAndIsrRequest.LeaderAndIsrPartitionState) -> int:
+        return NEW_LOG if broker.log_dirs.get(TopicPartition(name, state.partition_index)) is None else 1
+
+    if request.ungrouped_partition_states:  # before version 2
+        for states in portions(request.ungrouped_partition_states, lambda state: cost(state.topic_name, state)):
             share = copy(request)
-            share.topic_states = share_of_topics
+            share.ungrouped_partition_states = states
             yield share
+        return
+    for share_of_topics in shares(request.topic_states, cost):
+        share = copy(request)
+        share.topic_states = share_of_topics
+        yield share
 
 
 def _joined(answer: LeaderAndIsrResponse, part: LeaderAndIsrResponse) -> LeaderAndIsrResponse:
