@@ -7,9 +7,10 @@ the request of a story in that. And glibc keeps what was freed in the midst of i
 
 So once a process has been larger for a while, by `GROWTH_BYTES`, than it was after the last time, both are asked to let
 go (``gc.collect``, ``malloc_trim``). The collector takes 0.3 s for a broker with five thousand partitions, so a busy
-process is spared it. The heap takes 0.3 ms for a megabyte that goes: a busy process spends that where a third of what
-is resident (`WASTE`) has been free in the heap all the while. The CPU time that either took is followed by a rest
-`REST` times as long, up to `REST_MAX_S`. (By the clock it is soon a second on a busy machine, and minutes of rest.)
+process is spared it where it would look at more than `LOOKED_AT_MAX` objects. The heap takes 0.3 ms for a megabyte that
+goes: such a process spends that where a third of what is resident (`WASTE`) has been free in the heap all the while.
+The CPU time that either took is followed by a rest `REST` times as long, up to `REST_MAX_S`. (By the clock it is soon a
+second on a busy machine, and minutes of rest.)
 Two sizes count: what is resident, and what of that the heap does not have in use, since what was in use the last time
 may be free now and the process no larger. Python's arenas of small objects stay as large as they have grown, which is
 bounded (`barnabas.runtime.arenas`).
@@ -36,6 +37,8 @@ LOOKS: Final = 4
 """How many times in a row the process has to be larger."""
 BUSY: Final = 0.25
 """The share of a core above which a process is busy."""
+LOOKED_AT_MAX: Final = 200_000
+"""How many objects the collector looks at, at most, while the process is busy."""
 WASTE: Final = 1 / 3
 """The share of what is resident that a busy process gives back, while it lets less lie."""
 REST: Final = 100
@@ -128,7 +131,7 @@ async def give_memory_back(known: Heap, arenas: Arenas | None = None) -> None:
         rest_s = 0.0
         resident, unused = sizes()
         share = BUSY * (time.monotonic() - began)
-        busy = time.process_time() - worked > share
+        busy = time.process_time() - worked > share and len(gc.get_objects()) > LOOKED_AT_MAX
         if arenas is not None:
             # What keeps a process from its work on a busy machine does not make it one that has little to do.
             arenas.look(busy=wanted_s() - wanted > share)

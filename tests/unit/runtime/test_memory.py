@@ -99,8 +99,15 @@ asyncio.run(main())
 """
 
 
+WORKING = "memory.BUSY = -1  # it always works\nmemory.LOOKED_AT_MAX = 1_000_000\nheap ="
+
+
 @pytest.mark.skipif(memory.heap() is None, reason="the C library is not glibc 2.33 or later")
-@pytest.mark.parametrize("story", [AFTERWARDS, IN_A_CYCLE], ids=["in use at the last look", "in a cycle"])
+@pytest.mark.parametrize(
+    "story",
+    [AFTERWARDS, IN_A_CYCLE, IN_A_CYCLE.replace("heap =", WORKING)],
+    ids=["in use at the last look", "in a cycle", "in a cycle, while it works and has few objects"],
+)
 def test_what_nobody_needs_any_more_goes_back(story: str) -> None:
     subprocess.run([sys.executable, "-c", story], check=True, timeout=60)
 
@@ -111,6 +118,7 @@ from barnabas.runtime import memory
 
 memory.INTERVAL_S = 0.05
 memory.BUSY = 0.04  # of a core that may be others' as well
+memory.LOOKED_AT_MAX = 0
 memory.REST = 0
 heap = memory.heap()
 
@@ -144,6 +152,7 @@ from barnabas.runtime import memory
 
 memory.INTERVAL_S = 0.05
 memory.BUSY = -1  # it always works
+memory.LOOKED_AT_MAX = 0
 heap = memory.heap()
 
 async def main():
