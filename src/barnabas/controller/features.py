@@ -4,6 +4,7 @@ that another version finalized can be deleted, and everything else is refused wi
 
 from __future__ import annotations
 
+import asyncio
 from enum import IntEnum
 from typing import Final
 
@@ -11,6 +12,7 @@ from barnabas.controller import events
 from barnabas.controller.reign import Reign
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.metadata_version import MetadataVersion
+from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.zk.kafka.znode_json import ZNodeError
 from barnabas.zk.kafka.znodes import Features, FeatureZNode
@@ -85,7 +87,9 @@ async def process_update_features(reign: Reign, event: events.UpdateFeatures) ->
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
     target = dict(existing)
     outcomes: dict[str, KafkaError | None] = {}
-    for update in event.updates:
+    for number, update in enumerate(event.updates, 1):
+        if not number % SLICE:
+            await asyncio.sleep(0)
         refused = validate(update, upgrade_type(update, event.version), existing.get(update.feature))
         outcomes[update.feature] = None if refused is None else KafkaError(ErrorCode.INVALID_REQUEST, refused)
         if refused is None and update.max_version_level < 1:

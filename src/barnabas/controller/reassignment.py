@@ -16,6 +16,7 @@ A cancelled reassignment is one to ORS, which is within the ISR: it ends at once
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ from barnabas.controller.topic_deletion import TopicDeletionManager
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
+from barnabas.runtime.turns import SLICE
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.znodes import (
     LeaderIsrAndControllerEpoch,
@@ -150,7 +152,9 @@ class Reassignments:
         """AlterPartitionReassignments: the newest request counts, also over one in the legacy znode."""
         built: dict[TopicPartition, ReplicaAssignment] = {}
         outcomes: dict[TopicPartition, KafkaError | None] = {}
-        for partition, target in reassignments.items():
+        for number, (partition, target) in enumerate(reassignments.items(), 1):
+            if not number % SLICE:
+                await asyncio.sleep(0)
             refused = None if target is None else validate_replicas(self._context, partition, target)
             if refused is not None:
                 outcomes[partition] = refused
@@ -168,7 +172,9 @@ class Reassignments:
         self, reassignments: Mapping[TopicPartition, ReplicaAssignment]
     ) -> dict[TopicPartition, KafkaError | None]:
         outcomes: dict[TopicPartition, KafkaError | None] = {}
-        for partition, reassignment in reassignments.items():
+        for number, (partition, reassignment) in enumerate(reassignments.items(), 1):
+            if not number % SLICE:
+                await asyncio.sleep(0)
             deleted = self._deletion.is_topic_queued_up_for_deletion(partition.topic)
             if deleted or not self._context.partition_replica_assignment(partition):
                 outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 
@@ -19,6 +20,7 @@ from barnabas.controller.states import PartitionState
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import ElectionType, LeaderAndIsr
+from barnabas.runtime.turns import SLICE
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +54,9 @@ async def elect_leaders(
     """Each partition's leader, or why it was not elected."""
     outcomes: dict[TopicPartition, int | KafkaError] = {}
     electable: list[TopicPartition] = []
-    for partition in partitions:
+    for number, partition in enumerate(partitions, 1):
+        if not number % SLICE:
+            await asyncio.sleep(0)
         if not context.has_partition(partition):
             outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
         elif context.is_topic_queued_up_for_deletion(partition.topic):

@@ -12,12 +12,14 @@ import pytest
 from controller_world import World, world
 
 from barnabas.controller import events, topics
+from barnabas.controller.controller import KafkaController
 from barnabas.controller.election_plan import ControlledShutdownPartitionLeaderElectionStrategy
 from barnabas.controller.states import PartitionState
 from barnabas.controller.status import partition_status
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
+from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -999,6 +1001,55 @@ def test_a_controller_can_be_seen(play: Callable[[Play], None]) -> None:
         assert made.controllers[2].status()["reign"] is None
         lines = [line for _, line in made.controller.log.recent]
         assert any("event=TopicChange" in line and "t-0 from NewPartition to OnlinePartition" in line for line in lines)
+
+    play(story)
+
+
+def electing() -> ElectLeadersRequest:
+    return ElectLeadersRequest(0, [ElectLeadersRequest.TopicPartitions("gone", list(range(5_000)))])
+
+
+def reassigning_many() -> AlterPartitionReassignmentsRequest:
+    partition = AlterPartitionReassignmentsRequest.ReassignablePartition
+    partitions = [partition(number, [1]) for number in range(5_000)]
+    return AlterPartitionReassignmentsRequest(
+        topics=[AlterPartitionReassignmentsRequest.ReassignableTopic("gone", partitions)]
+    )
+
+
+def updating_features() -> UpdateFeaturesRequest:
+    update = UpdateFeaturesRequest.FeatureUpdateKey
+    return UpdateFeaturesRequest(feature_updates=[update(feature=f"f{number}") for number in range(5_000)])
+
+
+@pytest.mark.parametrize(
+    ("method", "request_of"),
+    [
+        (KafkaController.elect_leaders, electing),
+        (KafkaController.alter_partition_reassignments, reassigning_many),
+        (KafkaController.update_features, updating_features),
+    ],
+    ids=["elections", "reassignments", "features"],
+)
+def test_a_request_about_thousands_of_things_leaves_others_their_turns(
+    play: Callable[[Play], None], method: Callable[..., Any], request_of: Callable[[], Any]
+) -> None:
+    async def story(made: World) -> None:
+        await made.start(1)
+        await made.settled()
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.ensure_future(count())
+        response = await method(made.controller, request_of())
+        counting.cancel()
+        assert not response.error_code
+        assert turns >= 5_000 // SLICE
 
     play(story)
 
