@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Final
 
 from barnabas.broker.passing import telling
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime.turns import SLICE
 from barnabas.runtime.unreadable import Skip
 from barnabas.security.sasl.scram_credential import (
     ITERATIONS_MAX,
@@ -50,7 +52,9 @@ class CredentialChange:
 async def alter(zk: KafkaZkClient, changes: Sequence[CredentialChange]) -> dict[str, KafkaError | None]:
     """Applies all changes of a user or none of them; returns each user's error."""
     outcomes: dict[str, KafkaError | None] = {}
-    for change in changes:
+    for number, change in enumerate(changes, 1):
+        if not number % SLICE:
+            await asyncio.sleep(0)
         refusal = change.refusal()
         if refusal is not None:
             outcomes[change.user] = refusal
@@ -61,7 +65,9 @@ async def alter(zk: KafkaZkClient, changes: Sequence[CredentialChange]) -> dict[
                 ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
             )
     by_user: dict[str, list[CredentialChange]] = {}
-    for change in changes:
+    for number, change in enumerate(changes, 1):
+        if not number % SLICE:
+            await asyncio.sleep(0)
         if change.user not in outcomes:
             by_user.setdefault(change.user, []).append(change)
     for user, of_user in by_user.items():

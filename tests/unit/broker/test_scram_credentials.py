@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from typing import cast
 
 import pytest
 
-from barnabas.broker.scram_credentials import CredentialChange
+from barnabas.broker.scram_credentials import CredentialChange, alter
 from barnabas.model.errors import ErrorCode
+from barnabas.runtime.turns import SLICE
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
+from barnabas.zk.kafka.zk_client import KafkaZkClient
 
 
 def test_a_credential_proves_the_client_of_rfc_7677() -> None:
@@ -48,3 +51,17 @@ def test_a_change_that_is_wrong_in_itself_is_refused(change: CredentialChange, c
     refusal = change.refusal()
     assert refusal is not None
     assert refusal.code is code
+
+
+def test_thousands_of_changes_are_refused_in_slices() -> None:
+    class Nowhere:
+        """A ZooKeeper that nobody asks."""
+
+    changes = [CredentialChange(f"user-{number}", 3) for number in range(2_000)]
+    altering = alter(cast(KafkaZkClient, Nowhere()), changes)
+    for _ in range(2 * (2_000 // SLICE)):
+        altering.send(None)  # another slice is done
+    with pytest.raises(StopIteration) as end:
+        altering.send(None)
+    assert {error.code for error in end.value.value.values()} == {ErrorCode.UNSUPPORTED_SASL_MECHANISM}
+    assert len(end.value.value) == 2_000

@@ -28,18 +28,21 @@ async def handle(
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     if not authorized_cluster(context, Operation.ALTER):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    changes = [CredentialChange(deletion.name, deletion.mechanism, delete=True) for deletion in request.deletions]
-    changes += [
-        CredentialChange(
-            upsertion.name,
-            upsertion.mechanism,
-            upsertion.iterations,
-            bytes(upsertion.salt),
-            bytes(upsertion.salted_password),
+    changes = []
+    for deletion in request.deletions:
+        changes.append(CredentialChange(deletion.name, deletion.mechanism, delete=True))
+        if context.due():
+            await context.turn()
+    for upsertion in request.upsertions:
+        salt, salted_password = bytes(upsertion.salt), bytes(upsertion.salted_password)
+        changes.append(
+            CredentialChange(upsertion.name, upsertion.mechanism, upsertion.iterations, salt, salted_password)
         )
-        for upsertion in request.upsertions
-    ]
+        if context.due():
+            await context.turn()
     outcomes = await scram_credentials.alter(broker.zk, changes)
+    if context.due(len(outcomes)):
+        await context.turn()
     return AlterUserScramCredentialsResponse(results=[_result(user, error) for user, error in outcomes.items()])
 
 
