@@ -38,6 +38,7 @@ from barnabas.replica.partition import Partition, PartitionState
 from barnabas.replica.purgatories import Purgatories
 from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.runtime import Runtime, SparingLog, Tasks
+from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
@@ -439,7 +440,9 @@ class Replicas:
     ) -> list[DeletedRecords]:
         """Raises each partition's log start offset, and waits until its live followers have done so too."""
         results = []
-        for topic_partition, offset in offsets:
+        for number, (topic_partition, offset) in enumerate(offsets, 1):
+            if not number % SLICE:
+                await asyncio.sleep(0)
             result = DeletedRecords(topic_partition)
             results.append(result)
             if topic_partition.topic in INTERNAL_TOPICS:

@@ -15,7 +15,7 @@ from leading_broker import TOPIC, TOPIC_ID, Broker
 from barnabas.broker.connection import BrokerConnection
 from barnabas.broker.shares import NEW_LOG, PARTITIONS_AT_ONCE
 from barnabas.model.errors import ErrorCode
-from barnabas.model.ids import Uuid
+from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.replica.metadata_cache import MetadataUpdate
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.frames import decode_response, encode_request, response_class
@@ -104,6 +104,22 @@ def test_a_long_produce_is_answered_in_slices(tmp_path: Path, turns: list[None])
         assert codes == [ErrorCode.INVALID_RECORD] * PARTITIONS
         # Taken in slices of 64 partitions, and answered in slices of 128.
         assert len(turns) >= PARTITIONS // 64 + PARTITIONS // SLICE
+        await broker.tasks.end()
+
+    asyncio.run(story())
+
+
+def test_records_of_thousands_of_partitions_are_deleted_in_slices(tmp_path: Path) -> None:
+    async def story() -> None:
+        broker = Broker(tmp_path)
+        deleting = broker.replicas.delete_records([(TopicPartition("gone", each), 0) for each in range(PARTITIONS)], 0)
+        for _ in range(PARTITIONS // SLICE):
+            deleting.send(None)  # another slice is done
+        with pytest.raises(StopIteration) as end:
+            deleting.send(None)
+        results = end.value.value
+        assert {result.error for result in results} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert [result.topic_partition.partition for result in results] == list(range(PARTITIONS))
         await broker.tasks.end()
 
     asyncio.run(story())

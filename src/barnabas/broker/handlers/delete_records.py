@@ -34,6 +34,8 @@ async def handle(broker: Broker, request: DeleteRecordsRequest, context: Request
                     Result(partition.partition_index, NO_OFFSET, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 )
     for deleted in await broker.replicas.delete_records([*offsets.items()], request.timeout_ms):
+        if context.due():
+            await context.turn()
         name, index = deleted.topic_partition
         topics.setdefault(name, TopicResult(name)).partitions.append(
             Result(index, deleted.low_watermark, deleted.error)
