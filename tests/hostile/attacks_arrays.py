@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hostile_frame import Broken, Target, attack
 
@@ -22,6 +22,13 @@ BETWEEN_BROKERS = {
 """They decide what the cluster does, and nobody keeps a stranger from sending them yet."""
 
 
+NUMBER = 0x0102_0304
+NAME = "00000000"
+"""Stand in an element where something else is put for each of them."""
+NAMED = ("name", "topic", "topic_name", "group_id", "transactional_id", "v3_and_below_transactional_id")
+"""Whose name an array of different elements stands below."""
+
+
 class Array(NamedTuple):
     """One array of a request, as bytes: what stands before its count, one element, and what stands behind."""
 
@@ -34,16 +41,34 @@ class Array(NamedTuple):
     behind: bytes
 
     def body(self, count: int) -> bytes:
+        """The array with `count` times the same element."""
+        return self._with(count, self.element * count)
+
+    def differing(self, count: int) -> bytes | None:
+        """With `count` elements, each of another number or name; None where an element has neither."""
+        number, name = struct.pack(">i", NUMBER), NAME.encode()
+        if number in self.element:
+            front, back = self.element.split(number, 1)
+            return self._with(count, b"".join(front + struct.pack(">i", at) + back for at in range(count)))
+        if name in self.element:
+            front, back = self.element.split(name, 1)
+            return self._with(count, b"".join(front + b"%08d" % at + back for at in range(count)))
+        return None
+
+    def _with(self, count: int, elements: bytes) -> bytes:
         number = bytearray()
         if self.flexible:
             write_unsigned(number, count + 1)
         else:
             number += struct.pack(">i", count)
-        return self.before + number + self.element * count + self.behind
+        return self.before + number + elements + self.behind
 
 
-def arrays(key: ApiKey, version: int) -> Iterator[Array]:
-    """Every array of a request in one version, those inside arrays' elements too: of the one element before them."""
+def arrays(key: ApiKey, version: int, topic: str | None = None) -> Iterator[Array]:
+    """Every array of a request in one version, those inside arrays' elements too: of the one element before them.
+
+    With a `topic` what is before them names that, and elements hold `NUMBER` and `NAME` where they can.
+    """
     cls = request_class(key)
     schema = message_schema(cls.__name__)
     flexible = version >= cls.flexible_since
@@ -57,17 +82,34 @@ def arrays(key: ApiKey, version: int) -> Iterator[Array]:
             if field.is_struct:
                 yield from paths(schema.structs[field.type], (*path, field))
 
+    def fill(at: Any, struct_: StructSchema) -> None:
+        for field in struct_.fields:
+            if topic is not None and field.attribute in NAMED and version in field.versions and not field.is_array:
+                setattr(at, field.attribute, topic)
+
     def encoded(path: tuple[Field, ...], count: int) -> bytes:
         message = at = cls()
         if key is ApiKey.PRODUCE:
             message.acks = -1  # or nothing would be answered
+        if key is ApiKey.METADATA and topic is not None:
+            message.allow_auto_topic_creation = False
+        fill(message, schema.root)
         for field in path[:-1]:
             inner = getattr(cls, field.type)()
+            fill(inner, schema.structs[field.type])
             setattr(at, field.attribute, [inner] if field.is_array else inner)
             at = inner
         last = path[-1]
         scalar = {"string": "x", "bytes": b"", "bool": True, "float64": 0.0, "uuid": bytes(16)}
+        if topic is not None:
+            scalar |= {"string": NAME, "int32": NUMBER}
         element = getattr(cls, last.type)() if last.is_struct else scalar.get(last.type, 1)
+        if topic is not None and last.is_struct:
+            differs = next(
+                (each for each in schema.structs[last.type].fields if each.type in ("int32", "string")), None
+            )
+            if differs is not None and version in differs.versions and not differs.is_array:
+                setattr(element, differs.attribute, scalar[differs.type])
         setattr(at, last.attribute, [element] * count)
         return message.encode(version)
 
@@ -82,11 +124,12 @@ def arrays(key: ApiKey, version: int) -> Iterator[Array]:
         yield Array(f"{key.name} v{version} {name}", key, version, flexible, none[:start], element, behind)
 
 
-def all_arrays() -> Iterator[Array]:
+def all_arrays(topic: str | None = None) -> Iterator[Array]:
     for key in HANDLED:
         low, high = SUPPORTED[key]
         for version in sorted({low, high}):
-            yield from arrays(key, version)
+            if topic is None or key is not ApiKey.METADATA or version >= 4:  # before, each name would become a topic
+                yield from arrays(key, version, topic)
 
 
 def send(target: Target, array: Array, body: bytes) -> None:
@@ -113,3 +156,11 @@ def many_elements(target: Target) -> None:
     for array in all_arrays():
         if array.key not in BETWEEN_BROKERS:
             send(target, array, array.body(90_000 if target.thorough else 3_000))
+
+
+@attack("as many different elements as are taken, in every array", memory_bytes=160 * MIB)
+def different_elements(target: Target) -> None:
+    for array in all_arrays(target.topic()):
+        body = array.differing(90_000 if target.thorough else 3_000)
+        if body is not None and array.key not in BETWEEN_BROKERS:
+            send(target, array, body)

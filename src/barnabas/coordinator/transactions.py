@@ -62,9 +62,10 @@ class TransactionState(Enum):
 
     @classmethod
     def of_title(cls, title: str) -> TransactionState | None:
-        return next((state for state in cls if state.title == title), None)
+        return _BY_TITLE.get(title)
 
 
+_BY_TITLE: Final = {state.title: state for state in TransactionState}
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT, _, _ = TransactionState
 AT_REST: Final = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
 PREPARED: Final = frozenset({PREPARE_COMMIT, PREPARE_ABORT})

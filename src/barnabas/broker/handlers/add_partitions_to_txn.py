@@ -28,9 +28,10 @@ async def handle(
     broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> AddPartitionsToTxnResponse:
     if context.version < _FIRST_VERSION_OF_BROKERS:
-        return AddPartitionsToTxnResponse(
-            results_by_topic_v3_and_below=topic_results(await _from_client(broker, request, context))
-        )
+        errors = await _from_client(broker, request, context)
+        if context.due(len(errors)):
+            await context.turn()
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topic_results(errors))
     require_cluster(context, Operation.CLUSTER_ACTION)
     results = []
     for transaction in request.transactions:
@@ -62,7 +63,11 @@ async def _from_client(
     errors = {
         partition: ErrorCode.TOPIC_AUTHORIZATION_FAILED for partition in partitions if partition.topic not in allowed
     }
+    if context.due(len(partitions)):
+        await context.turn()
     errors.update(_unknown(broker, [partition for partition in partitions if partition.topic in allowed]))
+    if context.due(len(partitions)):
+        await context.turn()
     if errors:
         # One that cannot be added means that none is.
         return {partition: errors.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions}

@@ -8,6 +8,7 @@ from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
@@ -15,10 +16,18 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
-    names = list(dict.fromkeys(request.groups_names))
-    allowed = [name for name in names if authorized(context, Operation.DELETE, ResourceType.GROUP, name)]
-    outcome = dict.fromkeys(names, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    outcome.update(await broker.groups.delete_groups(allowed))
+    outcome = dict.fromkeys(request.groups_names, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    allowed = []
+    for name in outcome:
+        if authorized(context, Operation.DELETE, ResourceType.GROUP, name):
+            allowed.append(name)
+        if context.due():
+            await context.turn()
+    for first in range(0, len(allowed), SLICE):
+        some = allowed[first : first + SLICE]
+        outcome.update(await broker.groups.delete_groups(some))
+        if context.due(len(some)):
+            await context.turn()
     return _response(outcome)
 
 

@@ -57,7 +57,12 @@ async def handle(broker: Broker, request: OffsetCommitRequest, context: RequestC
             )
         except KafkaError as error:
             outcome.update(dict.fromkeys(offsets, error.code))
-    return _response(request, outcome)
+    if context.due(len(outcome)):
+        await context.turn()
+    answered = by_topic(request.topics, outcome)
+    if context.due(len(outcome)):
+        await context.turn()
+    return _response(answered)
 
 
 async def _commit_to_zookeeper(
@@ -75,10 +80,11 @@ async def _commit_to_zookeeper(
 
 
 def failed(request: OffsetCommitRequest, error: KafkaError, context: RequestContext) -> OffsetCommitResponse:
-    return _response(request, {key: error.code for key, _ in named(request.topics)})
+    outcome = {key: error.code for key, _ in named(request.topics)}
+    return _response(by_topic(request.topics, outcome))
 
 
-def _response(request: OffsetCommitRequest, outcome: dict[TopicPartition, ErrorCode]) -> OffsetCommitResponse:
+def _response(answered: dict[str, dict[int, ErrorCode]]) -> OffsetCommitResponse:
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponse.OffsetCommitResponseTopic(
@@ -88,6 +94,6 @@ def _response(request: OffsetCommitRequest, outcome: dict[TopicPartition, ErrorC
                     for index, code in partitions.items()
                 ],
             )
-            for name, partitions in by_topic(request.topics, outcome).items()
+            for name, partitions in answered.items()
         ]
     )

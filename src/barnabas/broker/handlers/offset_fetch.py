@@ -34,7 +34,7 @@ async def handle(broker: Broker, request: OffsetFetchRequest, context: RequestCo
             if group.topics is None and group.group_id in whole:
                 groups.append(whole[group.group_id])  # as often as it was named
             else:
-                groups.append(_group(broker, request, group, context))
+                groups.append(await _group(broker, request, group, context))
                 if group.topics is None:
                     whole[group.group_id] = groups[-1]
             if context.due(1 + sum(len(topic.partitions) for topic in groups[-1].topics)):
@@ -48,6 +48,8 @@ async def handle(broker: Broker, request: OffsetFetchRequest, context: RequestCo
             fetched = _fetch(broker, request.group_id, asked, context, require_stable=request.require_stable)
     except KafkaError as error:
         return failed(request, error, context)
+    if context.due(len(fetched)):
+        await context.turn()
     topics = _by_topic(fetched, OffsetFetchResponse.OffsetFetchResponsePartition)
     return OffsetFetchResponse(
         topics=[
@@ -122,8 +124,8 @@ def _fetch(
     if asked is None:
         fetched = broker.groups.fetch_offsets(group_id, None, require_stable=require_stable)
         return {key: offset for key, offset in fetched.items() if _may_see(context, key.topic)}
-    hidden = {key for key in asked if not _may_see(context, key.topic)}
-    seen = [key for key in asked if key not in hidden] if hidden else asked
+    hidden = {topic for topic in {key.topic: None for key in asked} if not _may_see(context, topic)}
+    seen = [key for key in asked if key.topic not in hidden] if hidden else asked
     fetched = broker.groups.fetch_offsets(group_id, seen, require_stable=require_stable)
     refused = FetchedOffset(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return {key: fetched.get(key, refused) for key in asked} if hidden else fetched
@@ -160,16 +162,21 @@ def _may_see(context: RequestContext, topic: str) -> bool:
     return authorized(context, Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
-def _group(
+async def _group(
     broker: Broker,
     request: OffsetFetchRequest,
     group: OffsetFetchRequest.OffsetFetchRequestGroup,
     context: RequestContext,
 ) -> OffsetFetchResponse.OffsetFetchResponseGroup:
     try:
-        fetched = _fetch(broker, group.group_id, _asked(group.topics), context, require_stable=request.require_stable)
+        asked = _asked(group.topics)
+        if context.due(len(asked or ())):
+            await context.turn()
+        fetched = _fetch(broker, group.group_id, asked, context, require_stable=request.require_stable)
     except KafkaError as error:
         return OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
+    if context.due(len(fetched)):
+        await context.turn()
     topics = _by_topic(fetched, OffsetFetchResponse.OffsetFetchResponsePartitions)
     return OffsetFetchResponse.OffsetFetchResponseGroup(
         group_id=group.group_id,

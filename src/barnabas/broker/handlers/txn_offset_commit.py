@@ -61,20 +61,27 @@ async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: Reque
             )
         except KafkaError as error:
             outcome.update(dict.fromkeys(offsets, error.code))
-    return _response(request, outcome, context)
+    if context.due(len(outcome)):
+        await context.turn()
+    answered = by_topic(request.topics, outcome)
+    if context.due(len(outcome)):
+        await context.turn()
+    return _response(answered, context)
 
 
 def failed(request: TxnOffsetCommitRequest, error: KafkaError, context: RequestContext) -> TxnOffsetCommitResponse:
-    return _response(request, {key: error.code for key, _ in named(request.topics)}, context)
+    outcome = {key: error.code for key, _ in named(request.topics)}
+    return _response(by_topic(request.topics, outcome), context)
 
 
-def _response(
-    request: TxnOffsetCommitRequest, outcome: dict[TopicPartition, ErrorCode], context: RequestContext
-) -> TxnOffsetCommitResponse:
+def _response(answered: dict[str, dict[int, ErrorCode]], context: RequestContext) -> TxnOffsetCommitResponse:
     if context.version < _FIRST_VERSION_WITH_LOAD_IN_PROGRESS:
         # COORDINATOR_LOAD_IN_PROGRESS ends producers of that age (KAFKA-7296).
         changed = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE}
-        outcome = {key: changed.get(code, code) for key, code in outcome.items()}
+        answered = {
+            name: {index: changed.get(code, code) for index, code in partitions.items()}
+            for name, partitions in answered.items()
+        }
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(
@@ -84,6 +91,6 @@ def _response(
                     for index, code in partitions.items()
                 ],
             )
-            for name, partitions in by_topic(request.topics, outcome).items()
+            for name, partitions in answered.items()
         ]
     )
