@@ -90,7 +90,10 @@ def telling(code: ErrorCode) -> Callable[[Callable[P, Awaitable[T]]], Callable[P
                 known = passing(error, code)
                 if known is None:
                     raise
-                raise known from error
+                try:
+                    raise known from error
+                finally:
+                    del known  # its traceback leads to this very frame
 
         return told
 

@@ -573,4 +573,4 @@ async def _outcome(future: asyncio.Future[Any]) -> Any:
     try:
         return await future
     except ZooKeeperError as error:
-        return error
+        return error.with_traceback(None)  # which leads to the frame of whoever keeps the error
