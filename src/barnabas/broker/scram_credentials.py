@@ -103,10 +103,14 @@ async def describe_all(zk: KafkaZkClient) -> dict[str, list[tuple[ScramMechanism
 
 @telling(ErrorCode.REQUEST_TIMED_OUT)
 async def describe(zk: KafkaZkClient, user: str) -> list[tuple[ScramMechanism, int]]:
-    """Raises RESOURCE_NOT_FOUND for a user without credentials."""
+    """Mechanism and iterations of the user's credentials; none where there is no such user."""
+    return _credentials(await zk.get_entity_configs(USERS, sanitize(user)), user, zk.unreadable.skip) if user else []
+
+
+def existing(user: str, found: list[tuple[ScramMechanism, int]]) -> list[tuple[ScramMechanism, int]]:
+    """What was found of a user. Raises RESOURCE_NOT_FOUND where that is nothing."""
     if not user:
         raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "Username must not be empty")
-    found = _credentials(await zk.get_entity_configs(USERS, sanitize(user)), user, zk.unreadable.skip)
     if not found:
         raise KafkaError(
             ErrorCode.RESOURCE_NOT_FOUND, f"Attempt to describe a user credential that does not exist: {user}"

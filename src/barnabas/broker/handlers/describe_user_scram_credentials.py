@@ -10,6 +10,7 @@ from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -35,14 +36,22 @@ async def handle(
         everybody = await scram_credentials.describe_all(broker.zk)
         response.results = [_described(user, found) for user, found in everybody.items()]
         return response
-    for user, times in Counter(asked.name for asked in request.users).items():
+    named = Counter(asked.name for asked in request.users)
+    # ZooKeeper is asked for each of a few users, and once about everybody for many.
+    of_all = await scram_credentials.describe_all(broker.zk) if len(named) > SLICE else None
+    for user, times in named.items():
+        if context.due():
+            await context.turn()
         try:
             if times > 1 and user:
                 raise KafkaError(
                     ErrorCode.DUPLICATE_RESOURCE,
                     f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}",
                 )
-            response.results.append(_described(user, await scram_credentials.describe(broker.zk, user)))
+            found = None if of_all is None else of_all.get(user, [])
+            if found is None:
+                found = await scram_credentials.describe(broker.zk, user)
+            response.results.append(_described(user, scram_credentials.existing(user, found)))
         except KafkaError as error:
             response.results.append(Result(user, error.code, error.message))
     return response
