@@ -9,7 +9,10 @@ from hostile_frame import Target, attack
 
 from barnabas.wire.frames import encode_request
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
+from barnabas.wire.messages.delete_groups import DeleteGroupsRequest
+from barnabas.wire.messages.describe_groups import DescribeGroupsRequest
 from barnabas.wire.messages.fetch import FetchRequest
+from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
 from barnabas.wire.messages.join_group import JoinGroupRequest
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
@@ -66,6 +69,15 @@ def transactional_ids(target: Target) -> None:
         init = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
         until_no_error(lambda init=init, caller=caller: caller.ask(init, 1), lambda answer: answer.error_code)
         caller.close()
+
+
+@attack("names of thirty kilobytes, five hundred in each request")
+def long_names(target: Target) -> None:
+    for begin in range(0, 4_000 if target.thorough else 500, 500):
+        names = [f"{number:05}" * 6_000 for number in range(begin, begin + 500)]
+        target.caller().ask(FindCoordinatorRequest(key_type=0, coordinator_keys=names), 4)
+        target.caller().ask(DescribeGroupsRequest(groups=names), 4)
+        target.caller().ask(DeleteGroupsRequest(groups_names=names), 1)
 
 
 @attack("a producer for every record")

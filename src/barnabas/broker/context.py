@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.model.java_hash import KEPT_LENGTH
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.turns import SLICE
 from barnabas.security.principal import Principal
@@ -58,6 +59,10 @@ class RequestContext:
         loop over what was asked for ends with ``if context.due(): await context.turn()``."""
         self._slice -= cost
         return self._slice <= 0
+
+    def due_after(self, name: str) -> bool:
+        """As `due`, after a group or transaction whose partition its name's hash says."""
+        return self.due(1 + len(name) // KEPT_LENGTH)
 
     def turn(self) -> asyncio.Future[None]:
         self._slice = SLICE

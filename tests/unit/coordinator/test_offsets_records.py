@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from barnabas.coordinator.group_answers import partition_for
@@ -68,12 +70,26 @@ def test_keys_of_other_types_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "hashed"), [("", 0), ("g1", 3242), ("console-consumer-12345", None), ("polygenelubricants", -(1 << 31))]
+    ("text", "hashed"),
+    [
+        ("", 0),
+        ("g1", 3242),
+        ("console-consumer-12345", None),
+        ("polygenelubricants", -(1 << 31)),
+        ("g1" * 3_000, 1962196528),
+    ],
 )
 def test_hashes_are_javas(text: str, hashed: int | None) -> None:
     if hashed is not None:
         assert string_hash(text) == hashed
     assert 0 <= partition_for(text, 50) < 50
+
+
+def test_no_hash_keeps_a_long_name() -> None:
+    name = "".join(map(str, range(10_000)))
+    before = sys.getrefcount(name)
+    string_hash(name)
+    assert sys.getrefcount(name) == before
 
 
 def test_a_partition_is_built_from_its_records() -> None:

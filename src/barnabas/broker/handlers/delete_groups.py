@@ -8,7 +8,6 @@ from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
@@ -23,10 +22,9 @@ async def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestC
             allowed.append(name)
         if context.due():
             await context.turn()
-    for first in range(0, len(allowed), SLICE):
-        some = allowed[first : first + SLICE]
-        outcome.update(await broker.groups.delete_groups(some))
-        if context.due(len(some)):
+    for name in allowed:
+        outcome.update(await broker.groups.delete_groups([name]))
+        if context.due_after(name):
             await context.turn()
     return _response(outcome)
 

@@ -19,7 +19,7 @@ async def handle(broker: Broker, request: DescribeGroupsRequest, context: Reques
     for group_id in request.groups:
         if group_id not in described:
             described[group_id] = _described(broker, request, group_id, context)
-        if context.due():
+        if context.due_after(group_id):
             await context.turn()
     # As often as it was named.
     return DescribeGroupsResponse(groups=[described[group_id] for group_id in request.groups])

@@ -23,7 +23,7 @@ async def handle(
     for transactional_id in request.transactional_ids:
         if transactional_id not in described:
             described[transactional_id] = _describe(broker, transactional_id, context)
-        if context.due():
+        if context.due_after(transactional_id):
             await context.turn()
     # As often as it was named.
     return DescribeTransactionsResponse(

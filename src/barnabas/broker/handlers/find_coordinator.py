@@ -29,7 +29,7 @@ async def handle(broker: Broker, request: FindCoordinatorRequest, context: Reque
         coordinators = []
         for key in request.coordinator_keys:
             coordinators.append(await _find(broker, request.key_type, key, context))
-            if context.due():
+            if context.due_after(key):
                 await context.turn()
         return FindCoordinatorResponse(coordinators=coordinators)
     found = await _find(broker, request.key_type, request.key, context)

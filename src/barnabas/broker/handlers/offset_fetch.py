@@ -37,7 +37,9 @@ async def handle(broker: Broker, request: OffsetFetchRequest, context: RequestCo
                 groups.append(await _group(broker, request, group, context))
                 if group.topics is None:
                     whole[group.group_id] = groups[-1]
-            if context.due(1 + sum(len(topic.partitions) for topic in groups[-1].topics)):
+            if context.due_after(group.group_id) or context.due(
+                sum(len(topic.partitions) for topic in groups[-1].topics)
+            ):
                 await context.turn()
         return OffsetFetchResponse(groups=groups)
     asked = _asked(request.topics)
