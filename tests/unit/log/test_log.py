@@ -419,6 +419,18 @@ def test_an_epoch_is_written_with_its_first_record(tmp_path: Path) -> None:
     assert path.read_text() == "0\n3\n1 0\n4 1\n5 2\n"
 
 
+def test_a_new_logs_epochs_are_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace, replaced = type(DISK).replace, []
+
+    def noted(disk: object, path: str, *arguments: object, **options: object) -> None:
+        replaced.append(path.rpartition("/")[2])
+        replace(disk, path, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(DISK), "replace", noted)
+    open_log(tmp_path)
+    assert replaced.count("leader-epoch-checkpoint") == 1
+
+
 def test_a_batch_of_an_older_epoch_takes_back_a_later_one_that_began_without_a_record(tmp_path: Path) -> None:
     """Which a leader begins that lost with the power what it had in its epoch, and that soon follows again."""
     log = open_log(tmp_path)
