@@ -249,3 +249,28 @@ def test_nothing_acknowledged_is_lost_or_doubled_while_brokers_are_killed() -> N
             kafka.create_topic(topic, partitions=3, replication_factor=3, config={"min.insync.replicas": 2})
         read = asyncio.run(story(kafka.bootstrap, kafka))
     assert read == Counter(b"%d" % number for number in range(300))
+
+
+def test_a_member_whose_group_has_no_coordinator_leaves_all_the_same() -> None:
+    config = {**CONFIG, "offsets.topic.replication.factor": 1}
+
+    async def story(started: KafkaCluster) -> None:
+        async with barnabas.client.connect(started.bootstrap, config={"default.api.timeout.ms": "500"}) as cluster:
+            consumer = cluster.consumer("left", group="left", enable_auto_commit=False)
+            while not consumer.assignment:
+                await consumer.poll(200)
+            port = (await cluster.coordinator("left")).port
+            await asyncio.to_thread(next(each for each in started.brokers if each.address.endswith(f":{port}")).kill)
+            code = ErrorCode.NONE
+            while code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                try:
+                    await cluster.coordinator("left")
+                except KafkaError as error:
+                    code = error.code
+                except OSError:
+                    pass  # brokers name the one that is gone until the controller tells them
+            await consumer.close()
+
+    with KafkaCluster(2, config=config) as started:
+        started.create_topic("left", partitions=1, replication_factor=2)
+        asyncio.run(asyncio.wait_for(story(started), 60))

@@ -331,6 +331,9 @@ class GroupMember:
             await coordinator.send(request)
         except OSError:
             pass  # the group's session timeout does what the request would have done
+        except KafkaError as error:
+            if not error.code.retriable:
+                raise  # else the group has no coordinator at the moment, and the session timeout does it, too
 
     # offsets
 
