@@ -74,7 +74,7 @@ c read r/1@0 v=1
     "internal-gap": Anomaly(
         "Jepsen (int-send-skip is its kin)",
         "Inside a partition that is not compacted, the scan found offsets with neither a record nor a marker, above "
-        "what was deleted; those of lost writes are not counted again.",
+        "where its log is known to begin; those of lost writes are not counted again.",
         """
 client s scan=yes
 p send r/0@0 v=1
@@ -132,7 +132,8 @@ p commit t=1
     ),
     "torn-transaction": Anomaly(
         "Adya's fractured read",
-        "Of the acknowledged records of one transaction, committed readers find some and not others.",
+        "Of the records of one transaction that were acknowledged or consumed, committed readers find some and not "
+        "others.",
         """
 client s scan=yes
 client f scan=yes isolation=read_committed
@@ -256,7 +257,7 @@ c read r/0@1 v=2
     "nonmonotonic-offset": Anomaly(
         "ours (KIP-207)",
         "A partition's high watermark, last stable offset or log start offset was told to be below what had been told, "
-        "read or, of the last, deleted before it was asked for.",
+        "read or, of the last, deleted before it was asked for; a high watermark also below either of the others.",
         """
 a high-watermark r/0@5
 b high-watermark r/0@4
@@ -265,7 +266,8 @@ b high-watermark r/0@4
     "stale-committed-offset": Anomaly(
         "ours",
         "A group was told an offset though another commit had followed it, and was acknowledged or told to somebody "
-        "before the question, or one that nobody had committed.",
+        "before the question, or one that nobody had committed; or, of two that were committed at once, now the one "
+        "and now the other.",
         """
 c commit-offset r/0@5 g=g
 c commit-offset r/0@9 g=g

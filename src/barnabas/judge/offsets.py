@@ -12,7 +12,8 @@ from barnabas.judge.seen import Seen, TransactionOutcome, grouped
 
 def nonmonotonic_offsets(seen: Seen) -> Judged:
     """A high watermark, last stable offset or log start offset below one that was told before it was asked for, or
-    below a record that had been read by then; a log start offset also below what had been deleted."""
+    below a record that had been read by then; a high watermark also below a last stable offset or log start offset of
+    before, a log start offset below what had been deleted."""
     history = seen.history
     found: list[tuple[int, int]] = []
     evaluated = 0
@@ -24,6 +25,11 @@ def nonmonotonic_offsets(seen: Seen) -> Judged:
         told = [rows, read[np.isin(history.place[read], history.place[rows])]]
         if op is Op.LOG_START:
             told.append(acknowledged_deletes(seen))
+        if op is Op.HIGH_WATERMARK:
+            below = history.rows(Op.LAST_STABLE, Op.LOG_START)
+            told.append(
+                below[(history.status[below] == Status.OK) & np.isin(history.place[below], history.place[rows])]
+            )
         reached = np.concatenate(told)
         for every in grouped(reached, history.place[reached]):
             group = every[history.op[every] == op]
@@ -92,6 +98,7 @@ def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]
     commits, invoked, completed = commits[possible], invoked[possible], completed[possible]
     completed = _told_of(seen, fetches, commits, invoked, completed)
 
+    overlapping = _overlapping(seen, fetches, commits, invoked, completed)
     by_end = np.argsort(completed, kind="stable")
     latest = np.maximum.accumulate(invoked[by_end]) if len(commits) else invoked
     before = np.searchsorted(completed[by_end], history.invoked[fetches]) - 1
@@ -122,4 +129,37 @@ def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]
         int(commits[by_end[np.argmax(invoked[by_end[: before[index] + 1]])]]) if before[index] >= 0 else NONE
         for index in stale
     ]
-    return [(row, int(fetches[index])) for row, index in zip(counted, stale, strict=True)]
+    found = [(row, int(fetches[index])) for row, index in zip(counted, stale, strict=True)]
+    shown = {fetch for _, fetch in found}
+    return found + [pair for pair in overlapping if pair[1] not in shown]
+
+
+def _overlapping(
+    seen: Seen, fetches: Column, commits: Column, invoked: Column, completed: Column
+) -> list[tuple[int, int]]:
+    """Two commits that were under way at once have one order: once either has been told, and both have ended, nobody is
+    told the other. An offset that is committed once holds from when it is known to until it was told last; no two do
+    at the same time (Gibbons and Korach's zones). The commit, and the fetch of another one that it excludes.
+    """
+    history = seen.history
+    offsets, first, count = np.unique(history.offset[commits], return_index=True, return_counts=True)
+    alone = first[count == 1]
+    offsets = offsets[count == 1]
+    told = fetches[np.isin(history.offset[fetches], offsets)]
+    which = np.searchsorted(offsets, history.offset[told])
+    since, until = completed[alone].copy(), invoked[alone].copy()
+    np.minimum.at(since, which, history.completed[told])
+    np.maximum.at(until, which, history.invoked[told])
+    order = np.flatnonzero(since < until)
+    order = order[np.argsort(since[order], kind="stable")]
+    found = []
+    holds = NONE
+    for zone in order:
+        if holds != NONE and since[zone] < until[holds]:
+            last = holds if until[zone] < until[holds] else zone
+            other = zone if last == holds else holds
+            later = told[(which == last) & (history.invoked[told] == until[last])]
+            found += [(int(commits[alone[other]]), int(fetch)) for fetch in later[:1]]
+        if holds == NONE or until[zone] > until[holds]:
+            holds = int(zone)
+    return found

@@ -4,9 +4,11 @@ A history is cut twice (`barnabas.judge.spark_check` does it), so that each chec
 
 - by partition: everything in it, the sends elsewhere of what was read in it, and the end and the last send of every
   transaction that it has to do with. All checks but those of whole transactions are done here.
-- by transaction: its sends, its ends, and the scans' reads of its records. Lost and torn transactions are found here.
+- by transaction: its sends, its ends, the scans' reads of its records, and committed readers' of those that their
+  producer was told nothing of. Lost and torn transactions are found here.
 
-Both have the rows that every piece needs: what the nemesis did, and ends that nobody knows the outcome of.
+Both have the rows that every piece needs: what the nemesis did, and ends that nobody knows the outcome of; and are told
+which transactions of unknown outcome others know to be committed.
 Cycles cross pieces: those by partition give the edges, which `in_stretch` gets by stretches of commits.
 """
 
@@ -23,7 +25,7 @@ from barnabas.judge import cycles, records, updates
 from barnabas.judge.check import of_partitions, of_transactions
 from barnabas.judge.findings import Example, Finding, Judged
 from barnabas.judge.history import SCHEMA, Column, Context, OperationHistory, of_table
-from barnabas.judge.seen import Seen
+from barnabas.judge.seen import Seen, known_to_others
 
 ROW: Final = "row"
 """A row's number in the whole history."""
@@ -53,23 +55,31 @@ FOUND_DDL: Final = (
 )
 
 
-def by_place(table: Any, context: Context, common: Any) -> Any:
-    """What is found in a piece by partition, as `FOUND`. `table` and `common` have `SCHEMA`'s columns and `ROW`."""
+def by_place(table: Any, context: Context, common: Any, resolved: Sequence[int]) -> Any:
+    """What is found in a piece by partition, as `FOUND`. `table` and `common` have `SCHEMA`'s columns and `ROW`;
+    `resolved` is what `resolved_of` says of the whole history."""
     whole, numbers = _history(table, context, common)
-    seen = Seen(whole)
+    seen = Seen(whole, np.array(resolved, np.int64))
     found = list(_judged([records.lost_writes(seen, in_transactions=False), *of_partitions(seen)], numbers))
     for kind, edges in ((WRITES, cycles.write_edges(seen)), (READS, cycles.read_edges(seen))):
         found += _edges(seen, kind, edges, numbers)
     return pa.Table.from_pylist(found, FOUND)
 
 
-def by_transaction(table: Any, context: Context, common: Any) -> Any:
+def by_transaction(table: Any, context: Context, common: Any, resolved: Sequence[int]) -> Any:
     """What is found in a piece by transaction, as `FOUND`."""
     # A send may be there as what others ask of its key, too, without its transaction: its own row goes first.
     history, numbers = _history(table.sort_by("txn"), context, common)
-    seen = Seen(history)
+    seen = Seen(history, np.array(resolved, np.int64))
     found = list(_judged(of_transactions(seen), numbers))
     return pa.Table.from_pylist(found, FOUND)
+
+
+def resolved_of(table: Any, context: Context) -> list[int]:
+    """The transactions that others know to be committed, by all that was seen of those of unknown outcome."""
+    history, _ = _history(table, context, table.slice(0, 0))
+    found: list[int] = known_to_others(Seen(history)).tolist()
+    return found
 
 
 def of_totals(table: Any, context: Context, common: Any) -> list[Judged]:

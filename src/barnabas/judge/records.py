@@ -137,6 +137,13 @@ def _acknowledged(seen: Seen) -> Column:
     return acknowledged
 
 
+def _to_be_there(seen: Seen) -> Column:
+    """The sends that were acknowledged, and those of unknown outcome that a consumer had."""
+    status = seen.history.status[seen.sends]
+    kept: Column = seen.sends[(status == Status.OK) | ((status == Status.UNKNOWN) & seen.consumed[seen.sends])]
+    return kept
+
+
 def lost_writes(seen: Seen, *, in_transactions: bool | None = None) -> Judged:
     """Records outside of transactions, and committed transactions of which nothing is left; those of which some is left
     are `torn_transactions`.
@@ -144,8 +151,7 @@ def lost_writes(seen: Seen, *, in_transactions: bool | None = None) -> Judged:
     `in_transactions`: only sends in transactions (True) or only those outside (False).
     """
     history = seen.history
-    unknown = seen.consumed[seen.sends] & (history.status[seen.sends] == Status.UNKNOWN)
-    acked = seen.sends[(history.status[seen.sends] == Status.OK) | unknown]
+    acked = _to_be_there(seen)
     if in_transactions is not None:
         acked = acked[(history.txn[acked] >= 0) == in_transactions]
     there, missing = presence(seen, acked)
@@ -168,15 +174,15 @@ def lost_writes(seen: Seen, *, in_transactions: bool | None = None) -> Judged:
 
 
 def torn_transactions(seen: Seen) -> Judged:
-    """Some of a transaction's acknowledged records are there for committed readers, and some are not."""
+    """Some of a transaction's records, acknowledged or consumed, are there for committed readers, and some are not."""
     history = seen.history
-    acked = _acknowledged(seen)
+    acked = _to_be_there(seen)
     acked = acked[history.txn[acked] >= 0]
     txn = seen.txn_of(acked)
     there, missing = presence(seen, acked)
     # Of a transaction that may have been aborted, only what committed readers can see by now says anything.
     unknown = seen.outcome[txn] == TransactionOutcome.UNKNOWN
-    open_still = history.offset[acked] >= seen.end_of(seen.scanned_committed)[history.place[acked]]
+    open_still = seen.stands_at[acked] >= seen.end_of(seen.scanned_committed)[history.place[acked]]
     there &= ~(unknown & open_still)
     missing &= ~(unknown & open_still)
     present_row = np.full(len(seen.txns), NONE, np.int64)
@@ -198,17 +204,17 @@ def torn_transactions(seen: Seen) -> Judged:
 
 def nonmonotonic_sends(seen: Seen) -> Judged:
     """What one producer sent to a partition stands there in another order, or what anybody sent stands before what had
-    been acknowledged by then. Of acknowledged records only: one whose fate nobody knows may come late."""
+    been acknowledged by then. One whose fate nobody knows may come late, and so behind others, and never too early."""
     history = seen.history
-    acked = _acknowledged(seen)
-    offset = np.where(seen.offset_all[acked] >= 0, seen.offset_all[acked], seen.offset_committed[acked])
-    acked, offset = acked[offset >= 0], offset[offset >= 0]
+    sends, at = _where(seen)
+    answered = history.status[sends] == Status.OK
+    acked, offset = sends[answered], at[answered]
     producer = history.process[acked].astype(np.int64) * max(1, len(history.places)) + history.place[acked]
     order = np.argsort(producer, kind="stable")
     one, two = order[:-1], order[1:]
     back = (producer[one] == producer[two]) & (offset[two] < offset[one])
     rows = np.stack([acked[one[back]], acked[two[back]]], 1)
-    rows = np.concatenate([rows, _behind(seen, acked, offset)])
+    rows = np.concatenate([rows, _behind(seen, sends, at)])
     _, once = np.unique(rows[:, 1], return_index=True)
     rows = rows[once]
     both = ~(seen.idempotent[history.process[rows[:, 0]]] & seen.idempotent[history.process[rows[:, 1]]])
@@ -217,38 +223,73 @@ def nonmonotonic_sends(seen: Seen) -> Judged:
     return judged(history, "nonmonotonic-send", len(acked), rows, said, limits)
 
 
-def _behind(seen: Seen, acked: Column, offset: Column) -> Column:
+def _where(seen: Seen) -> tuple[Column, Column]:
+    """The sends whose place in the log is known, and their offsets: where scans found them; in a partition that only
+    consumers have read, where producers and consumers were told that they are."""
+    history = seen.history
+    sends = seen.sends[history.status[seen.sends] != Status.FAILED]
+    unscanned = np.zeros(len(history.places) + 1, bool)
+    unscanned[history.place[seen.reads]] = True
+    unscanned[:-1] &= (seen.scanned_all < 0) & (seen.scanned_committed < 0)
+    offset = np.where(seen.offset_all[sends] >= 0, seen.offset_all[sends], seen.offset_committed[sends])
+    offset = np.where(unscanned[history.place[sends]], seen.stands_at[sends], offset)
+    return sends[offset >= 0], offset[offset >= 0]
+
+
+def _behind(seen: Seen, sends: Column, offset: Column) -> Column:
     """Pairs of sends: the second was begun when the first was acknowledged already, and stands before it. One pair for
     each second send."""
     history = seen.history
-    place = history.place[acked]
+    place = history.place[sends]
     found = [np.empty((0, 2), np.int64)]
     order = np.argsort(place, kind="stable")
     for group in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
-        by_end = group[np.argsort(history.completed[acked[group]], kind="stable")]
+        by_end = group[np.argsort(history.completed[sends[group]], kind="stable")]
         highest = np.maximum.accumulate(offset[by_end])
-        before = np.searchsorted(history.completed[acked[by_end]], history.invoked[acked[group]]) - 1
+        before = np.searchsorted(history.completed[sends[by_end]], history.invoked[sends[group]]) - 1
         back = np.flatnonzero((before >= 0) & (highest[np.maximum(before, 0)] > offset[group]))
         which = np.searchsorted(highest, highest[before[back]])
-        found.append(np.stack([acked[by_end[which]], acked[group[back]]], 1))
+        found.append(np.stack([sends[by_end[which]], sends[group[back]]], 1))
     return np.concatenate(found)
 
 
+def _begins(seen: Seen) -> tuple[Column, Column]:
+    """Where logs begin: one row of each place that tells it, a DeleteRecords or the log start offset that a scan was
+    told, and the offset of every place; 0 where nobody has told one."""
+    history = seen.history
+    rows = history.rows(Op.DELETE, Op.LOG_START)
+    rows = rows[(history.status[rows] != Status.FAILED) & (history.offset[rows] >= 0)]
+    rows = rows[(history.op[rows] == Op.DELETE) | seen.scans[history.process[rows]]]
+    rows = rows[np.lexsort((history.offset[rows], history.place[rows]))]
+    last = rows[np.append(np.diff(history.place[rows]) != 0, True)[: len(rows)]]
+    begin = np.zeros(len(history.places) + 1, np.int64)
+    begin[history.place[last]] = history.offset[last]
+    return last, begin
+
+
 def internal_gaps(seen: Seen) -> Judged:
-    """Offsets inside a partition with neither a record nor a marker, which nothing acknowledged has."""
+    """Offsets inside a partition with neither a record nor a marker, which nothing acknowledged has; from where the log
+    is known to begin, or else from its first record on."""
     history = seen.history
     places = np.flatnonzero((seen.scanned_all >= 0) & ~seen.compacted)
     wanted = np.zeros(len(history.places) + 1, bool)
     wanted[places] = True
     markers = history.rows(Op.MARKER)
+    starts, begin = _begins(seen)
     told = np.concatenate([seen.reads[seen.read_scan & ~seen.read_rc], markers, seen.scanned_all[places]])
-    told = told[wanted[history.place[told]]]
-    at = composite(history.place[told], history.offset[told])
+    told = told[wanted[history.place[told]] & (history.offset[told] >= begin[history.place[told]])]
+    starts = starts[wanted[history.place[starts]]]
+    at = np.concatenate(
+        [
+            composite(history.place[told], history.offset[told]),
+            composite(history.place[starts], begin[history.place[starts]]) - 1,
+        ]
+    )
+    told = np.concatenate([told, starts])
     order = np.argsort(at, kind="stable")
     told, at = told[order], at[order]
     one, two = told[:-1], told[1:]
     hole = np.flatnonzero((history.place[one] == history.place[two]) & (at[1:] - at[:-1] > 1))
-    hole = hole[history.offset[two[hole]] > seen.deleted[history.place[two[hole]]]]
     acked = _acknowledged(seen)
     acked = acked[(history.offset[acked] >= 0) & (seen.offset_all[acked] < 0)]
     known = np.unique(composite(history.place[acked], history.offset[acked]))

@@ -59,7 +59,9 @@ async def scan(work: Work) -> None:
 async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: int) -> None:
     begun = now()
     end = (await cluster.list_offsets({at: LATEST}, isolation_level=level))[at].offset
-    offset = (await cluster.list_offsets({at: EARLIEST}))[at].offset
+    asked = now()
+    log_start = offset = (await cluster.list_offsets({at: EARLIEST}))[at].offset
+    told = now()
     found: list[tuple[Op, int, int, int, int]] = []
     last_of: dict[int, int] = {}
     since, patience = offset, now() + PATIENCE_S * 10**9
@@ -87,6 +89,7 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
                 if header.is_transactional and records:
                     last_of[header.producer_id] = value_of(records[-1])
             offset = header.next_offset
+    journal.add(Op.LOG_START, asked, at, completed=told, offset=log_start)
     for op, invoked, where, key, value in found:
         if where < end:
             journal.add(op, invoked, at, offset=where, key=key, value=value)

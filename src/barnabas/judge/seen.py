@@ -27,15 +27,17 @@ READ_COMMITTED = "read_committed"
 class TransactionOutcome(IntEnum):
     COMMITTED = 0
     ABORTED = 1
-    """The client never asked for a commit, or the commit certainly failed."""
+    """The client never asked for a commit, or that certainly failed, or an abort was acknowledged."""
     UNKNOWN = 2
 
 
 class Seen:
     """Columns that end in `_row` have row numbers; those by place or by client have one element for each of them."""
 
-    def __init__(self, history: OperationHistory) -> None:
+    def __init__(self, history: OperationHistory, resolved: Column | None = None) -> None:
+        """`resolved`: what `known_to_others` says of the history that this one is a piece of."""
         self.history = history
+        self._resolved = resolved
         clients = history.context.clients
         self.reads_committed = np.array([client.isolation == READ_COMMITTED for client in clients], bool)
         self.scans = np.array([client.scan for client in clients], bool)
@@ -140,11 +142,13 @@ class Seen:
 
     @cached_property
     def _consumed(self) -> tuple[Column, Column]:
-        """Consumers' reads of records outside of transactions, in the partition they were sent to; and their sends."""
+        """Consumers' reads in the partition that the record was sent to, and their sends: of records outside of
+        transactions, and by committed readers of those in one whose producer was told nothing of them."""
         history = self.history
         known = np.flatnonzero((self.send_of_read >= 0) & ~self.read_scan)
         reads, sends = self.reads[known], self.send_of_read[known]
-        right = (history.place[reads] == history.place[sends]) & (history.txn[sends] == NONE)
+        unanswered = self.read_rc[known] & (history.status[sends] == Status.UNKNOWN)
+        right = (history.place[reads] == history.place[sends]) & ((history.txn[sends] == NONE) | unanswered)
         return reads[right], sends[right]
 
     @cached_property
@@ -190,13 +194,23 @@ class Seen:
 
     @cached_property
     def outcome(self) -> Column:
+        outcome = self._outcome_told.copy()
+        known = np.isin(self.txns, known_to_others(self) if self._resolved is None else self._resolved)
+        outcome[known & (outcome == TransactionOutcome.UNKNOWN)] = TransactionOutcome.COMMITTED
+        return outcome
+
+    @cached_property
+    def _outcome_told(self) -> Column:
+        """What its own client knows of each transaction. An abort that was acknowledged leaves nothing to a commit
+        before it whose answer was lost."""
         history = self.history
         outcome = np.full(len(self.txns), TransactionOutcome.ABORTED, np.int8)
-        for status, meaning in (
-            (Status.UNKNOWN, TransactionOutcome.UNKNOWN),
-            (Status.OK, TransactionOutcome.COMMITTED),
+        for op, status, meaning in (
+            (Op.COMMIT, Status.UNKNOWN, TransactionOutcome.UNKNOWN),
+            (Op.ABORT, Status.OK, TransactionOutcome.ABORTED),
+            (Op.COMMIT, Status.OK, TransactionOutcome.COMMITTED),
         ):
-            rows = history.rows(Op.COMMIT)
+            rows = history.rows(op)
             outcome[self.txn_of(rows[history.status[rows] == status])] = meaning
         return outcome
 
@@ -297,6 +311,45 @@ class Seen:
         at = composite(self.history.place[self.reads[known]], self.history.offset[self.reads[known]])
         order = np.argsort(at, kind="stable")
         return at[order], self.send_of_read[known[order]]
+
+
+def known_to_others(seen: Seen) -> Column:
+    """The transactions that were committed though their own client does not know it: a committed reader had a record of
+    theirs, or their group was told an offset that nothing else commits."""
+    open_still = seen._outcome_told == TransactionOutcome.UNKNOWN
+    had = seen.txn_of(seen.send_of_read[seen.read_rc])
+    found = np.concatenate([had, seen.txn_of(_told_to_groups(seen))])
+    found = found[found >= 0]
+    known: Column = seen.txns[np.unique(found[open_still[found]])]
+    return known
+
+
+def _told_to_groups(seen: Seen) -> Column:
+    """The commits of offsets that a group was told before anybody else asked to commit the same."""
+    history = seen.history
+    commits, fetches = history.rows(Op.COMMIT_OFFSET), history.rows(Op.FETCH_OFFSET)
+    fetches = fetches[(history.status[fetches] == Status.OK) & (history.offset[fetches] >= 0)]
+    txn = seen.txn_of(commits)
+    begun = np.where(txn >= 0, np.append(seen.commit_invoked, NONE)[txn], history.invoked[commits])
+    commits, begun = commits[begun < NEVER], begun[begun < NEVER]
+    offsets, told = _group_offsets(history, commits), _group_offsets(history, fetches)
+    order = np.lexsort((begun, offsets))
+    commits, begun, offsets = commits[order], begun[order], offsets[order]
+    distinct, first = np.unique(offsets, return_index=True)
+    again = np.append(offsets, NONE)[first + 1] == distinct
+    others = np.where(again, np.append(begun, NEVER)[first + 1], NEVER)
+    at = np.searchsorted(distinct, told)
+    known = np.append(distinct, NONE)[at] == told
+    earliest = np.full(len(distinct), NEVER, np.int64)
+    np.minimum.at(earliest, at[known], history.completed[fetches[known]])
+    chosen: Column = commits[first[earliest < others]]
+    return chosen
+
+
+def _group_offsets(history: OperationHistory, rows: Column) -> Column:
+    """Group, place and offset of each of these rows as one number."""
+    groups = history.name[rows].astype(np.int64) * max(1, len(history.places)) + history.place[rows]
+    return composite(groups, history.offset[rows])
 
 
 def reuses_sequences(client: Client) -> bool:

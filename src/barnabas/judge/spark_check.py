@@ -25,7 +25,7 @@ from barnabas.judge.cycles import NOT_ISOLATED, SAID
 from barnabas.judge.findings import EXAMPLES, Example, Finding, Judged
 from barnabas.judge.history import LATER, SCHEMA, TOMBSTONE, Context, HistoryError, Op, Status, context_of, of_table
 from barnabas.judge.pieces import FOUND_DDL, JUDGED, ROW
-from barnabas.judge.seen import reuses_sequences
+from barnabas.judge.seen import READ_COMMITTED, reuses_sequences
 from barnabas.judge.updates import WRONG_TOTAL
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def check(spark: SparkSession, path: Path | str) -> JudgeVerdict:
         counts = _operations(rows, context)
         _consistent(rows)
         common = _common(rows).toArrow()
-        found = _by_place(rows, context, common).unionByName(_by_transaction(rows, context, common)).persist()
+        resolved = _resolved(rows, context)
+        found = _by_place(rows, context, common, resolved)
+        found = found.unionByName(_by_transaction(rows, context, common, resolved)).persist()
         try:
             judged = [*_judged(found), *_cycles(found), *_totals(rows, context, common)]
         finally:
@@ -126,7 +128,34 @@ def _common(rows: DataFrame) -> DataFrame:
     return rows.where(_is(Op.NEMESIS)).unionByName(unknown.join(first, ROW).select(rows.columns))
 
 
-def _by_place(rows: DataFrame, context: Context, common: Any) -> DataFrame:
+def _resolved(rows: DataFrame, context: Context) -> list[int]:
+    """The transactions that others know to be committed. Those of unknown outcome are few, and what was seen of them
+    fits into the driver's memory."""
+    from pyspark.sql import functions as F
+
+    ends, status = rows.where(_is(Op.COMMIT, Op.ABORT)), F.col("status")
+    told = F.max(status == Status.OK.word), F.max((F.col("op") == Op.COMMIT.word) & (status == Status.UNKNOWN.word))
+    open_still = ends.groupBy("txn").agg(told[0].alias("known"), told[1].alias("asked"))
+    open_still = open_still.where("asked and not known").select("txn").persist()
+    try:
+        if not open_still.limit(1).count():
+            return []
+        readers = [number for number, client in enumerate(context.clients) if client.isolation == READ_COMMITTED]
+        sends = rows.where(_is(Op.SEND)).join(open_still, "txn", "left_semi")
+        reads = rows.where(_is(Op.READ) & F.col("process").isin(readers))
+        reads = reads.join(sends.select("value"), "value", "left_semi")
+        offsets = rows.where(_is(Op.COMMIT_OFFSET, Op.FETCH_OFFSET))
+        own = offsets.join(open_still, "txn", "left_semi").select("name", "place", "offset").distinct()
+        offsets = offsets.join(own, ["name", "place", "offset"], "left_semi")
+        # Whoever commits the same offset does so from when its own transaction asked for its end.
+        ends = ends.join(open_still.unionByName(offsets.select("txn")).distinct(), "txn", "left_semi")
+        seen = sends.unionByName(reads).unionByName(offsets).unionByName(ends)
+        return pieces.resolved_of(seen.toArrow(), context)
+    finally:
+        open_still.unpersist()
+
+
+def _by_place(rows: DataFrame, context: Context, common: Any, resolved: list[int]) -> DataFrame:
     from pyspark.sql import functions as F
 
     own = rows.where("place is not null").withColumn("piece", F.col("place"))
@@ -147,11 +176,11 @@ def _by_place(rows: DataFrame, context: Context, common: Any) -> DataFrame:
     stories = rows.where(_is(Op.COMMIT, Op.ABORT)).unionByName(lasts)
     touched = here.where("txn is not null").select("piece", "txn").distinct()
     whole = here.unionByName(stories.join(touched, "txn").select(here.columns))
-    work = functools.partial(pieces.by_place, context=context, common=common)
+    work = functools.partial(pieces.by_place, context=context, common=common, resolved=resolved)
     return whole.groupBy("piece").applyInArrow(lambda table: work(table), FOUND_DDL)
 
 
-def _by_transaction(rows: DataFrame, context: Context, common: Any) -> DataFrame:
+def _by_transaction(rows: DataFrame, context: Context, common: Any, resolved: list[int]) -> DataFrame:
     from pyspark.sql import functions as F
 
     own = rows.where("txn is not null").where(_is(Op.SEND, Op.COMMIT, Op.ABORT))
@@ -161,6 +190,11 @@ def _by_transaction(rows: DataFrame, context: Context, common: Any) -> DataFrame
     of_txn = sends.select("value", F.col("txn").alias("sent_in"))
     mine = scanned.join(of_txn, "value").select(*rows.columns, "sent_in")
     whole = own.withColumn("sent_in", F.col("txn")).unionByName(mine)
+    # A record that its producer was told nothing of has to be there once a committed reader had it.
+    readers = [n for n, client in enumerate(context.clients) if client.isolation == READ_COMMITTED and not client.scan]
+    unanswered = sends.where(F.col("status") == Status.UNKNOWN.word).select("value", F.col("txn").alias("sent_in"))
+    had = rows.where(_is(Op.READ) & F.col("process").isin(readers)).join(unanswered, "value")
+    whole = whole.unionByName(had.select(*rows.columns, "sent_in"))
     compacted = [topic for topic, config in context.topics.items() if "compact" in config.get("cleanup.policy", "")]
     if compacted:
         # What compaction left of a key excuses the records before it, whoever sent it.
@@ -196,7 +230,7 @@ def _by_transaction(rows: DataFrame, context: Context, common: Any) -> DataFrame
         rows.join(furthest, F.col(ROW) == F.col("furthest")).drop("furthest")
     )
     ends = pa.concat_tables([common, everywhere.toArrow().cast(common.schema)])
-    work = functools.partial(pieces.by_transaction, context=context, common=ends)
+    work = functools.partial(pieces.by_transaction, context=context, common=ends, resolved=resolved)
     piece = F.pmod(F.hash("sent_in"), F.lit(_BY_TRANSACTION))
     return whole.withColumn("piece", piece).groupBy("piece").applyInArrow(lambda table: work(table), FOUND_DDL)
 

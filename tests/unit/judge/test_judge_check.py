@@ -60,6 +60,14 @@ def test_a_near_miss_shows_none(name: str) -> None:
     assert found(GOOD[name]) == []
 
 
+@pytest.mark.parametrize("name", BAD)
+def test_wall_clocks_that_go_back_say_nothing(name: str) -> None:
+    history = made(BAD[name][2])
+    before = check(history)
+    history.wall[:] = -history.invoked
+    assert check(history).judged == before.judged
+
+
 def test_there_are_forty_of_each_and_every_anomaly_and_limit_is_among_them() -> None:
     assert min(len(BAD), len(GOOD)) >= 40
     assert {anomaly for anomaly, _, _ in BAD.values()} == set(ANOMALIES)
