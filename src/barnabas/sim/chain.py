@@ -5,12 +5,23 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from barnabas.runtime.doors import Bytes
 from barnabas.sim.disk import Inode
-from barnabas.wire.records import check_crc
+from barnabas.wire.records import BatchHeader, check_crc, records_of
 
 SEQUENCES: Final = 1 << 31
+
+
+class Kind(Enum):
+    """What a batch is to transactions."""
+
+    PLAIN = "outside of any"
+    DATA = "records of one"
+    COMMIT = "the end of one that counts"
+    ABORT = "the end of one that does not"
 
 
 class ChainedBatch(NamedTuple):
@@ -29,6 +40,7 @@ class ChainedBatch(NamedTuple):
     """The largest timestamp, as milliseconds of the run."""
     stamped: bool = False
     """Whether that is the broker's, and the time of every record of the batch (``LogAppendTime``)."""
+    kind: Kind = Kind.PLAIN
 
 
 @dataclass
@@ -93,6 +105,16 @@ class Committed:
         for index in range(first, bisect_right(chain.ends, high)):
             self.at[chain.ends[index]] = chain.links[index].hash
         self.high = max(self.high, high)
+
+
+def kind_of(header: BatchHeader, data: Bytes, start: int, end: int) -> Kind:
+    """What the batch between `start` and `end` is; one that the cleaner emptied is of no kind any more."""
+    if not header.is_transactional:
+        return Kind.PLAIN
+    if not header.is_control:
+        return Kind.DATA
+    keys = [record.key or b"" for record in records_of(data, start, end)]
+    return {b"\0\0": Kind.ABORT, b"\0\1": Kind.COMMIT}.get(keys[0][2:4] if keys else b"", Kind.PLAIN)
 
 
 def bytes_in(names: dict[str, Any], prefix: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from barnabas.coordinator.group_answers import partition_for
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.replica.partition import Partition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.history import History, Sent
 from barnabas.sim.judge_answers import Answers, groups_are_listed, unlike_configured
@@ -29,6 +31,7 @@ from barnabas.sim.readers import readers_get_to_the_end
 from barnabas.sim.watch_cleaner import CleanerWatch
 from barnabas.sim.watch_cluster import ClusterWatch
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
+from barnabas.sim.watch_derived import DerivedWatch
 from barnabas.sim.watch_lag import SWEEP_MS, LagWatch
 from barnabas.sim.watch_leftovers import LeftoverWatch
 from barnabas.sim.watch_logs import LogWatch
@@ -59,6 +62,7 @@ class Checkers:
         self._sweeps = 0
         self.answers = Answers(self)
         self.logs: LogWatch
+        self.derived: DerivedWatch
         self.cleaner: CleanerWatch
         self.lag: LagWatch
         self.leftovers: LeftoverWatch
@@ -68,6 +72,7 @@ class Checkers:
     def __enter__(self) -> Checkers:
         world = self.world
         self.logs = LogWatch(world, self.probes)
+        self.derived = DerivedWatch(world, self.logs, self.probes)
         self.cleaner = CleanerWatch(world, self.probes, self._may_differ)
         self.ensemble = ZooKeeperWatch(world, self.logs)
         self.lag = LagWatch(world, self.logs, self.ensemble.states, self.probes)
@@ -89,6 +94,7 @@ class Checkers:
         for name in world.broker_names:
             disk = world.nodes[name].disk
             disk.on_error = lambda operation, path, name=name: self.logs.disk_failed(name, operation, path)  # type: ignore[misc]
+        self.history.on_acknowledged = self.acknowledged
         self._sweep()
         return self
 
@@ -143,6 +149,24 @@ class Checkers:
         return gone_ns >= 0 and read_ns <= gone_ns + UNDER_WAY_NS
 
     # As the run goes
+
+    def acknowledged(self, sent: Sent) -> None:
+        """R28: who is told that a record is on all replicas in sync is told so when it is, and not before: it is below
+        the high watermark that some leader had."""
+        partition = f"{sent.topic}-{sent.partition}"
+        if sent.acks != -1 or sent.offset < 0:
+            return
+        self.world.check("R28")
+        reached = self.logs.leaders.reached.get(partition, 0)
+        if sent.offset < reached:
+            return
+        if self.logs.losses.may_be_lost(partition, sent.offset):
+            self.world.waive("R28")
+        else:
+            sentence = (
+                f"{sent.client} {sent.number} is acknowledged at {partition}@{sent.offset}, and {reached} is reached"
+            )
+            self.world.violated("R28", sentence, partition)
 
     def given(self, partition: str, record: Record) -> None:
         """A consumer was given a record."""
@@ -216,6 +240,32 @@ class Checkers:
             "every follower's high watermark before anything is new",
         )
 
+    async def log_starts_are_told(self) -> None:
+        """What a leader deleted its followers delete, whether or not anything is written."""
+        now = {
+            state.topic_partition: state.log.log_start_offset
+            for broker in self.world.brokers.values()
+            for state in broker.replicas.leader_partitions
+            if state.log is not None and self._leads(broker, state)
+        }
+        await self.world.until(
+            lambda: all(start >= now.get(partition, 0) for partition, start in self._log_starts()),
+            "every follower's log start",
+        )
+
+    def _leads(self, broker: Broker, partition: Partition) -> bool:
+        state = self.world.state(str(partition.topic_partition))
+        return state is not None and state["leader"] == broker.broker_id
+
+    def _log_starts(self) -> Iterator[tuple[TopicPartition, int]]:
+        """Those of replicas that are assigned and there."""
+        for topic, partitions in self.topics().items():
+            for number, replicas in partitions.items():
+                each = TopicPartition(topic, number)
+                brokers = [self.world.brokers.get(broker_name(replica)) for replica in replicas]
+                found = [broker.replicas.partition(each) for broker in brokers if broker is not None]
+                yield from ((each, copy.log.log_start_offset) for copy in found if copy is not None and copy.log)
+
     def _high_watermark(self, broker_id: int, topic_partition: TopicPartition) -> int:
         broker = self.world.brokers.get(broker_name(broker_id))  # not there while it starts again
         partition = broker and broker.replicas.partition(topic_partition)
@@ -229,6 +279,7 @@ class Checkers:
 
     async def judge(self, world: World, workload: Workload) -> None:
         await self.high_watermarks_are_told()
+        await self.log_starts_are_told()
         await self._everything_works(world)
         await world.until(lambda: self.replicas_in_sync(), "every replica in sync for the audit")
         await nothing_stays_open(world, self.history, self._transaction_may_hang)
@@ -252,6 +303,7 @@ class Checkers:
                 lambda _, cluster: begins_anywhere(world, cluster, found, counting, self.compacted), "auditor-5"
             )
         self.logs.judge()
+        self.derived.judge()
         self.leftovers.judge()
         for log, chain in list(self.logs.chains.items()):
             state = world.state(chain.partition)

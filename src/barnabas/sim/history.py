@@ -6,7 +6,7 @@ sender was answered. An answer is one of three: acknowledged, surely not written
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -63,6 +63,8 @@ class History:
     """By group, generation and partition: who was given it."""
     recreated_ns: dict[str, int] = field(default_factory=dict)
     """When a topic was last asked to be deleted."""
+    on_acknowledged: Callable[[Sent], None] = lambda sent: None
+    """Told of each record with an offset, when its sender is."""
     records_deleted: dict[str, int] = field(default_factory=dict)
     """By partition: the largest offset before which records were asked to be deleted."""
 

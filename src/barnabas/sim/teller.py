@@ -45,6 +45,7 @@ class Teller:
         self.chance = chance
         self.now_ns = now_ns
         self.written = 0
+        self.ended = 0
         self.producer: TransactionalProducer | None = None
 
     async def work(self, cluster: ClusterClient, over: Callable[[], bool]) -> None:
@@ -52,11 +53,13 @@ class Teller:
             await self._step(cluster)
             await asyncio.sleep(self.chance.exponential_ns(round(2e9 * self.pause_s)) / 1e9)
 
-    async def work_on(self, cluster: ClusterClient, transactions: int) -> None:
-        """Now that all is well; then it leaves."""
+    async def work_on(self, cluster: ClusterClient, transactions: int) -> bool:
+        """Now that all is well; then it leaves. False where it could end none."""
+        self.ended = 0
         for _ in range(2 * transactions):
             await self._step(cluster)
         await self._leave()
+        return self.ended > 0
 
     async def _step(self, cluster: ClusterClient) -> None:
         """One transaction, or whatever has to come first."""
@@ -133,9 +136,11 @@ class Teller:
         def told(done: asyncio.Future[Any]) -> None:
             if not done.cancelled() and done.exception() is None:
                 each.partition, each.offset = done.result().partition, done.result().offset
+                self.history.on_acknowledged(each)
 
         delivered.add_done_callback(told)
 
     def _settle(self, sent: list[Sent], outcome: str) -> None:
+        self.ended += outcome in (COMMITTED, ABORTED)
         for record in sent:
             record.answered, record.answered_ns = outcome, self.now_ns()

@@ -12,12 +12,14 @@ from barnabas.client.connection import Connection
 from barnabas.client.group import GroupMember, Joined
 from barnabas.controller.controller import KafkaController
 from barnabas.coordinator.group_coordinator import GroupCoordinator
+from barnabas.coordinator.group_offsets import CommitRecord
 from barnabas.coordinator.group_values import DEAD
 from barnabas.coordinator.groups import Group
 from barnabas.log.checkpoints import HIGH_WATERMARKS
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.replica.replicas import Replicas
 from barnabas.sim.chain import checkpointed
 from barnabas.sim.events import RPC
@@ -249,13 +251,17 @@ class ClusterWatch:
         return maybe_die
 
     def _around_commit(self, original: Any) -> Any:
-        """G2: no commit of a generation is taken that another has followed, as far as any member knows."""
+        """G2: no commit of a generation is taken that another has followed, as far as any member knows. G7: what is
+        acknowledged is known, and on all replicas in sync."""
 
         async def commit_offsets(
             groups: GroupCoordinator, group: str, member: str, instance: str | None, generation: int, offsets: Any
         ) -> Any:
             latest, name = self.history.generations.get(group, -1), node()
+            before = {key: _committed(groups, group, key) for key in offsets}
             outcome = await original(groups, group, member, instance, generation, offsets)
+            for key in [known for known, error in outcome.items() if error is ErrorCode.NONE]:
+                self._is_kept(groups, group, key, before.get(key))
             self.world.check("G2")
             taken = any(error is ErrorCode.NONE for error in outcome.values())
             if taken and 0 <= generation < latest:
@@ -269,6 +275,23 @@ class ClusterWatch:
             return outcome
 
         return commit_offsets
+
+    def _is_kept(self, groups: GroupCoordinator, group: str, key: TopicPartition, before: CommitRecord | None) -> None:
+        name, now = node(), _committed(groups, group, key)
+        if now is None or name not in self.world.brokers:
+            return  # the topic is gone, or another broker coordinates the group
+        kept_in = TopicPartition(GROUP_METADATA_TOPIC, groups.partition_for(group))
+        partition = self.world.brokers[name].replicas.partition(kept_in)
+        if partition is None or partition.log is None or not partition.is_leader:
+            return
+        self.world.check("G7")
+        if now is before:
+            self.world.violated("G7", f"{name} acknowledged a commit of {group} for {key}, and has {now} as before")
+        elif now.record_offset >= partition.log.high_watermark:
+            self.world.violated(
+                "G7", f"{name} acknowledged a commit of {group} for {key} that lies at {now.record_offset} of "
+                f"{kept_in}; {partition.log.high_watermark} is reached", str(kept_in), name,
+            )  # fmt: skip
 
     def _joined(self, member: GroupMember, joined: Joined) -> None:
         world, history, group, generation = self.world, self.history, member.group, joined.generation
@@ -286,3 +309,12 @@ class ClusterWatch:
                     "G3", f"{owner} and {name} both own {partition} in generation {generation} of {group}",
                     str(partition),
                 )  # fmt: skip
+
+
+def _committed(groups: GroupCoordinator, group_id: str, key: TopicPartition) -> CommitRecord | None:
+    """What the coordinator knows that the group has committed."""
+    for partition in groups.hosted:
+        group = partition.groups.get(group_id)
+        if group is not None:
+            return group.offsets.committed.get(key)
+    return None

@@ -25,6 +25,8 @@ class LeaderWatch:
         self.logs = logs
         self.losses = logs.losses
         self.told_latest: dict[str, int] = {}
+        self.reached: dict[str, int] = {}
+        """By partition: the highest high watermark that a leader of it had since something of it was lost."""
         self.begun_anew: dict[str, None] = {}
         """Partitions of which a coordinator had loaded records that a later leader never had."""
         self._leader_high: dict[tuple[str, int, str, str, int], int] = {}
@@ -115,6 +117,7 @@ class LeaderWatch:
                 f"{partition.leader_epoch}", name, chain.node,
             )  # fmt: skip
         self._leader_high[key] = high
+        self.reached[name] = max(high, self.reached.get(name, 0))
         if self.losses.is_overtaken(chain, partition.leader_epoch):
             world.check("R4")
             world.waive("R4")  # it has not heard of the one that leads since, without some of what was written

@@ -18,7 +18,7 @@ from typing import Any, Final
 from barnabas.log.log import Log
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.replica.partition import Partition
-from barnabas.sim.chain import SEQUENCES, Chain, ChainedBatch, Committed
+from barnabas.sim.chain import SEQUENCES, Chain, ChainedBatch, Committed, kind_of
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.trace import Happening
@@ -93,6 +93,7 @@ class LogWatch:
                 self._forget(chain, own)
             return
         self.losses.happened(chain, loss, taken)
+        self.leaders.reached[partition] = min(chain.end, self.leaders.reached.get(partition, 0))
         committed = self.committed.get((partition, chain.topic_id))
         if committed is not None:
             begins = min(chain.end, max(self.start_of(chain), self.cleaned_to(partition, chain.topic_id)))
@@ -254,7 +255,7 @@ class LogWatch:
     def _add(self, chain: Chain, data: memoryview) -> None:
         """Takes the batches of `data` in; R1, R11 and C5 are judged here."""
         world = self.world
-        for header, _, _ in batches(data):
+        for header, start, end in batches(data):
             links = chain.links
             before = links[-1].hash if links else 0
             last = header.last_offset
@@ -305,7 +306,7 @@ class LogWatch:
                 ChainedBatch(
                     header.base_offset, last, header.partition_leader_epoch, header.crc, value, header.producer_id,
                     header.producer_epoch, sequence, last_sequence, header.max_timestamp - EPOCH_MS,
-                    bool(header.attributes & LOG_APPEND_TIME),
+                    bool(header.attributes & LOG_APPEND_TIME), kind_of(header, data, start, end),
                 )
             )  # fmt: skip
             chain.ends.append(last + 1)

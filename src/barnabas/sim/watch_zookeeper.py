@@ -18,6 +18,7 @@ from barnabas.zk.protocol.session_ops import CloseSession
 
 _TOPICS: Final = "/brokers/topics/"
 _IDS: Final = "/brokers/ids/"
+_DELETIONS: Final = "/admin/delete_topics/"
 _SEEN_S: Final = 3_000_000_000
 """A controller may be so late to hear that a broker is gone; without a controller nobody hears it at all."""
 
@@ -45,6 +46,9 @@ class ZooKeeperWatch:
         """Brokers whose controlled shutdown was granted, and in which controller epoch."""
         self.deleted_ns: dict[str, int] = {}
         """When a topic was last deleted."""
+        self._ordered: dict[str, str] = {}
+        """By topic that is to be deleted: its id."""
+        self._last_producer_id = -1
         self._controller_since_ns = 0
         self._half_configured: dict[str, dict[str, Incarnation | None]] = {}
         """By topic whose configuration was written, and not announced since: who ran then, by node. As in Kafka whoever
@@ -86,8 +90,12 @@ class ZooKeeperWatch:
             elif type(part) is Create:
                 self.gone_ns.pop(number, None)
                 self.left.pop(number, None)
-        elif path.startswith(("/admin/delete_topics/", "/isr_change_notification/")) and type(part) is Delete:
+        elif path.startswith(_DELETIONS):
+            self._deletion_changed(part, path[len(_DELETIONS) :], session, checked)
+        elif path.startswith("/isr_change_notification/") and type(part) is Delete:
             self._fenced(path, session, checked)
+        elif path == "/latest_producer_id_block" and getattr(part, "data", None):
+            self._block_given(json.loads(part.data))
         elif path.startswith("/config/topics/"):
             self._config_changed(part, path)
         elif path.startswith("/config/changes/") and type(part) is Create and part.data:
@@ -208,6 +216,11 @@ class ZooKeeperWatch:
             original = [replica for replica in was if replica not in before.adding.get(number, [])]
             isr = self.states.get(partition, {}).get("isr", [])
             cancelled = all(replica in before.adding.get(number, []) for replica in dropped)
+            in_sync = [replica for replica in dropped if replica in isr]
+            if in_sync and not cancelled and world.metadata_version.is_alter_partition_supported:
+                world.violated(
+                    "C12", f"{in_sync} are no replicas of {partition} any more, and in its ISR {isr}", partition
+                )
             completed = all(replica in isr for replica in replicas)
             if not cancelled and not completed and set(original) - set(replicas):
                 world.violated(
@@ -232,6 +245,29 @@ class ZooKeeperWatch:
             value = json.loads(data).get("config", {}).get("unclean.leader.election.enable")
             if value == "true":
                 self.logs.unclean[topic] = True
+
+    def _deletion_changed(self, part: Any, topic: str, session: int, checked: bool) -> None:
+        """C20: the order to delete a topic goes when the topic is gone: till then the next controller goes on by it."""
+        if type(part) is Create:
+            seen = self.topics.get(topic)
+            self._ordered[topic] = "" if seen is None else seen.topic_id
+        if type(part) is not Delete:
+            return
+        world, ordered = self.world, self._ordered.pop(topic, "")
+        self._fenced(f"{_DELETIONS}{topic}", session, checked)
+        world.check("C20")
+        seen = self.topics.get(topic)
+        if seen is not None and ordered and seen.topic_id == ordered:
+            world.violated("C20", f"the order to delete {topic} is gone, and the topic is there", topic)
+
+    def _block_given(self, read: dict[str, Any]) -> None:
+        """C16: no two blocks of producer ids have one in common."""
+        first, last = int(read["block_start"]), int(read["block_end"])
+        self.world.check("C16")
+        if first <= self._last_producer_id:
+            sentence = f"broker {read['broker']} got the producer ids {first} to {last}, after {self._last_producer_id}"
+            self.world.violated("C16", f"{sentence} was given")
+        self._last_producer_id = max(last, self._last_producer_id)
 
     def knows_config(self, name: str, topic: str) -> bool:
         """C18: whether the broker was told what is configured for the topic, or has begun since and read it."""
@@ -261,8 +297,17 @@ class ZooKeeperWatch:
                 "C8", f"{strangers} in the ISR of {partition} are none of its replicas {replicas}", partition
             )
         if before is None:
+            self._made(partition, isr)
             return
         self._compared(partition, before, leader, isr, epoch, int(read["controller_epoch"]))
+
+    def _made(self, partition: str, isr: list[int]) -> None:
+        """C9: nobody is in sync from the beginning who is not there."""
+        self.world.check("C9")
+        if gone := [member for member in isr if self._long_gone(member)]:
+            self.world.violated(
+                "C9", f"{partition} is made with the ISR {isr}, and {gone} are not registered", partition
+            )
 
     def _compared(
         self, partition: str, before: dict[str, Any], leader: int, isr: list[int], epoch: int, controller_epoch: int
@@ -330,12 +375,12 @@ class ZooKeeperWatch:
         self.left[broker_id] = self.controller_epoch
         deleted = world.children("/admin/delete_topics")
         for partition, state in self.states.items():
-            others = [member for member in state["isr"] if member != broker_id]
-            if not others or partition.rpartition("-")[0] in deleted:
+            topic, _, number = partition.rpartition("-")
+            seen = self.topics.get(topic)
+            if topic in deleted or seen is None:
                 continue  # what is about to go need not be led
-            if state["leader"] == broker_id and any(
-                member not in self.gone_ns and member not in self.left for member in others
-            ):
+            # A partition with other replicas remains, also where none of them may lead: the broker is to ask again.
+            if state["leader"] == broker_id and len(seen.replicas.get(int(number), [])) > 1:
                 world.violated(
                     "C11", f"{broker_id} may leave and leads {partition}, whose ISR is {state['isr']}", partition
                 )

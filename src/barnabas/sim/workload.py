@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from barnabas.client.admin import Admin, NewTopic, ResourceType
@@ -13,9 +12,6 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import RANGE
 from barnabas.client.offsets import EARLIEST, READ_COMMITTED, ListedOffset, isolation_level
-from barnabas.client.produce_requests import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS
-from barnabas.client.producer import Producer
-from barnabas.client.producing import NO_PRODUCER, PartitionQueue
 from barnabas.model.config import AlterOperation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -27,6 +23,7 @@ from barnabas.sim.history import History, Sent
 from barnabas.sim.keeper import Keeper, KeeperView, Looker
 from barnabas.sim.plan import Action
 from barnabas.sim.readers import Reader
+from barnabas.sim.sender import AFTERWARDS, Sender
 from barnabas.sim.silent_member import SilentMember
 from barnabas.sim.teller import Teller
 from barnabas.sim.trace import Happening
@@ -38,9 +35,6 @@ from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.protocol.errors import ZooKeeperError
 
-AFTERWARDS: Final = 4
-"""How much more everybody writes when all has healed: records, or transactions."""
-AFTERWARDS_NS: Final = 20_000_000
 COMMIT_EVERY_S: Final = 0.7
 METADATA_MAX_AGE_MS: Final = 3_000
 """So soon a member hears of partitions that were added."""
@@ -99,70 +93,8 @@ class Workload:
     # Producers
 
     def _produce(self, action: Action) -> None:
-        world, history, loop = self.world, self.history, self.world.loop
-        client, topic = str(action.arguments["client"]), str(action.arguments["topic"])
-        acks = _number(action, "acks", -1)
-        idempotent = bool(action.arguments.get("idempotent", acks == -1))
-        records = _number(action, "records", 100)
-        padding = b"." * _number(action, "bytes", 0)
-        sequence = _number(action, "sequence", 0)
-        skew_ms, headed = _number(action, "skew_ms", 0), bool(action.arguments.get("headers"))
-        chance = Chance(world.seed, f"action/{action.number}")
-        ends_ns = loop.now_ns + action.duration_ns
-        pause_ns = max(1, action.duration_ns // max(1, records))
-
-        async def story(runtime: Runtime, cluster: ClusterClient) -> None:
-            kind = _FromSequence if sequence else Producer
-            producer = kind(
-                cluster,
-                acks=acks,
-                idempotent=idempotent,
-                linger_ms=_number(action, "linger_ms", 2),
-                request_timeout_ms=_number(action, "request_timeout_ms", REQUEST_TIMEOUT_MS),
-                delivery_timeout_ms=_number(action, "delivery_timeout_ms", DELIVERY_TIMEOUT_MS),
-                compression=str(action.arguments.get("compression", "none")),
-            )
-            if isinstance(producer, _FromSequence):
-                producer.first_sequence = sequence
-            nonlocal pause_ns
-            pending: list[asyncio.Future[Any]] = []
-
-            async def send(number: int) -> None:
-                value = b"%s %d" % (client.encode(), number)
-                sent = history.sent[value + padding] = Sent(client, number, topic, acks, idempotent, loop.now_ns)
-                sent.key = b"key %d" % chance.whole(0, 20)
-                if skew_ms:
-                    sent.timestamp = runtime.clock.now_ms() + chance.whole(-skew_ms, skew_ms)
-                if headed:
-                    sent.headers = ("sender", client.encode()), ("number", b"%d" % number), ("nothing", None)
-                try:
-                    # Who waits for a topic that is gone sends nothing meanwhile.
-                    future = await producer.append(
-                        topic, value + padding, key=sent.key, headers=sent.headers,
-                        timestamp=sent.timestamp if skew_ms else None,
-                    )  # fmt: skip
-                except (KafkaError, OSError):
-                    sent.answered = "never sent"
-                    await asyncio.sleep(0.5)
-                    return
-                future.add_done_callback(lambda done, sent=sent: _settle(sent, done, loop.now_ns))  # type: ignore[misc]
-                pending.append(future)
-                await asyncio.sleep(chance.exponential_ns(pause_ns) / 1e9)
-
-            for number in range(records):
-                if loop.now_ns > ends_ns or self.stopping:
-                    break
-                await send(number)
-            await self.healed.wait()
-            pause_ns = AFTERWARDS_NS
-            for number in range(records, records + AFTERWARDS):
-                await send(number)
-            for future in pending:
-                with suppress(KafkaError, OSError):
-                    await future
-            await producer.close()
-
-        self.producers.append(world.client(story, client))
+        sender = Sender(self, action)
+        self.producers.append(self.world.client(sender.work, sender.client))
 
     def _transact(self, action: Action) -> None:
         chance, loop = Chance(self.world.seed, f"action/{action.number}"), self.world.loop
@@ -172,7 +104,9 @@ class Workload:
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             await teller.work(cluster, lambda: self.stopping or loop.now_ns > ends_ns)
             await self.healed.wait()
-            await teller.work_on(cluster, AFTERWARDS)
+            self.world.check("L1")
+            if not await teller.work_on(cluster, AFTERWARDS):
+                self.world.violated("L1", f"{teller.client} could end no transaction after all had healed")
 
         self.producers.append(self.world.client(story, teller.client))
 
@@ -448,35 +382,6 @@ _ADMINISTRATION: Final[dict[str, Callable[[Workload, Admin, Action], Coroutine[A
     "depose": Workload.depose,
     "rolling-restart": Workload.create_topic,  # carried out by `_restart_all`
 }
-
-
-class _FromSequence(Producer):
-    """As one that has written very much already."""
-
-    first_sequence = 0
-
-    async def _prepare(self, ready: Sequence[PartitionQueue]) -> None:
-        fresh = [queue for queue in ready if queue.producer_id == NO_PRODUCER]
-        await super()._prepare(ready)
-        for queue in fresh:
-            queue.next_sequence = self.first_sequence
-
-
-def _settle(sent: Sent, future: asyncio.Future[Any], now_ns: int) -> None:
-    sent.answered_ns = now_ns
-    error = future.exception()
-    if error is None:
-        delivered = future.result()
-        sent.answered = "acknowledged"
-        sent.partition, sent.offset = delivered.partition, delivered.offset
-    elif isinstance(error, KafkaError) and error.code in _SURELY_NOT:
-        sent.answered = f"refused: {error.code.name}"
-    else:
-        sent.answered = f"unknown: {error!r}"
-
-
-_SURELY_NOT: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_REQUIRED_ACKS})
-"""Nothing that is tried again is surely not written: an earlier attempt may have been."""
 
 
 async def _in_zookeeper(runtime: Runtime, do: Callable[[ZooKeeperClient], Awaitable[object]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.sim.draw import draw
 from barnabas.sim.run import run_plan
 from barnabas.sim.scenarios import at, plan
-from barnabas.sim.workload import AFTERWARDS
+from barnabas.sim.sender import AFTERWARDS
 
 
 def test_whoever_writes_writes_a_little_more_when_all_has_healed() -> None:

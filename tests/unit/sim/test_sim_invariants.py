@@ -17,12 +17,16 @@ import pytest
 from barnabas.broker.server import Broker
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import ListedOffset
+from barnabas.client.producer import Producer
 from barnabas.log.checkpoints import RECOVERY_POINTS
 from barnabas.log.log import Log
 from barnabas.log.producer_state import BatchMetadata, ProducerEntry
+from barnabas.log.txn_index import AbortedTxn
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr, PendingShrinkIsr
 from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import FetchIsolation
@@ -40,7 +44,9 @@ from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import Action
 from barnabas.sim.readers import Reader, readers_get_to_the_end
 from barnabas.sim.scenarios import consume, plan, produce
+from barnabas.sim.teller import Teller
 from barnabas.sim.unforeseen import Unforeseen
+from barnabas.sim.watch_cluster import _committed
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
 from barnabas.sim.watch_lag import Behind
 from barnabas.sim.watch_restarts import Dead
@@ -48,7 +54,7 @@ from barnabas.sim.worker import every_record_has_one_result, result
 from barnabas.sim.workload import Workload
 from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
 from barnabas.wire.records import Record, build_batch
-from barnabas.zk.protocol.ops import Check, Create, Multi, SetData
+from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, SetData
 from barnabas.zk.server.tree import DataTree
 
 PARTITIONS: Final = 12
@@ -233,6 +239,14 @@ def c9(cluster: Cluster) -> None:
     del cluster.ensemble.gone_ns[member]
 
 
+def c9_of_a_partition_that_is_made(cluster: Cluster) -> None:
+    cluster.ensemble.gone_ns[2] = 0
+    kept = cluster.ensemble.states.pop("orders-0")
+    cluster.commits("/brokers/topics/orders/partitions/0/state", kept)
+    cluster.ensemble.states["orders-0"] = kept
+    del cluster.ensemble.gone_ns[2]
+
+
 def c10(cluster: Cluster) -> None:
     before = cluster.ensemble.states["orders-0"]
     leader, other = before["leader"], next(each for each in range(3) if each != before["leader"])
@@ -246,9 +260,25 @@ def c11(cluster: Cluster) -> None:
     cluster.ensemble.left.clear()
 
 
+def c11_of_one_that_leads_alone(cluster: Cluster) -> None:
+    before = dict(cluster.ensemble.states)
+    leader = before["orders-0"]["leader"]
+    cluster.ensemble.states.clear()
+    cluster.ensemble.states["orders-0"] = {**before["orders-0"], "isr": [leader]}
+    cluster.ensemble.shutdown_granted(leader)
+    cluster.ensemble.states.update(before)
+    cluster.ensemble.left.clear()
+
+
 def c12(cluster: Cluster) -> None:
     there = json.loads(cluster.world.znode("/brokers/topics/orders") or b"{}")["partitions"]
     cluster.topic(partitions={**there, "0": [*there["0"][1:], 9]})
+
+
+def c12_of_one_that_is_in_sync(cluster: Cluster) -> None:
+    """A replica goes for good, and is still in the ISR."""
+    there = json.loads(cluster.world.znode("/brokers/topics/orders") or b"{}")["partitions"]
+    cluster.topic(partitions={**there, "0": there["0"][:2]})
 
 
 def c13(cluster: Cluster) -> None:
@@ -291,6 +321,13 @@ def c16(cluster: Cluster) -> None:
 
     for _ in range(2):
         cluster.run(cluster.cluster._around_next_producer_id(five)(None))
+
+
+def c16_of_two_blocks(cluster: Cluster) -> None:
+    for broker, first in enumerate((100_000, 100_999)):
+        block = {"version": 1, "broker": broker, "block_start": str(first), "block_end": str(first + 999)}
+        data = json.dumps(block).encode()
+        cluster.ensemble.committed(SetData("/latest_producer_id_block", data, 0), 1, None, 1 << 40)
 
 
 def c17(cluster: Cluster) -> None:
@@ -348,6 +385,15 @@ def c19(cluster: Cluster) -> None:
     seen.counter = b"7"
     cluster.run(lookers_know(cluster.world, cluster.workload))
     cluster.workload.seen.clear()
+
+
+def c20(cluster: Cluster) -> None:
+    """The controller forgets the order before the topic is gone."""
+    cluster.ensemble.committed(Create("/admin/delete_topics/orders"), 1, None, 1 << 40)
+    assert cluster.world.coordinator is not None
+    owner = cluster.world.coordinator.committed.node("/controller").ephemeral_owner
+    parts = (Check("/controller_epoch", 0), Delete("/admin/delete_topics/orders"))
+    cluster.ensemble.committed(Multi(parts), owner, None, 1 << 40)
 
 
 def r1(cluster: Cluster) -> None:
@@ -640,6 +686,64 @@ def r26(cluster: Cluster) -> None:
     del log.producers.entries[4713]
 
 
+def r27(cluster: Cluster) -> None:
+    """A producer is forgotten whose records are there."""
+    _, _, log, chain = cluster.leading(with_records(cluster))
+    producer_id = chain.links[-1].producer_id
+    entry = log.producers.entries.pop(producer_id)
+    cluster.checkers.derived.look(log, chain)
+    log.producers.entries[producer_id] = entry
+
+
+def r27_of_a_batch_that_is_not_remembered(cluster: Cluster) -> None:
+    _, _, log, chain = cluster.leading(with_records(cluster))
+    batches = log.producers.entries[chain.links[-1].producer_id].batches
+    last = batches.pop()
+    cluster.checkers.derived.look(log, chain)
+    batches.append(last)
+
+
+def r27_of_a_transaction_that_nobody_began(cluster: Cluster) -> None:
+    with left_open(cluster) as log:
+        log.producers.entries.pop(4712)
+        cluster.checkers.derived.look(log, cluster.logs.chains[log])
+
+
+def r27_of_an_abort(cluster: Cluster) -> None:
+    _, _, log, chain = cluster.leading(with_records(cluster))
+    aborted = log.active_segment.txn_index.aborted()
+    aborted.append(AbortedTxn(4711, log.log_start_offset, log.log_end_offset - 1, log.log_end_offset))
+    cluster.checkers.derived.look(log, chain)
+    aborted.clear()
+
+
+def r27_of_a_timestamp(cluster: Cluster) -> None:
+    _, _, log, _ = cluster.leading(with_records(cluster))
+    log.active_segment.max_timestamp += 1
+    cluster.checkers.derived.judge()
+    log.active_segment.max_timestamp -= 1
+
+
+def r27_of_an_epoch_beyond_the_end(cluster: Cluster) -> None:
+    name, _, log, _ = cluster.leading(with_records(cluster))
+    log.leader_epochs.begin(99, log.log_end_offset)
+    cluster.at(name, lambda: cluster.checkers.derived._cut(None, log))
+    log.leader_epochs.truncate_from_end(log.log_end_offset)
+
+
+def r27_of_a_snapshot_beyond_the_end(cluster: Cluster) -> None:
+    _, _, log, chain = cluster.leading(with_records(cluster))
+    log.producers._snapshots[log.log_end_offset + 1] = None
+    cluster.checkers.derived.look(log, chain)
+    del log.producers._snapshots[log.log_end_offset + 1]
+
+
+def r28(cluster: Cluster) -> None:
+    """A producer is told of a record that no follower has yet."""
+    number = with_records(cluster)
+    cluster.history.on_acknowledged(replace(sent(b"one", "acknowledged"), partition=number, offset=1 << 40))
+
+
 def sequence(cluster: Cluster, producer_epoch: int, base_sequence: int) -> None:
     _, _, _, chain = cluster.leading(with_records(cluster))
     chain.producers[4711] = 3, 5
@@ -680,6 +784,13 @@ def t3_of_a_committed_one(cluster: Cluster) -> None:
     transfer(cluster, "acknowledged", set())
 
 
+def t3_of_one_that_nobody_acknowledged(cluster: Cluster) -> None:
+    kept, cluster.history.sent = cluster.history.sent, {b"debit": replace(sent(b"debit", "acknowledged"), offset=-1)}
+    cluster.history.sent[b"debit"].transaction = "teller 1"
+    transactions_are_whole(cluster.world, cluster.history, {b"debit"}, lambda *_: False, lambda _: False)
+    cluster.history.sent = kept
+
+
 @contextmanager
 def left_open(cluster: Cluster) -> Iterator[Log]:
     """The leader's last stable offset stays behind."""
@@ -713,7 +824,8 @@ def g2(cluster: Cluster) -> None:
         return {TopicPartition("orders", 0): ErrorCode.NONE}
 
     cluster.history.generations["readers"] = 9
-    cluster.run(cluster.cluster._around_commit(takes)(None, "readers", "member", None, 8, {}))
+    groups = SimpleNamespace(hosted=[])
+    cluster.run(cluster.cluster._around_commit(takes)(groups, "readers", "member", None, 8, {}))
 
 
 def g3(cluster: Cluster) -> None:
@@ -785,12 +897,83 @@ def g6_of_a_group_that_is_not_listed(cluster: Cluster) -> None:
     cluster.history.commits.clear()
 
 
+def acknowledged_commit(cluster: Cluster, before: bool, high_watermark: int | None) -> None:
+    """A client commits, and the coordinator's answer is looked at once more."""
+    key = TopicPartition("orders", 0)
+
+    async def commit(_: object, client: ClusterClient) -> None:
+        consumer = Consumer(client, group="committers")
+        await consumer.assign({key: 0})
+        await consumer.commit({key: 1})
+        await consumer.close()
+
+    cluster.run(cluster.world.client(commit, f"committer-{before}"))
+    name, groups = next(
+        (name, broker.groups)
+        for name, broker in cluster.world.brokers.items()
+        if "committers" in {group for partition in broker.groups.hosted for group in partition.groups}
+    )
+    kept_in = TopicPartition(GROUP_METADATA_TOPIC, groups.partition_for("committers"))
+    partition = cluster.world.brokers[name].replicas.partition(kept_in)
+    assert partition is not None
+    assert partition.log is not None
+    kept = partition.log.high_watermark
+    partition.log.high_watermark = kept if high_watermark is None else high_watermark
+    known = _committed(groups, "committers", key) if before else None
+    cluster.at(name, lambda: cluster.cluster._is_kept(groups, "committers", key, known))
+    partition.log.high_watermark = kept
+
+
+def g7(cluster: Cluster) -> None:
+    acknowledged_commit(cluster, before=True, high_watermark=None)
+
+
+def g7_of_one_that_no_follower_has(cluster: Cluster) -> None:
+    acknowledged_commit(cluster, before=False, high_watermark=0)
+
+
 def read_to_the_end(cluster: Cluster, group: str) -> None:
     """A consumer stays at the beginning of a partition that has records."""
     at = {TopicPartition("orders", with_records(cluster)): 0}
     consumer: Any = SimpleNamespace(positions=lambda: at)
     reading = {"reader": Reader(consumer, group, ("orders",), committed=False)}
     cluster.run(readers_get_to_the_end(cluster.world, reading))
+
+
+def l1_of_a_teller(cluster: Cluster) -> None:
+    """It is fenced, whatever it does."""
+
+    async def nothing(*_: object) -> None:
+        return None
+
+    before, cluster.workload.producers = cluster.workload.producers, []
+    with patched(Teller, "_step", nothing):
+        action = Action(700, 0, "transact", {"client": "teller", "topic": "orders"}, 0)
+        cluster.workload.begin(action)
+        cluster.run(cluster.workload.producers[0])
+    cluster.workload.producers = before
+
+
+def l1_of_a_producer(cluster: Cluster) -> None:
+    async def refuses(*_: object, **__: object) -> None:
+        raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    before, cluster.workload.producers = cluster.workload.producers, []
+    with patched(Producer, "append", refuses):
+        cluster.workload.begin(Action(701, 0, "produce", {"client": "sender", "topic": "orders", "records": 1}, 1))
+        cluster.run(cluster.workload.producers[0])
+    cluster.workload.producers = before
+
+
+def l1_of_what_is_deleted(cluster: Cluster) -> None:
+    """A follower does not hear that its leader deleted records."""
+    _, _, log, _ = cluster.following(with_records(cluster))
+    kept, log.log_start_offset = log.log_start_offset, -1
+    try:
+        cluster.run(cluster.checkers.log_starts_are_told())
+    except TimeoutError as error:
+        cluster.world.violated("L1", str(error))  # as a run does
+    log.log_start_offset = kept
 
 
 def l1(cluster: Cluster) -> None:
@@ -802,16 +985,18 @@ def l1(cluster: Cluster) -> None:
 
 
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
-    c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c15_of_a_topic_that_is_deleted, c16, c17,
-    c17_of_ephemeral_znodes, c17_of_a_snapshot, c18,
-    c18_of_what_was_announced, c19, r1, r2, r3, r4, r5, r6, r7,
-    r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12,
-    r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17,
-    r18, r19, r20, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest,
-    r23_of_what_an_operator_asks, r24, r24_by_fetches, r25, r26, t1, t1_of_one_that_is_there_twice, t2, t3,
-    t3_of_an_aborted_one,
-    t3_of_a_committed_one, t5, t6, t6_of_one_with_two, t7, t7_of_one_that_is_left_out, g1, g2, g3, g4, g4_of_a_group,
-    g5, g5_of_a_group, g6, g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, l1,
+    c1, c2, c3, c4, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made, c10, c11, c11_of_one_that_leads_alone, c12,
+    c12_of_one_that_is_in_sync, c13, c14, c15, c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17,
+    c17_of_ephemeral_znodes, c17_of_a_snapshot, c18, c18_of_what_was_announced, c19, c20, r1, r2, r3, r4, r5, r6, r7,
+    r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12, r12_of_one_that_comes_back_too_early, r13,
+    r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17, r18, r19, r20, r22, r22_of_headers,
+    r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest, r23_of_what_an_operator_asks, r24,
+    r24_by_fetches, r25, r26, r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began,
+    r27_of_an_abort, r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end, r28, t1,
+    t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one, t3_of_a_committed_one,
+    t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two, t7, t7_of_one_that_is_left_out, g1, g2, g3, g4,
+    g4_of_a_group, g5, g5_of_a_group, g6, g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, g7,
+    g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller,
 )  # fmt: skip
 
 
@@ -846,6 +1031,15 @@ def test_an_error_that_the_product_logs_and_did_not_foresee_is_a_finding(disable
 
 def test_of_every_invariant_there_is_one() -> None:
     assert {invariant_of(make) for make in MADE} == {*INVARIANTS}
+
+
+def test_a_log_that_is_well_keeps_what_its_batches_tell() -> None:
+    made = Cluster()
+    try:
+        made.checkers.derived.judge()
+        assert made.world.violations == []
+    finally:
+        made.checkers.__exit__()
 
 
 def test_a_transaction_that_hangs_is_excused_and_aborted(cluster: Cluster) -> None:

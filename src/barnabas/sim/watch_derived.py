@@ -1,0 +1,241 @@
+"""Watches what a log keeps beside its batches: R27, that it is what the batches tell.
+
+Its producers with their last batches and open transactions, the last stable offset that follows from these, the index
+of aborted transactions, each segment's largest timestamp, leader epochs, snapshots: all of it is made from the batches
+as they come, cut when they are cut, and read from files at a start. Here it is made once more from the batches alone,
+and compared where it was cut or read, and at the end. What is wrong there shows in no answer for a long time.
+
+What lies before the log's start is not compared, nor is a log that the cleaner was at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from barnabas.log.index_file import CorruptIndex
+from barnabas.log.log import Log
+from barnabas.log.segment import Segment
+from barnabas.model.sentinels import NO_TIMESTAMP
+from barnabas.sim.chain import Chain, ChainedBatch, Kind
+from barnabas.sim.node import EPOCH_MS
+from barnabas.sim.probes import Probes
+from barnabas.sim.watch_logs import LogWatch
+from barnabas.sim.world import World
+
+RETAINED: Final = 5
+"""So many batches of a producer are remembered."""
+NOTHING_OPEN: Final = -1
+
+
+class Remembered(NamedTuple):
+    """One batch of a producer, as its state has it."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+
+
+class Ended(NamedTuple):
+    """A transaction with an end. `stable` is how far all was decided by then."""
+
+    producer_id: int
+    first_offset: int
+    marker: int
+    aborted: bool
+    stable: int
+
+
+@dataclass(slots=True)
+class ToldProducer:
+    epoch: int
+    batches: list[Remembered] = field(default_factory=list)
+    open_from: int = NOTHING_OPEN
+    last_offset: int = -1
+    last_ms: int = -1
+    """The largest timestamp of its last batch, in milliseconds of the run."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What batches tell."""
+
+    producers: dict[int, ToldProducer] = field(default_factory=dict)
+    ended: list[Ended] = field(default_factory=list)
+
+    def still_open(self) -> list[int]:
+        """Where transactions begin that have no end."""
+        return [known.open_from for known in self.producers.values() if known.open_from != NOTHING_OPEN]
+
+    def undecided(self, high_watermark: int) -> list[int]:
+        """Where transactions begin that are open, or whose end may still be lost."""
+        return self.still_open() + [ended.first_offset for ended in self.ended if ended.marker >= high_watermark]
+
+
+def told_by(links: Iterable[ChainedBatch]) -> Told:
+    told = Told()
+    for link in links:
+        if link.producer_id < 0:
+            continue
+        known = told.producers.setdefault(link.producer_id, ToldProducer(link.producer_epoch))
+        if known.epoch != link.producer_epoch:
+            known.epoch = link.producer_epoch
+            known.batches.clear()
+        known.last_offset, known.last_ms = link.last, link.timestamp_ms
+        if link.kind in (Kind.COMMIT, Kind.ABORT):
+            _end(told, known, link)
+            continue
+        known.batches.append(Remembered(link.base_sequence, link.last_sequence, link.base, link.last))
+        del known.batches[:-RETAINED]
+        if link.kind is Kind.DATA and known.open_from == NOTHING_OPEN:
+            known.open_from = link.base
+    return told
+
+
+def _end(told: Told, known: ToldProducer, marker: ChainedBatch) -> None:
+    first, known.open_from = known.open_from, NOTHING_OPEN
+    if first != NOTHING_OPEN:
+        stable = min(told.still_open(), default=marker.last + 1)
+        told.ended.append(Ended(marker.producer_id, first, marker.last, marker.kind is Kind.ABORT, stable))
+
+
+class DerivedWatch:
+    def __init__(self, world: World, logs: LogWatch, probes: Probes) -> None:
+        """Behind `logs`, whose chains are as the logs are when this one looks."""
+        self.world = world
+        self.logs = logs
+        probes.around(Log, "opening", self._around_opening)
+        probes.after(Log, "truncate_to", self._cut)
+        probes.after(Log, "truncate_fully_and_start_at", self._cut)
+
+    def _around_opening(self, original: Any) -> Any:
+        def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
+            log: Log = yield from original(*arguments, **named)
+            self._cut(None, log)
+            return log
+
+        return opening
+
+    def _cut(self, _: object, log: Log, *__: object, **___: object) -> None:
+        """The log was cut, or read: nothing that it keeps goes beyond its end."""
+        chain = self.logs.chain_of(log)
+        if chain is None:
+            return
+        self.look(log, chain)
+        beyond = [entry for entry in log.leader_epochs.entries if entry.start_offset >= log.log_end_offset]
+        if beyond:
+            self._wrong(log, chain, f"its epochs have {beyond}, and it ends at {log.log_end_offset}")
+
+    def judge(self) -> None:
+        """At the end, of every log."""
+        for log, chain in self.logs.chains.items():
+            if chain.node in self.world.brokers:
+                self.look(log, chain)
+                for segment, links in _by_segment(log, chain) if not self._was_cleaned(chain) else ():
+                    with self.world.nodes[chain.node].disk.as_it_is():
+                        largest = segment.max_timestamp_and_offset()
+                    self._look_at_timestamps(log, chain, segment, links, largest)
+
+    def look(self, log: Log, chain: Chain) -> None:
+        self.world.check("R27")
+        snapshots = [offset for offset in log.producers.snapshot_offsets if offset > log.log_end_offset]
+        if snapshots:
+            self._wrong(log, chain, f"it has snapshots of {snapshots}, and ends at {log.log_end_offset}")
+        if self._was_cleaned(chain):
+            self.world.waive("R27")
+            return
+        begins, told = log.log_start_offset, told_by(chain.links)
+        self._look_at_producers(log, chain, told, begins)
+        self._look_at_stable(log, chain, told, begins)
+        for segment, _ in _by_segment(log, chain):
+            self._look_at_aborted(log, chain, segment, told, begins)
+
+    def _was_cleaned(self, chain: Chain) -> bool:
+        return self.logs.cleaned_to(chain.partition, chain.topic_id) > 0
+
+    def _wrong(self, log: Log, chain: Chain, what: str) -> None:
+        self.world.violated("R27", f"{chain.partition} on {chain.node}: {what}", chain.partition, chain.node)
+
+    def _look_at_producers(self, log: Log, chain: Chain, told: Told, begins: int) -> None:
+        state = log.producers
+        for producer_id, known in told.producers.items():
+            entry = state.entries.get(producer_id)
+            if known.last_offset < begins:
+                continue
+            if entry is None:
+                if known.open_from != NOTHING_OPEN or not self._may_be_expired(log, chain, known):
+                    self._wrong(log, chain, f"producer {producer_id} is forgotten, which wrote {known.last_offset}")
+                continue
+            there = [Remembered(*batch[:4]) for batch in entry.batches if batch.last_offset >= begins]
+            right = [batch for batch in known.batches if batch.last_offset >= begins]
+            if entry.producer_epoch != known.epoch or there != right[len(right) - len(there) :]:
+                self._wrong(
+                    log, chain, f"of producer {producer_id} in epoch {entry.producer_epoch} it knows {there}; "
+                    f"there are {right} in epoch {known.epoch}",
+                )  # fmt: skip
+            elif right and not there:
+                self._wrong(log, chain, f"of producer {producer_id} it knows none of {right}")
+            opened = entry.current_txn_first_offset
+            if opened != known.open_from and not any(0 <= first < begins for first in (opened, known.open_from)):
+                self._wrong(
+                    log, chain, f"a transaction of producer {producer_id} is open from {known.open_from}, by its state "
+                    f"from {opened}",
+                )  # fmt: skip
+        for entry in state.entries.values():
+            if entry.last_offset >= log.log_end_offset:
+                self._wrong(log, chain, f"it knows {entry.batches[-1]} of producer {entry.producer_id}, beyond its end")
+
+    def _may_be_expired(self, log: Log, chain: Chain, known: ToldProducer) -> bool:
+        node = self.world.nodes[chain.node]
+        age_ms = node.clock.now_ms() - EPOCH_MS - known.last_ms
+        return chain.node in self.world.clocks_touched or age_ms >= log.producers.producer_id_expiration_ms
+
+    def _look_at_stable(self, log: Log, chain: Chain, told: Told, begins: int) -> None:
+        undecided = told.undecided(log.high_watermark)
+        known = [entry.current_txn_first_offset for entry in log.producers.entries.values()]
+        if any(0 <= first < begins for first in (*undecided, *known)):
+            return
+        # Which ends may still be lost is forgotten by a restart and by a cut, as in Kafka: then they count at once.
+        least, most = min([log.high_watermark, *undecided]), min([log.high_watermark, *told.still_open()])
+        if not least <= log.last_stable_offset <= most:
+            self._wrong(log, chain, f"it is stable to {least}, and at most to {most}; it says {log.last_stable_offset}")
+
+    def _look_at_aborted(self, log: Log, chain: Chain, segment: Segment, told: Told, begins: int) -> None:
+        try:
+            with self.world.nodes[chain.node].disk.as_it_is():
+                there = {entry.last_offset: entry for entry in segment.txn_index.aborted()}
+        except CorruptIndex:
+            return  # it is made anew when somebody asks for it
+        ends = [base for base in (other.base_offset for other in log.segments) if base > segment.base_offset]
+        end = ends[0] if ends else log.log_end_offset
+        for ended in told.ended:
+            if not ended.aborted or not segment.base_offset <= ended.marker < end or ended.first_offset < begins:
+                continue
+            entry = there.get(ended.marker)
+            if entry is None or entry[:3] != ended[:3] or entry.last_stable_offset > ended.stable >= begins:
+                self._wrong(log, chain, f"{ended} was aborted, and its index has {entry}")
+        aborts = [link.last for link in chain.links if link.kind is Kind.ABORT]
+        for marker, entry in there.items():
+            if marker not in aborts:
+                self._wrong(log, chain, f"its index of aborted transactions has {entry}, and there is no such end")
+
+    def _look_at_timestamps(
+        self, log: Log, chain: Chain, segment: Segment, links: list[ChainedBatch], largest: tuple[int, int]
+    ) -> None:
+        """A lookup by time begins with the largest timestamp of a segment, and the first batch that has it."""
+        right = max(links, key=lambda link: link.timestamp_ms)
+        wanted = (EPOCH_MS + right.timestamp_ms, right.last)
+        if largest != wanted and NO_TIMESTAMP not in (largest[0], wanted[0]):
+            self._wrong(log, chain, f"{segment} is as young as {wanted}, and says {largest}")
+
+
+def _by_segment(log: Log, chain: Chain) -> Iterator[tuple[Segment, list[ChainedBatch]]]:
+    """The segments that have batches."""
+    segments = list(log.segments)
+    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        end = log.log_end_offset if following is None else following.base_offset
+        links = [link for link in chain.links if segment.base_offset <= link.base < end]
+        if links:
+            yield segment, links
