@@ -60,8 +60,8 @@ FAULTS: Final[dict[str, str]] = {
 
 CLIENTS: Final[dict[str, str]] = {
     "produce": "client, topic, records, acks, idempotent, sequence, linger_ms, request_timeout_ms, "
-    "delivery_timeout_ms, compression, skew_ms (timestamps are up to so much before or after now), headers. Distinct "
-    "values over its duration",
+    "delivery_timeout_ms, compression, skew_ms (timestamps are up to so much before or after now), headers, tombstones "
+    "(a key is deleted behind so many of a hundred). Distinct values over its duration",
     "transact": "client, topic, records, transaction_timeout_ms, delivery_timeout_ms, request_timeout_ms, nap_ms (the "
     "first that is written to stays open for so long). A few records at once; some transactions are slow, some are "
     "aborted, and now and then it begins anew",

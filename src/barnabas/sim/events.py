@@ -7,8 +7,9 @@ With `nth` it is the n-th such event. Then a `node` that is ``here`` is the one 
 sent, whose disk), ``there`` the one a request goes to.
 
 A commit and a request are told of right behind: the answer is not under way yet, the request has not arrived. A disk's
-operation is told of before it is done, and a process that dies of it never does it; while a log is cut or loses old
-segments, its operations have the words ``truncating`` and ``deleting``.
+operation is told of before it is done, and a process that dies of it never does it. While a log is cut, loses old
+segments, or gets a cleaned one in the place of others, its operations have the words ``truncating``, ``deleting``,
+``swapping``.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ class Sender:
         self.padding = b"." * action.whole("bytes", 0)
         self.skew_ms = action.whole("skew_ms", 0)
         self.headed = bool(action.arguments.get("headers"))
+        self.tombstones = action.whole("tombstones", 0) / 100
         self.chance = Chance(workload.world.seed, f"action/{action.number}")
         self.ends_ns = workload.world.loop.now_ns + action.duration_ns
         self.pause_ns = max(1, action.duration_ns // max(1, self.records))
@@ -111,6 +112,8 @@ class Sender:
                 self.topic, value, key=sent.key, headers=sent.headers,
                 timestamp=sent.timestamp if self.skew_ms else None,
             )  # fmt: skip
+            if self.tombstones and chance.happens(self.tombstones):
+                self._pending.append(await producer.append(self.topic, None, key=self._key()))
         except (KafkaError, OSError):
             sent.answered = "never sent"
             await asyncio.sleep(0.5)

@@ -146,7 +146,8 @@ class LogWatch:
                 key = chain.partition, chain.topic_id
                 end = segments[segments.index(replaced[-1]) + 1].base_offset
                 self.cleaned[key] = max(end, self.cleaned.get(key, 0))
-            original(log, cleaned, replaced)
+            with self._under_way(chain, "swapping"):
+                original(log, cleaned, replaced)
 
         return replace_segments
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.chance import Chance
 from barnabas.sim.events import DISK, RPC, ZK
 from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, TopicPlan
@@ -28,12 +29,15 @@ EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     DISK: (
         "fsync .log", "fsync .log", "write .log", "write .index", "truncating", "truncating", "deleting", "rename",
-        "open .log", "fsync .snapshot", "checkpoint", "leader-epoch-checkpoint",
+        "open .log", "fsync .snapshot", "checkpoint", "leader-epoch-checkpoint", "swapping",
     ),
 }  # fmt: skip
 """What faults wait for. The mutants of ZooKeeper's part are where the controller writes twice in a row, and so on."""
 _AT_COMMITS: Final = ("kill", "kill", "pause", "zk-expire", "partition", "power-loss", "zk-loss", "reset", "shutdown")
 _ON_DISKS: Final = ("kill", "kill", "power-loss", "torn-sector", "lost-pages", "lost-rename")
+
+_STAND_STILL: Final = ("produce", "transact", "consume", "group", "work", "wander")
+_OF_THE_CUT_OFF: Final = ("shutdown", "shutdown", "kill", "bounce", "pause")
 
 _LONG_SHARE: Final = 0.02
 _CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
@@ -76,7 +80,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
     for kind in (
         _records, _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members,
         _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers,
-        _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once,
+        _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once, _stand_still, _cut_off,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
@@ -168,7 +172,7 @@ def _lookups(plan: Plan, chance: Chance) -> Plan:
 
 
 def _compaction(plan: Plan, chance: Chance) -> Plan:
-    """The last topic is compacted, in small segments, and is not made again."""
+    """The last topic is compacted, in small segments, and is not made again; keys are deleted as well."""
     if len(plan.topics) < 2 or not chance.happens(0.25):
         return plan
     name = plan.topics[-1].name
@@ -180,8 +184,13 @@ def _compaction(plan: Plan, chance: Chance) -> Plan:
     }
     kept = {key: value for key, value in plan.topics[-1].configs.items() if not key.startswith("retention")}
     topics = (*plan.topics[:-1], replace(plan.topics[-1], configs={**kept, **own}))
+    tombstones = {"tombstones": chance.whole(5, 40)}
     actions = tuple(
-        action for action in plan.actions if action.name != "recreate-topic" or action.arguments.get("topic") != name
+        replace(action, arguments={**action.arguments, **tombstones})
+        if action.name == "produce" and action.arguments.get("topic") == name
+        else action
+        for action in plan.actions
+        if action.name != "recreate-topic" or action.arguments.get("topic") != name
     )
     return replace(plan, topics=topics, actions=actions, config={**plan.config, "log.cleaner.backoff.ms": "300"})
 
@@ -459,6 +468,42 @@ def _long(plan: Plan, chance: Chance) -> Plan:
     name = chance.one_of(["partition", "pause", "kill"])
     said: dict[str, Any] = cut if name == "partition" else {"node": leader}
     return _and(plan, [(chance.whole(0, plan.length_ns // 3), name, said, chance.whole(35, 70) * SECOND)])
+
+
+def _stand_still(plan: Plan, chance: Chance) -> Plan:
+    """Clients stand still for longer than anybody waits for them, and go on as if nothing had been.
+
+    Not where brokers soon forget producers: whoever sends a batch again that late has it appended twice.
+    """
+    if "producer.id.expiration.check.interval.ms" in plan.config or not chance.happens(0.3):
+        return plan
+    names = [str(action.arguments["client"]) for action in plan.actions if action.name in _STAND_STILL]
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 3)):
+        at_ns = chance.whole(SECOND, plan.length_ns - SECOND)
+        lasts_ns = min(chance.whole(2_000, 12_000) * MS, plan.length_ns - at_ns)
+        more.append((at_ns, "pause", {"node": chance.one_of(names)}, lasts_ns))
+    return _and(plan, more)
+
+
+def _cut_off(plan: Plan, chance: Chance) -> Plan:
+    """Who leads cannot reach the others, while its clients can reach it, and then it stops or dies: it comes back with
+    what nobody else has. Some brokers stop without asking the controller."""
+    if not chance.happens(0.25):
+        return plan
+    config = {"controlled.shutdown.enable": "false"} if chance.happens(0.4) else {}
+    led = [f"{topic.name}-{number}" for topic in plan.topics for number in range(topic.partitions)]
+    led += [f"{topic}-{number}" for topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC) for number in range(3)]
+    others = [f"broker-{number}" for number in range(plan.brokers)]
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 2)):
+        node, at_ns = f"leader:{chance.one_of(led)}", chance.whole(SECOND, plan.length_ns - 4 * SECOND)
+        cut = {"node": node, "others": [*others, "zookeeper"] if chance.happens(0.5) else others}
+        more.append((at_ns, "partition", cut, min(chance.whole(2_000, 9_000) * MS, plan.length_ns - at_ns)))
+        at_ns += chance.whole(200, 3_000) * MS
+        name, lasts_ns = chance.one_of(_OF_THE_CUT_OFF), chance.whole(300, 6_000) * MS
+        more.append((at_ns, name, {"node": node}, min(lasts_ns, plan.length_ns - at_ns)))
+    return _and(replace(plan, config={**plan.config, **config}), more)
 
 
 def _broker(plan: Plan, chance: Chance) -> str:

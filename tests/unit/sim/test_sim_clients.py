@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from barnabas.sim.draw import draw
+from barnabas.sim.plan import TopicPlan
 from barnabas.sim.run import run_plan
-from barnabas.sim.scenarios import at, plan
+from barnabas.sim.scenarios import at, consume, events, plan, produce
 from barnabas.sim.sender import AFTERWARDS
+from barnabas.sim.trace import Happening
 
 
 def test_whoever_writes_writes_a_little_more_when_all_has_healed() -> None:
@@ -39,3 +41,71 @@ def test_where_brokers_soon_forget_producers_nobody_sends_a_batch_again_that_lat
             assert action.whole("nap_ms", 0) < action.whole("transaction_timeout_ms", 60_000)
             naps += action.whole("nap_ms", 0) > expires_ms
     assert naps >= plans > 10
+
+
+def test_who_stops_while_it_is_cut_off_comes_back_with_what_nobody_else_has() -> None:
+    """Its clients write to it to the last, and it closes its log in order."""
+    outcome = run_plan(
+        plan(
+            produce(11),
+            consume(11),
+            at(2, "partition", 8, node="leader:orders-0", others=["broker-0", "broker-1", "broker-2"]),
+            at(3, "shutdown", 5, node="leader:orders-0"),
+            length=12,
+            configs={"min.insync.replicas": "2"},
+            config={"controlled.shutdown.enable": "false"},
+        )
+    )
+    assert outcome.good, list(map(str, outcome.violations))
+    cuts = [event for event in events(outcome, Happening.TRUNCATED) if event.fields["partition"] == "orders-0"]
+    assert any(event.fields["from_offset"] > event.fields["to_offset"] > 0 for event in cuts)
+    assert outcome.checked["R27"] > 0
+
+
+def test_clients_stand_still_and_go_on() -> None:
+    clients = ["producer", "consumer", "teller-1", "member-1"]
+    outcome = run_plan(
+        plan(
+            produce(20),
+            consume(20),
+            at(0, "transact", 20, client="teller-1", topic="orders", records=40, transaction_timeout_ms=3_000),
+            at(0, "group", 20, client="member-1", group="readers", topic="orders", stays=True),
+            at(0, "group", 20, client="member-2", group="readers", topic="orders", stays=True),
+            *(at(4, "pause", 11, node=client) for client in clients),
+            length=22,
+            configs={"min.insync.replicas": "2"},
+        )
+    )
+    assert outcome.good, list(map(str, outcome.violations))
+    assert outcome.faults["pause"] == len(clients)
+    assert outcome.checked["G7"] > 0
+
+
+def test_keys_of_compacted_topics_are_deleted_as_well() -> None:
+    compacted = {"cleanup.policy": "compact", "segment.bytes": "1000", "min.cleanable.dirty.ratio": "0.05"}
+    ledger = TopicPlan("ledger", 1, 3, {**compacted, "delete.retention.ms": "500"})
+    outcome = run_plan(
+        plan(
+            at(0, "produce", 15, client="producer", topic="ledger", records=150, acks=-1, tombstones=30),
+            at(0, "consume", 15, client="consumer", topic="ledger", isolation="read_uncommitted"),
+            more_topics=(ledger,),
+            length=16,
+            configs={},
+            config={"log.cleaner.backoff.ms": "300"},
+        )
+    )
+    assert outcome.good, list(map(str, outcome.violations))
+    assert outcome.checked["R18"] > 3
+
+
+def test_drawn_plans_have_clients_that_stand_still_and_leaders_that_stop_while_they_are_cut_off() -> None:
+    plans = list(map(draw, range(60)))
+    clients = {str(action.arguments.get("client")) for drawn in plans for action in drawn.actions}
+    still = [
+        drawn
+        for drawn in plans
+        if any(action.name == "pause" and action.arguments["node"] in clients for action in drawn.actions)
+    ]
+    hasty = [drawn for drawn in plans if drawn.config.get("controlled.shutdown.enable") == "false"]
+    assert len(still) > 5
+    assert len(hasty) > 2
