@@ -39,9 +39,9 @@ A find counts when the same run holds on the code as it is. Seeds know nothing o
 find says most about bugs that nobody knows yet.
 
 `make mutants` does what is not known yet and writes this page; `make mutants ONLY=B20` does one of them. A result names
-its commit. It is stale when the mutant, the product, the simulator with its checkers, or the play or test changed
-since, and counts for nothing then; `make mutants` runs it again. `make recall-replay SHARE=2/6` (or `head/6`, by the
-commit's hash) runs a share of the catches again and fails when a bug is not caught any more.
+its commit. It is stale, which a † says, when the mutant, the product, the simulator with its checkers, or the play or
+test changed since, and counts for nothing then; `make mutants` runs it again. `make recall-replay SHARE=2/6` (or
+`head/6`, by the commit's hash) runs a share of the catches again and fails when a bug is not caught any more.
 How to write one: [simulator.md](simulator.md).
 """
 
@@ -91,8 +91,9 @@ def page(results: dict[str, dict[str, Record]]) -> str:
     ]
     if unfinished:
         lines.append(f"{len(unfinished)} have some of their ten CPU minutes left: {', '.join(unfinished)}.")
-    if stale := [f"{mutant.bug} ({way})" for mutant, way in _stale(known)]:
-        lines.append(f"{len(stale)} results are stale: {', '.join(stale)}.")
+    if stale := _stale(known):
+        bugs = len({mutant.bug for mutant, _ in stale})
+        lines.append(f"{len(stale)} results, of {bugs} bugs, are stale: a catch among them is what was, once.")
     lines += [
         f"{len(ABSENT)} of the 92 bugs have nothing to be put back into; they are listed below.",
         "",
@@ -129,9 +130,9 @@ def new_mutants(results: dict[str, dict[str, Record]]) -> list[str]:
     return [
         "## New mutants",
         "",
-        f"Nobody's bug report is behind these {len(NEW_MUTANTS)}, and they have no profiles: seeds are drawn from all. "
+        f"No bug report is behind these {len(NEW_MUTANTS)}, and they have no profiles: seeds are drawn from all. "
         f"{len(tried)} were tried so far, for the CPU seconds in the table, and {len(caught)} of these caught; the "
-        "others were not run.",
+        "others were not run. N93 to N112 were written before the campaign was last changed; N113 was here for days.",
         "",
         "| mutant | package | what a user would see | seed | runs | CPU s | checker | commit |",
         "| --- | --- | --- | --- | --: | --: | --- | --- |",
@@ -174,5 +175,4 @@ def _row(mutant: Mutant, records: dict[str, Record]) -> str:
 
 
 def _staleness(mutant: Mutant, record: Record) -> str:
-    changed = changed_since(mutant, record)
-    return f" (stale: {', '.join(changed)} changed since {record['commit']})" if changed else ""
+    return " †" if changed_since(mutant, record) else ""
