@@ -22,7 +22,7 @@ from barnabas.runtime.doors import Runtime
 from barnabas.sim.history import History, Sent
 from barnabas.sim.judge_answers import Answers, groups_are_listed, unlike_configured
 from barnabas.sim.judge_places import begins_anywhere
-from barnabas.sim.judge_records import is_as_sent, lookups_are_right
+from barnabas.sim.judge_records import is_as_sent, leading_logs, lookups_are_right
 from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
 from barnabas.sim.keeper import lookers_know
 from barnabas.sim.plan import Plan
@@ -242,29 +242,23 @@ class Checkers:
 
     async def log_starts_are_told(self) -> None:
         """What a leader deleted its followers delete, whether or not anything is written."""
-        now = {
-            state.topic_partition: state.log.log_start_offset
-            for broker in self.world.brokers.values()
-            for state in broker.replicas.leader_partitions
-            if state.log is not None and self._leads(broker, state)
-        }
-        await self.world.until(
-            lambda: all(start >= now.get(partition, 0) for partition, start in self._log_starts()),
-            "every follower's log start",
-        )
 
-    def _leads(self, broker: Broker, partition: Partition) -> bool:
-        state = self.world.state(str(partition.topic_partition))
-        return state is not None and state["leader"] == broker.broker_id
+        def are_told() -> bool:
+            topics = self.topics()
+            led = leading_logs(self.world, topics)
+            return all(
+                copy is None or copy.log is None or copy.log.log_start_offset >= log.log_start_offset
+                for partition, (_, log) in led.items()
+                for copy in self._copies(partition, topics)
+            )
 
-    def _log_starts(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Those of replicas that are assigned and there."""
-        for topic, partitions in self.topics().items():
-            for number, replicas in partitions.items():
-                each = TopicPartition(topic, number)
-                brokers = [self.world.brokers.get(broker_name(replica)) for replica in replicas]
-                found = [broker.replicas.partition(each) for broker in brokers if broker is not None]
-                yield from ((each, copy.log.log_start_offset) for copy in found if copy is not None and copy.log)
+        await self.world.until(are_told, "every follower's log start")
+
+    def _copies(self, each: TopicPartition, topics: dict[str, dict[int, list[int]]]) -> Iterator[Partition | None]:
+        """Of the brokers that are there and to which it is assigned."""
+        for replica in topics[each.topic].get(each.partition, ()):
+            if (broker := self.world.brokers.get(broker_name(replica))) is not None:
+                yield broker.replicas.partition(each)
 
     def _high_watermark(self, broker_id: int, topic_partition: TopicPartition) -> int:
         broker = self.world.brokers.get(broker_name(broker_id))  # not there while it starts again
