@@ -7,11 +7,11 @@ are kept: fields are matched by name, those that are missing take their default.
 
 from __future__ import annotations
 
+import dataclasses
 import decimal
 import json
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -328,11 +328,12 @@ _PLAIN: Final[dict[str, _Read]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class AvroSchemas:
     """Where schemas come from: a registry's URL, or files (``ID.avsc`` in a directory, or one file for every id)."""
 
-    registry: str | None
+    registry: str | None = dataclasses.field(repr=False)
+    """It may have a password."""
     files: str | None
     subject: str | None
     declared: str | None

@@ -24,6 +24,10 @@ __all__ = ["Reference", "Registry", "RegistryDown", "Schema"]
 _TIMEOUT_S: Final = 30
 _UNKNOWN: Final = 404
 _REFUSED: Final = (409, 422)
+_UNREADABLE: Final = (
+    "The schema registry's URL cannot be read: a name and a password in it are percent-encoded (a slash is %2F), or "
+    "given beside it, Registry(url, user='name:password')."
+)
 _MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 
@@ -64,8 +68,17 @@ class Registry:
     """A directory for answers; shared by the executors, or one on each of them."""
 
     def __post_init__(self) -> None:
-        """``https://name:password@host`` is taken apart: what is `url` is told in errors and plans."""
-        parts = urlsplit(self.url)
+        """``https://name:password@host`` is taken apart: what is `url` is told in errors and plans.
+
+        Raises ``ValueError``, which tells nothing of a URL in which the login's end cannot be seen.
+        """
+        try:
+            parts = urlsplit(self.url)
+            _ = parts.port
+        except ValueError:
+            raise ValueError(_UNREADABLE) from None
+        if "@" in parts.path + parts.query + parts.fragment:
+            raise ValueError(_UNREADABLE)
         login, at, host = parts.netloc.rpartition("@")
         if at:
             object.__setattr__(self, "url", urlunsplit(parts._replace(netloc=host)))
@@ -133,7 +146,8 @@ class Registry:
             return dict(json.loads(kept.read_text()))
         request = urllib.request.Request(self.url.rstrip("/") + path, data, {"Content-Type": _MEDIA_TYPE})
         if self.user:
-            request.add_header("Authorization", "Basic " + base64.b64encode(self.user.encode()).decode())
+            # Not to where a redirection leads.
+            request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(self.user.encode()).decode())
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
                 told: dict[str, Any] = json.load(answer)
