@@ -91,6 +91,29 @@ def test_new_partitions_and_topics_are_read_from_their_first_record(kafka_cluste
     assert read(source, start, end) == [0, 1, 2, 3, 0, 1]
 
 
+def test_a_partition_that_is_not_asked_for_meanwhile_is_not_read_again(kafka_cluster: Any) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    kafka_cluster.create_topic("s", partitions=2)
+
+    def of(assign: str) -> TopicStreamReader:
+        options = {"kafka.bootstrap.servers": bootstrap, "assign": assign, "columns": "offset"}
+        return TopicStreamReader(SourceOptions.parse({**options, "startingOffsets": "earliest"}), Names())
+
+    both, one = of('{"s":[0,1]}'), of('{"s":[0]}')
+    send(bootstrap, "s", 3)
+    send(bootstrap, "s", 5, partition=1)
+    start = both.initialOffset()
+    first = both.latestOffset(start, ALL)
+    assert planned(both, start, first) == [("s", 0, 0, 3), ("s", 1, 0, 5)]
+    send(bootstrap, "s", 1)
+    send(bootstrap, "s", 1, partition=1)
+    second = one.latestOffset(first, ALL)
+    assert planned(one, first, second) == [("s", 0, 3, 4)]
+    assert one.latestOffset(second, ALL) == second
+    third = both.latestOffset(second, ALL)
+    assert planned(both, second, third) == [("s", 1, 5, 6)]
+
+
 def test_limits_are_respected_and_a_minimum_is_waited_for(kafka_cluster: Any) -> None:
     bootstrap = kafka_cluster.bootstrap
     kafka_cluster.create_topic("s", partitions=1)

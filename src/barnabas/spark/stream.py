@@ -109,7 +109,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         ):
             return start
         self._last_batch = time.monotonic()
-        return offsets_to_json(by_topic(chosen, topic_ids, _firsts(begun)))
+        return offsets_to_json(by_topic(chosen | _left_out(begun, topic_ids), topic_ids, _firsts(begun)))
 
     def _starts(
         self, begun: Mapping[str, TopicOffsets], topic_ids: Mapping[TopicPartition, Uuid]
@@ -335,6 +335,23 @@ def _renewed(begun: Mapping[str, TopicOffsets], topic_ids: Mapping[TopicPartitio
         for name, topic in begun.items()
         if name in now and ZERO_UUID not in (topic.topic_id, now[name]) and topic.topic_id != now[name]
     )
+
+
+def _left_out(begun: Mapping[str, TopicOffsets], topic_ids: Mapping[TopicPartition, Uuid]) -> dict[TopicPartition, int]:
+    """Where partitions stand that were read before and are not asked for now, of topics that are.
+
+    By another ``assign``, or since the broker that was asked has not heard of them yet. Without a place in the
+    checkpoint they would be new to a later batch, which would read them again from their first record.
+    """
+    renewed = {*_renewed(begun, topic_ids)}
+    there = {partition.topic for partition in topic_ids} - renewed
+    before = {
+        TopicPartition(name, partition): offset
+        for name, topic in begun.items()
+        if name in there
+        for partition, offset in topic.next_offsets.items()
+    }
+    return {partition: offset for partition, offset in before.items() if partition not in topic_ids}
 
 
 def _told(topic: TopicOffsets) -> str:
