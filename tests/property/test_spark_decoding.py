@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pyarrow
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +14,7 @@ from barnabas.spark.plan import OffsetRange
 from barnabas.spark.values import ValueFormat
 from barnabas.wire.compression import Codec
 from barnabas.wire.errors import WireError
-from barnabas.wire.records import Record, batches, build_batch, rewritten
+from barnabas.wire.records import HEADER_BYTES, Record, batches, build_batch, rewritten
 
 pytest.importorskip("numba")
 
@@ -95,3 +97,25 @@ def test_broken_records_are_an_error_or_something_else_but_never_a_crash(at: int
     except WireError:
         return
     found["value"].validate(full=True)
+
+
+HUGE = b"\xfe" + b"\xff" * 8 + b"\x01"
+"""2**63 - 1 as a zigzag varint: behind any position it is a negative number."""
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (HUGE + b"\0\0\0\x01\x01\0", "ends too early"),
+        (b"\x1e\0\0\0" + HUGE + b"\x01\0", "end elsewhere"),
+        (b"\x1e\0\0\0\x01" + HUGE + b"\0", "end elsewhere"),
+        (b"\x1e\0\0\0\x01\x01" + HUGE, "number of headers"),
+        (b"\x22\0\0\0\x01\x01\x02" + HUGE + b"\x01", "end elsewhere"),
+        (b"\x24\0\0\0\x01\x01\x02\x02n" + HUGE, "end elsewhere"),
+    ],
+)
+def test_a_size_beyond_all_bytes_is_an_error(record: bytes, said: str) -> None:
+    built = build_batch([Record(0, 1, None, None)])
+    batch = built[:8] + struct.pack(">i", HEADER_BYTES - 12 + len(record)) + built[12:HEADER_BYTES] + record
+    with pytest.raises(WireError, match=said):
+        decode_compiled(joined([batch]), OffsetRange("t", 0, 0, 1), NAMES)

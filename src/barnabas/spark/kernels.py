@@ -109,7 +109,7 @@ def _decode_py(
         append_time = sections[number, 5]
         for _ in range(sections[number, 2]):
             length, position = _signed(source, position, section_end)
-            if position < 0 or length < 0 or position + length > section_end:
+            if position < 0 or length < 0 or length > section_end - position:
                 return _END_TOO_EARLY
             record_end = position + length
             timestamp, position = _signed(source, position + 1, record_end)
@@ -121,15 +121,15 @@ def _decode_py(
             key_length, key_from = _signed(source, position, record_end)
             if key_from < 0:
                 return _END_TOO_EARLY
-            position = key_from + max(key_length, 0)
-            if position > record_end:
+            if key_length > record_end - key_from:
                 return _FIELDS_AMISS
+            position = key_from + max(key_length, 0)
             value_length, value_from = _signed(source, position, record_end)
             if value_from < 0:
                 return _END_TOO_EARLY
-            position = value_from + max(value_length, 0)
-            if position > record_end:
+            if value_length > record_end - value_from:
                 return _FIELDS_AMISS
+            position = value_from + max(value_length, 0)
             header_count, position = _signed(source, position, record_end)
             if position < 0:
                 return _END_TOO_EARLY
@@ -204,19 +204,19 @@ def _headers_py(
             list_validity[row >> 3] |= np.uint8(1 << (row & 7))
         for _ in range(counts[row]):
             length, position = _signed(source, position, size)
-            if position < 0 or length < 0 or position + length > size:
+            if position < 0 or length < 0 or length > size - position:
                 return _FIELDS_AMISS
-            if name_at + length > names.shape[0]:
+            if length > names.shape[0] - name_at:
                 return _FIELDS_AMISS
             copy_bytes(names, name_at, source, position, length)
             position += length
             name_at += length
             name_ends[number + 1] = name_at
             length, position = _signed(source, position, size)
-            if position < 0 or position + max(length, 0) > size:
+            if position < 0 or length > size - position:
                 return _FIELDS_AMISS
             if length >= 0:
-                if value_at + length > values.shape[0]:
+                if length > values.shape[0] - value_at:
                     return _FIELDS_AMISS
                 copy_bytes(values, value_at, source, position, length)
                 position += length
