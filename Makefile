@@ -194,7 +194,7 @@ standalone: setup
 archive-tables: setup
 	BARNABAS_ARCHIVE_TABLES=1 $(PYTEST) --timeout 0 tests/process/test_spark_archive_tables.py
 
-# A topic in Delta and Iceberg tables, of which the job is killed twenty times, at its steps in turn (half an hour).
+# A topic in Delta and Iceberg tables, while twenty die: the job at its steps in turn, workers, brokers (half an hour).
 land: setup
 	BARNABAS_LAND=1 KILLS=$(or $(KILLS),20) $(PYTEST) -s --timeout 0 tests/process/test_spark_land_kills.py
 
@@ -227,8 +227,8 @@ conformance: setup
 rights: setup
 	$(BIN)/python tests/answers/rights.py
 
-# libFuzzer on the kernel's scan of records and on its codec, under AddressSanitizer and UndefinedBehaviorSanitizer; wants
-# clang.
+# libFuzzer on the kernel's scan of records, on its codec and on its columns, under AddressSanitizer and
+# UndefinedBehaviorSanitizer; wants clang.
 FUZZED := build/fuzz
 FUZZER := $(CLANG) -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -I $(FUZZED)
 fuzz: setup
@@ -237,7 +237,9 @@ fuzz: setup
 	$(BIN)/python tests/fuzz/codec_seeds.py $(FUZZED)
 	$(FUZZER) -o $(FUZZED)/fuzz-scan tests/fuzz/fuzz_scan.c
 	$(FUZZER) -o $(FUZZED)/fuzz-codec tests/fuzz/fuzz_codec.c
+	$(FUZZER) -o $(FUZZED)/fuzz-columns tests/fuzz/fuzz_columns.c
 	cd $(FUZZED) && ./fuzz-scan -max_len=600 -max_total_time=$$(( $(MINUTES) * 30 )) -print_final_stats=1 corpus
+	cd $(FUZZED) && ./fuzz-columns -max_len=600 -max_total_time=$$(( $(MINUTES) * 10 )) -print_final_stats=1 corpus
 	cd $(FUZZED) && ./fuzz-codec -max_len=2000 -max_total_time=$$(( $(MINUTES) * 30 )) -print_final_stats=1 codec
 
 # Bytes from strangers, through every door of a broker and a coordinator in one process: frames, records, SASL, TLS,

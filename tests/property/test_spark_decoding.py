@@ -11,12 +11,17 @@ from hypothesis import strategies as st
 
 from barnabas.spark.arrow import Columns, Fetched, decode_compiled, decode_plain, record_batches
 from barnabas.spark.plan import OffsetRange
+from barnabas.spark.record_columns import IS_BUILT, RecordWalk, record_walk
 from barnabas.spark.values import ValueFormat
 from barnabas.wire.compression import Codec
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import HEADER_BYTES, Record, batches, build_batch, rewritten
 
 pytest.importorskip("numba")
+from barnabas.spark import kernels
+
+WALKS = [RecordWalk(kernels.decode, kernels.decode_headers), *([record_walk()] if IS_BUILT else [])]
+"""By numba, and by the extension in C where it was built."""
 
 NAMES = ("key", "value", "offset", "timestamp", "timestampType", "headers")
 data = st.none() | st.binary(max_size=200)
@@ -52,14 +57,16 @@ def fetches(draw: st.DrawFn) -> Fetched:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(fetches(), st.integers(0, 40), st.integers(0, 40))
-def test_both_decoders_give_the_same_columns(fetch: Fetched, skip: int, keep: int) -> None:
+def test_all_decoders_give_the_same_columns(fetch: Fetched, skip: int, keep: int) -> None:
     first = fetch.batches[0][0].base_offset + skip
     wanted = OffsetRange("t", 0, first, first + keep)
-    plain, compiled = decode_plain(fetch, wanted, NAMES), decode_compiled(fetch, wanted, NAMES)
-    for name in NAMES:
-        compiled[name].validate(full=True)
-        assert compiled[name].equals(plain[name]), name
-    assert set(decode_compiled(fetch, wanted, ("value",))) == {"value", "offset"}
+    plain = decode_plain(fetch, wanted, NAMES)
+    for walk in WALKS:
+        compiled = decode_compiled(fetch, wanted, NAMES, walk)
+        for name in NAMES:
+            compiled[name].validate(full=True)
+            assert compiled[name].equals(plain[name]), name
+        assert set(decode_compiled(fetch, wanted, ("value",), walk)) == {"value", "offset"}
 
 
 def test_batches_of_every_kind_in_one_answer_come_in_order() -> None:
@@ -84,7 +91,9 @@ def test_header_names_that_are_no_utf8_are_mended_alike() -> None:
     built[at] = 0xFF
     wanted = OffsetRange("t", 0, 0, 1)
     fetch = joined([bytes(built)])
-    assert decode_compiled(fetch, wanted, NAMES)["headers"].equals(decode_plain(fetch, wanted, NAMES)["headers"])
+    for walk in WALKS:
+        compiled = decode_compiled(fetch, wanted, NAMES, walk)
+        assert compiled["headers"].equals(decode_plain(fetch, wanted, NAMES)["headers"])
 
 
 @settings(max_examples=60, deadline=None)
@@ -92,17 +101,19 @@ def test_header_names_that_are_no_utf8_are_mended_alike() -> None:
 def test_broken_records_are_an_error_or_something_else_but_never_a_crash(at: int, byte: int) -> None:
     built = bytearray(build_batch([Record(n, 1, b"key", b"value" * 3, [("h", b"x")]) for n in range(4)]))
     built[at] = byte
-    try:
-        found = decode_compiled(joined([bytes(built)]), OffsetRange("t", 0, 0, 4), NAMES)
-    except WireError:
-        return
-    found["value"].validate(full=True)
+    for walk in WALKS:
+        try:
+            found = decode_compiled(joined([bytes(built)]), OffsetRange("t", 0, 0, 4), NAMES, walk)
+        except WireError:
+            continue
+        found["value"].validate(full=True)
 
 
 HUGE = b"\xfe" + b"\xff" * 8 + b"\x01"
 """2**63 - 1 as a zigzag varint: behind any position it is a negative number."""
 
 
+@pytest.mark.parametrize("walk", WALKS)
 @pytest.mark.parametrize(
     ("record", "said"),
     [
@@ -114,8 +125,28 @@ HUGE = b"\xfe" + b"\xff" * 8 + b"\x01"
         (b"\x24\0\0\0\x01\x01\x02\x02n" + HUGE, "end elsewhere"),
     ],
 )
-def test_a_size_beyond_all_bytes_is_an_error(record: bytes, said: str) -> None:
+def test_a_size_beyond_all_bytes_is_an_error(walk: RecordWalk, record: bytes, said: str) -> None:
     built = build_batch([Record(0, 1, None, None)])
     batch = built[:8] + struct.pack(">i", HEADER_BYTES - 12 + len(record)) + built[12:HEADER_BYTES] + record
     with pytest.raises(WireError, match=said):
-        decode_compiled(joined([batch]), OffsetRange("t", 0, 0, 1), NAMES)
+        decode_compiled(joined([batch]), OffsetRange("t", 0, 0, 1), NAMES, walk)
+
+
+@pytest.mark.skipif(not IS_BUILT, reason="the extension in C was not built")
+def test_buffers_that_are_too_small_are_not_written_beyond() -> None:
+    import numpy
+
+    data = numpy.frombuffer(build_batch([Record(n, 1, b"k", b"v") for n in range(4)]), numpy.uint8)
+    sections = numpy.array([[HEADER_BYTES, len(data), 4, 0, 0, 0, 0]], numpy.int64)
+
+    def decoded(rows: int, size: int) -> int:
+        wide = [numpy.zeros(rows, numpy.int64) for _ in range(4)]
+        column = [numpy.zeros(rows + 1, numpy.int32), numpy.zeros(size, numpy.uint8), numpy.zeros(1, numpy.uint8)]
+        totals = numpy.zeros(6, numpy.int64)
+        return record_walk().decode(
+            data, sections, 0, 9, True, True, wide[0], wide[1], numpy.zeros(rows, numpy.int32),
+            *column, *column, wide[2], wide[3], totals,
+        )  # fmt: skip
+
+    assert decoded(4, 8) == 4
+    assert [decoded(3, 8), decoded(4, 3), decoded(0, 0)] == [-5, -5, -5]

@@ -1,7 +1,8 @@
-"""Record batches into Arrow columns, as Spark takes them: compiled (`kernels`), or record by record in plain Python.
+"""Record batches into Arrow columns, as Spark takes them: compiled (`record_columns`), or record by record in Python.
 
-Both ways give the same columns, which a property test holds. Plain Python reads what the kernels don't know (messages
-of magic 0 and 1), and the first records of a process, for which loading the kernels would take longer than it saves.
+All ways give the same columns, which a property test holds. Plain Python reads what the compiled ones don't know
+(messages of magic 0 and 1), and where there is numba alone the first records of a process, for which loading that would
+take longer than it saves.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow
 
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.spark.plan import OffsetRange
+from barnabas.spark.record_columns import FAULTS, NO_APPEND_TIME, TOTALS_FIELDS, RecordWalk, record_walk
 from barnabas.spark.values import Place, ValueFormat
 from barnabas.wire.compression import Codec, decompress
 from barnabas.wire.errors import WireError
@@ -168,13 +170,14 @@ def decode_plain(chunk: Fetched, wanted: OffsetRange, names: Sequence[str]) -> d
     }
 
 
-def decode_compiled(chunk: Fetched, wanted: OffsetRange, names: Sequence[str]) -> dict[str, Any]:
-    """The same as `decode_plain`, by the compiled kernels. Batches of magic 2 only. Raises `WireError`."""
+def decode_compiled(
+    chunk: Fetched, wanted: OffsetRange, names: Sequence[str], walk: RecordWalk | None = None
+) -> dict[str, Any]:
+    """The same as `decode_plain`, by `walk` or what there is of it. Batches of magic 2 only. Raises `WireError`."""
     import numpy
 
-    from barnabas.spark import kernels
-
-    source, sections = _sections(chunk, kernels.NO_APPEND_TIME)
+    walk = walk or record_walk()
+    source, sections = _sections(chunk)
     starts, ends, counts = sections.T[:3]
     rows_max = int(counts.sum())
     bytes_max = int((ends - starts).sum())
@@ -188,13 +191,13 @@ def decode_compiled(chunk: Fetched, wanted: OffsetRange, names: Sequence[str]) -
     types = numpy.empty(rows_max, numpy.int32)
     header_positions = numpy.empty(rows_max, numpy.int64)
     header_counts = numpy.empty(rows_max, numpy.int64)
-    totals = numpy.zeros(kernels.TOTALS_FIELDS, numpy.int64)
-    rows = kernels.decode(
+    totals = numpy.zeros(TOTALS_FIELDS, numpy.int64)
+    rows = walk.decode(
         source, sections, wanted.start, wanted.end, with_keys, with_values, offsets, timestamps, types,
         key_ends, keys, key_validity, value_ends, values, value_validity, header_positions, header_counts, totals,
     )  # fmt: skip
     if rows < 0:
-        raise WireError(kernels.FAULTS[rows])
+        raise WireError(FAULTS[rows])
     key_bytes, null_keys, value_bytes, null_values, headers, bare = map(int, totals)
     found = {"offset": _fixed(_TYPES["offset"], offsets, rows)}
     if "timestamp" in names:
@@ -206,12 +209,12 @@ def decode_compiled(chunk: Fetched, wanted: OffsetRange, names: Sequence[str]) -
     if with_values:
         found["value"] = _binary(_TYPES["value"], values[:value_bytes], value_ends, value_validity, null_values, rows)
     if "headers" in names:
-        found["headers"] = _headers(source, rows, header_positions, header_counts, headers, bare)
+        found["headers"] = _headers(walk, source, rows, header_positions, header_counts, headers, bare)
     return found
 
 
-def _sections(chunk: Fetched, no_append_time: int) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]:
-    """The bytes of the records, as they came or decompressed, and each batch's `kernels.SECTION_FIELDS`."""
+def _sections(chunk: Fetched) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]:
+    """The bytes of the records, as they came or decompressed, and each batch's `SECTION_FIELDS`."""
     import numpy
 
     described: list[tuple[int, ...]] = []
@@ -228,7 +231,7 @@ def _sections(chunk: Fetched, no_append_time: int) -> tuple[numpy.ndarray[Any, A
         # A record takes seven bytes or more: a count beyond that would only ask for memory.
         if header.record_count < 0 or header.record_count * 7 > stop - begin:
             raise WireError(f"a batch of {stop - begin} bytes says it has {header.record_count} records")
-        append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else no_append_time
+        append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else NO_APPEND_TIME
         described.append(
             (
                 begin,
@@ -270,10 +273,8 @@ def _binary(kind: Any, data: Any, ends: Any, validity: Any, nulls: int, rows: in
     return pyarrow.Array.from_buffers(kind, rows, buffers, nulls)
 
 
-def _headers(source: Any, rows: int, positions: Any, counts: Any, headers: int, bare: int) -> Any:
+def _headers(walk: RecordWalk, source: Any, rows: int, positions: Any, counts: Any, headers: int, bare: int) -> Any:
     import numpy
-
-    from barnabas.spark import kernels
 
     # Names and values are ranges of the source that do not overlap: its size is room enough.
     names, name_ends, _ = _binary_buffers(headers, source.shape[0] if headers else 0)
@@ -282,12 +283,12 @@ def _headers(source: Any, rows: int, positions: Any, counts: Any, headers: int, 
     list_ends[0] = 0
     list_validity = numpy.zeros((rows >> 3) + 1, numpy.uint8)
     totals = numpy.zeros(3, numpy.int64)
-    count = kernels.decode_headers(
+    count = walk.decode_headers(
         source, rows, positions, counts, list_ends, list_validity,
         name_ends, names, value_ends, values, value_validity, totals,
     )  # fmt: skip
     if count < 0:
-        raise WireError(kernels.FAULTS[count])
+        raise WireError(FAULTS[count])
     name_bytes, value_bytes, null_values = map(int, totals)
     name_array = _binary(pyarrow.binary(), names[:name_bytes], name_ends, None, 0, headers)
     try:

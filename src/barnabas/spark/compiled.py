@@ -6,7 +6,7 @@ import importlib.util
 from typing import Final
 
 COMPILED_RECORDS_MIN: Final = 200_000
-"""How many records a process decodes in plain Python first: numba and the kernels take a second of CPU to load."""
+"""How many records a process decodes in plain Python first where numba does it: that takes a second of CPU to load."""
 COMPILED_ROWS_MIN: Final = 50_000
 """How many rows it encodes so: a row takes three times as long as a record that is read."""
 COMPILED_VALUES_MIN: Final = 100_000
@@ -14,12 +14,13 @@ COMPILED_VALUES_MIN: Final = 100_000
 
 
 def takes_compiled(
-    word: str, records: int, *, option: str = "decoder", records_min: int = COMPILED_RECORDS_MIN
+    word: str, records: int, *, option: str = "decoder", records_min: int = COMPILED_RECORDS_MIN, built: bool = False
 ) -> bool:
     """By the value `word` of `option`; for ``auto`` by how many `records` this process has handled, earlier tasks'
-    included. Raises ``ValueError`` for ``compiled`` without numba."""
-    if word == "python":
-        return False
+    included, or whether the extension in C does it and was `built`. Raises ``ValueError`` for ``compiled`` without
+    either."""
+    if word == "python" or built:
+        return word != "python"
     numba_is_there = importlib.util.find_spec("numba") is not None
     if word == "compiled" and not numba_is_there:
         raise ValueError(

@@ -1,10 +1,12 @@
-"""Compiled decoding of record batches (numba): from unpacked records of magic 2 to the buffers of Arrow columns.
+"""Compiled decoding of record batches by numba: from unpacked records of magic 2 to the buffers of Arrow columns.
+
+For where the extension in C, which does the same, was not built (`record_columns`).
 
 One call decodes many batches: a call costs ten microseconds, a record less than a tenth of one. The functions are
 written for the compiler, with plain loops and no objects; `arrow` owns the buffers and knows what they mean. The first
 use on a machine compiles for some seconds, later ones load what numba has kept in its cache directory.
 
-`decode` returns the number of records it wrote, or one of the negative numbers of `FAULTS`.
+`decode` returns the number of records it wrote, or one of the negative numbers of `record_columns.FAULTS`.
 """
 
 from __future__ import annotations
@@ -16,18 +18,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-FAULTS: Final = {
-    -1: "a record ends too early",
-    -2: "a record's fields end elsewhere than the record",
-    -3: "bytes are left behind a batch's last record",
-    -4: "a record says it has an impossible number of headers",
-}
-SECTION_FIELDS: Final = 7
-"""Start and end of a batch's records in the source, their count, base offset, base timestamp (ms), the timestamp of all
-of them or `NO_APPEND_TIME`, the timestamp type."""
-NO_APPEND_TIME: Final = -(1 << 63)
-TOTALS_FIELDS: Final = 6
-"""What `decode` tells: bytes of keys, null keys, bytes of values, null values, headers, records without headers."""
+from barnabas.spark.record_columns import NO_APPEND_TIME
 
 _END_TOO_EARLY: Final = -1
 _FIELDS_AMISS: Final = -2

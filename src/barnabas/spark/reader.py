@@ -106,12 +106,13 @@ def read_range(partition: InputPartition, options: SourceOptions, schema: Struct
     from barnabas.spark.arrow import Columns, record_batches
     from barnabas.spark.compiled import takes_compiled
     from barnabas.spark.fetching import fetched
+    from barnabas.spark.record_columns import IS_BUILT
 
     keep_libraries()
     global _records_here
     wanted = partition.offset_range
     _records_here += wanted.size
-    compiled = takes_compiled(options.decoder, _records_here)
+    compiled = takes_compiled(options.decoder, _records_here, built=IS_BUILT)
     columns = Columns(tuple(schema.names))
     if "value" in columns.names and options.value.kind != "raw":
         columns = columns._replace(value_type=arrow_type_of(schema["value"].dataType))

@@ -1,8 +1,10 @@
 /* `barnabas.wire._kernel`: functions over the records of a batch and over messages, for CPython's stable ABI.
  *
- * Built by hatch_build.py; where it is not, barnabas/wire/scan.py and codec.py do the same in Python.
+ * Built by hatch_build.py; where it is not, barnabas/wire/scan.py and codec.py do the same in Python, and
+ * barnabas/spark/kernels.py by numba.
  */
 #include "_codec.h"
+#include "_columns.h"
 #include "_python.h"
 #include "_scan.h"
 
@@ -65,6 +67,116 @@ static PyObject *feed_piece(PyObject *self, PyObject *const *arguments, Py_ssize
     return fault < 0 ? wrong("the state of a scan is too small for what it says") : PyLong_FromLong(fault);
 }
 
+/* The buffers of arguments, of which the first `read` are only read; 0 where one is none, with an error and none taken. */
+static int buffers(PyObject *const *arguments, int count, int read, Py_buffer *views) {
+    for (int taken = 0; taken < count; taken++) {
+        if (PyObject_GetBuffer(arguments[taken], &views[taken], taken < read ? PYBUF_SIMPLE : PYBUF_WRITABLE) < 0) {
+            while (taken--) PyBuffer_Release(&views[taken]);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void release(Py_buffer *views, int count) {
+    while (count--) PyBuffer_Release(&views[count]);
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* A column of bytes in three buffers: ends, bytes, validity. */
+static BinaryColumn binary_column(const Py_buffer *views) {
+    return (BinaryColumn){.ends = views[0].buf, .bytes = views[1].buf, .validity = views[2].buf, .room = views[1].len};
+}
+
+/* How many rows it has ends and bits for. */
+static int64_t rows_of(const Py_buffer *views) { return least(views[0].len / 4 - 1, views[2].len * 8); }
+
+/* columns(source, sections, first, end, with keys, with values, offsets, timestamps, types, and of keys and of values
+ * their ends, bytes and validity, positions of headers, their counts, totals): rows, or a number of `record_columns`. */
+static PyObject *columns(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    (void)self;
+    enum { OFFSETS, TIMESTAMPS, TYPES, KEYS, VALUES = KEYS + 3, POSITIONS = VALUES + 3, COUNTS, TOTALS, ALL };
+    if (count != 6 + ALL) return wrong("columns takes eighteen arguments");
+    int64_t first = PyLong_AsLongLong(arguments[2]), end = PyLong_AsLongLong(arguments[3]);
+    long with_keys = PyLong_AsLong(arguments[4]), with_values = PyLong_AsLong(arguments[5]);
+    if (PyErr_Occurred()) return NULL;
+    Py_buffer read[2], out[ALL];
+    if (!buffers(arguments, 2, 2, read)) return NULL;
+    if (!buffers(arguments + 6, ALL, 0, out)) {
+        release(read, 2);
+        return NULL;
+    }
+    BinaryColumn keys = binary_column(out + KEYS), values = binary_column(out + VALUES);
+    RecordColumns made = {
+        .rows_max = least(least(out[OFFSETS].len, out[TIMESTAMPS].len), least(out[POSITIONS].len, out[COUNTS].len)) / 8,
+        .offsets = out[OFFSETS].buf,
+        .timestamps = out[TIMESTAMPS].buf,
+        .types = out[TYPES].buf,
+        .header_positions = out[POSITIONS].buf,
+        .header_counts = out[COUNTS].buf,
+        .keys = with_keys ? &keys : NULL,
+        .values = with_values ? &values : NULL,
+    };
+    made.rows_max = least(made.rows_max, out[TYPES].len / 4);
+    if (with_keys) made.rows_max = least(made.rows_max, rows_of(out + KEYS));
+    if (with_values) made.rows_max = least(made.rows_max, rows_of(out + VALUES));
+    int64_t rows = NO_ROOM;
+    if (made.rows_max >= 0 && out[TOTALS].len >= 48) {
+        int64_t batches = read[1].len / (8 * BATCH_FIELDS), *totals = out[TOTALS].buf;
+        rows = record_columns(read[0].buf, read[0].len, read[1].buf, batches, first, end, &made);
+        totals[0] = keys.size;
+        totals[1] = keys.nulls;
+        totals[2] = values.size;
+        totals[3] = values.nulls;
+        totals[4] = made.headers;
+        totals[5] = made.bare;
+    }
+    release(out, ALL);
+    release(read, 2);
+    return PyLong_FromLongLong(rows);
+}
+
+/* headers(source, rows, positions, counts, ends and validity of the lists, ends and bytes of the names, ends, bytes and
+ * validity of the values, totals): headers, or a number of `header_columns`. */
+static PyObject *headers(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    (void)self;
+    enum { LIST_ENDS, LIST_VALIDITY, NAME_ENDS, NAMES, VALUES, TOTALS = VALUES + 3, ALL };
+    if (count != 4 + ALL) return wrong("headers takes twelve arguments");
+    int64_t rows = PyLong_AsLongLong(arguments[1]);
+    if (PyErr_Occurred()) return NULL;
+    Py_buffer source, given[2], out[ALL];
+    if (!buffers(arguments, 1, 1, &source)) return NULL;
+    if (!buffers(arguments + 2, 2, 2, given)) {
+        release(&source, 1);
+        return NULL;
+    }
+    if (!buffers(arguments + 4, ALL, 0, out)) {
+        release(given, 2);
+        release(&source, 1);
+        return NULL;
+    }
+    BinaryColumn values = binary_column(out + VALUES);
+    BinaryColumn names = {.ends = out[NAME_ENDS].buf, .bytes = out[NAMES].buf, .room = out[NAMES].len};
+    int64_t rows_max = least(least(given[0].len, given[1].len) / 8, out[LIST_ENDS].len / 4 - 1);
+    int64_t headers_max = least(out[NAME_ENDS].len / 4 - 1, rows_of(out + VALUES));
+    int64_t found = NO_ROOM;
+    if (rows >= 0 && rows <= least(rows_max, out[LIST_VALIDITY].len * 8) && headers_max >= 0 && out[TOTALS].len >= 24) {
+        int64_t *totals = out[TOTALS].buf;
+        found = header_columns(
+            source.buf, source.len, rows, given[0].buf, given[1].buf, out[LIST_ENDS].buf, out[LIST_VALIDITY].buf,
+            headers_max, &names, &values
+        );
+        totals[0] = names.size;
+        totals[1] = values.size;
+        totals[2] = values.nulls;
+    }
+    release(out, ALL);
+    release(given, 2);
+    release(&source, 1);
+    return PyLong_FromLongLong(found);
+}
+
 /* Python's arenas of small objects, each of a megabyte (256 KiB before 3.10), of which it may have `room` more. Where it
  * gets none, CPython itself asks malloc for the object. All of this is called with the GIL held. */
 static ArenaAllocator arenas_of_python;
@@ -113,6 +225,8 @@ static PyMethodDef methods[] = {
     {"frame", frame, METH_FASTCALL, "frame(table, constants, message, head) -> list | None"},
     {"header", header, METH_FASTCALL, "header(versions, new, type, frame) -> (header, offset) | None"},
     {"errors", errors, METH_FASTCALL, "errors(table, constants, message) -> int"},
+    {"columns", columns, METH_FASTCALL, "columns(source, sections, first, end, ..) -> int"},
+    {"headers", headers, METH_FASTCALL, "headers(source, rows, positions, counts, ..) -> int"},
     {"arenas", arenas, METH_FASTCALL, "arenas(more) -> int"},
     {"slot_of", slot_of, METH_FASTCALL, "slot_of(class, name, size) -> int"},
     {NULL, NULL, 0, NULL},

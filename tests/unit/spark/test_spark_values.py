@@ -272,7 +272,10 @@ def test_the_first_records_and_machines_without_numba_are_decoded_in_plain_pytho
     assert not takes_compiled("auto", COMPILED_RECORDS_MIN - 1)
     assert takes_compiled("compiled", 1)
     assert not takes_compiled("python", COMPILED_RECORDS_MIN)
+    assert takes_compiled("auto", 1, built=True)
+    assert not takes_compiled("python", 1, built=True)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert not takes_compiled("auto", COMPILED_RECORDS_MIN)
     with pytest.raises(ValueError, match="needs numba"):
         takes_compiled("compiled", 1)
+    assert takes_compiled("compiled", 1, built=True)

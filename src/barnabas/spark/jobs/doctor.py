@@ -23,6 +23,7 @@ from barnabas.model.acl import Operation
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.spark.access import Servers, cluster_of, settings_of
 from barnabas.spark.reasons import reason
+from barnabas.spark.record_columns import IS_BUILT
 from barnabas.spark.session import JAVA_VERSION_MIN, SparkUnavailable, java_home, java_version
 from barnabas.spark.sink_options import TRANSACTION_TIMEOUT_MS
 from barnabas.spark.versions import SparkTooOld, require_spark
@@ -84,7 +85,7 @@ def _of_library(name: str, found: str | None, oldest: int, lacking: str, where: 
         " there, or ship an environment (docs/spark/deploy.md)" if where else ""
     )
     if found is None:
-        says = "is not installed" + (": records are decoded in plain Python" if name == "numba" else "")
+        says = "is not installed" + (": rows are encoded in plain Python" if name == "numba" else "")
         return DoctorFinding(name, lacking, f"{says}{where}", install)
     if int(found.split(".")[0]) < oldest:
         return DoctorFinding(name, lacking, f"{found} is older than {oldest}{where}", install)
@@ -234,6 +235,9 @@ def _of_an_executor(host: str, found: dict[str, Any]) -> Iterator[DoctorFinding]
         finding = _of_library(name, found[name], oldest, lacking, f" on {host}")
         if finding.state != OK:
             yield finding
+    if not found["kernel"]:
+        says = "has no kernel: records are decoded by numba, or in plain Python"
+        yield DoctorFinding(what, NOTE, says, "install a wheel of Barnabas there; a zip has no extension in C")
     for broker, trouble in found["trouble"].items():
         do = "check the broker's advertised.listeners, name service and firewalls, as seen from there"
         yield DoctorFinding(what, WRONG, f"does not reach broker {broker}: {trouble}", do)
@@ -258,6 +262,7 @@ def _seen_here(servers: Servers) -> dict[str, Any]:
         "python": platform.python_version(),
         "barnabas": _version("barnabas"),
         **{name: _version(name) for name in _LIBRARIES},
+        "kernel": IS_BUILT,
         "brokers": brokers,
         "trouble": trouble,
     }
