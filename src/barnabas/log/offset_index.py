@@ -48,7 +48,8 @@ class OffsetIndex(IndexFile):
 
     @property
     def full(self) -> bool:
-        return self._load() >= self._max_entries
+        entries = self._entries
+        return (self._load() if entries is None else entries) >= self._max_entries
 
     @property
     def last_offset(self) -> int:
@@ -61,7 +62,9 @@ class OffsetIndex(IndexFile):
 
     def append(self, offset: int, position: int) -> None:
         """Raises `CorruptIndex` where the last entry lies behind this one."""
-        entries = self._load()
+        entries = self._entries
+        if entries is None:
+            entries = self._load()
         relative = offset - self.base_offset
         assert 0 <= relative <= MAX_RELATIVE_OFFSET, f"offset {offset} does not fit {self.path}"
         if entries and (relative <= self._relative_offsets[-1] or position <= self._positions[-1]):

@@ -181,7 +181,7 @@ class Segment:
                 except CorruptIndex as error:
                     self._mend_indexes(error)
                 since_index_entry = 0
-                self.look_whether_full()
+                self.indexes_full = self.offset_index.full or self.time_index.full
             self.bytes_since_index_entry = since_index_entry + size
 
     def look_whether_full(self) -> None:

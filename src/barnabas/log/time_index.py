@@ -45,7 +45,8 @@ class TimeIndex(IndexFile):
     @property
     def full(self) -> bool:
         """One slot is kept for the entry that a roll or a close adds."""
-        return self._load() >= self._max_entries - 1
+        entries = self._entries
+        return (self._load() if entries is None else entries) >= self._max_entries - 1
 
     @property
     def last_entry(self) -> tuple[int, int]:
@@ -59,7 +60,9 @@ class TimeIndex(IndexFile):
 
         Raises `CorruptIndex` where the last entry is of a later offset.
         """
-        entries = self._load()
+        entries = self._entries
+        if entries is None:
+            entries = self._load()
         if timestamp <= (self._timestamps[-1] if entries else NO_TIMESTAMP):
             return False
         relative = offset - self.base_offset
