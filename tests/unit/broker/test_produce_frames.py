@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import struct
 from pathlib import Path
@@ -13,6 +14,8 @@ from leading_broker import PARTITION, TOPIC, Broker
 from verdicts import batches as cases
 
 from barnabas.log.validation import AT_ONCE_BYTES
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import real_runtime
 from barnabas.wire import frames as wire_frames
 from barnabas.wire import plans
@@ -129,6 +132,27 @@ def test_what_waits_for_followers_is_answered_in_order_when_they_have_it(tmp_pat
         size = 4 + struct.unpack_from(">i", broker.transport.written)[0]
         assert len(broker.transport.written) == 3 * size
         assert base_offsets(broker.transport.written, size) == [0, 1, 2]
+
+    asyncio.run(main())
+
+
+def test_nobody_waits_for_a_replica_whose_directory_failed_at_a_later_partition_of_the_request(tmp_path: Path) -> None:
+    async def main() -> None:
+        broker = Broker(tmp_path, replicas=(1, 2), partitions=(0, 1))
+        lost = broker.replicas.partition(TopicPartition(TOPIC, 1))
+        assert lost is not None
+        full = os.open("/dev/full", os.O_WRONLY)
+        os.dup2(full, lost.local_log().segments.active.file.fileno())
+        os.close(full)
+        data = [ProduceRequest.PartitionProduceData(index, batch()) for index in (0, 1)]
+        message = ProduceRequest(None, -1, 30_000, [ProduceRequest.TopicProduceData(TOPIC, data)])
+        broker.feed(b"".join(bytes(part) for part in encode_request(message, 9, 1, "test")))
+        async with asyncio.timeout(10):
+            while broker.connection.busy:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        _, told = wire_frames.decode_response(ProduceResponse, 9, bytes(broker.transport.written[4:]))
+        errors = [answer.error_code for answer in told.responses[0].partition_responses]
+        assert errors == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.KAFKA_STORAGE_ERROR]
 
     asyncio.run(main())
 

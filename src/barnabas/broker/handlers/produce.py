@@ -66,6 +66,9 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
     appended: list[Appended] = []
     refused: dict[TopicPartition, KafkaError] = {}
     unpacking = Unpacking()
+    just_now = True
+    """Whether nothing can have happened to what was appended, since nobody else had a turn (a log directory that fails
+    tells its partitions in a turn of its own)."""
     if request.transactional_id is not None:
         refused = await _unverified(broker, request, request.transactional_id, context)
     for topic in request.topic_data:
@@ -76,6 +79,7 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
             records = data.records
             if context.due(2):  # an append costs more than most
                 await context.turn()
+                just_now = False
             # The bytes are the log's from here on, and need not be kept while the request waits.
             data.records = None
             if not allowed:
@@ -94,9 +98,10 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
                 result = await replicas.appending.append_unpacked(
                     partition, records, acks, unpacking, internal_topics_allowed=internal_allowed
                 )
+                just_now = False
             appended.append(result)
     if acks == ACKS_ALL:
-        waiting = replicas.appending.replicating(appended, request.timeout_ms, just_now=len(appended) == 1)
+        waiting = replicas.appending.replicating(appended, request.timeout_ms, just_now=just_now)
         if waiting is not None:
             context.settle()
             if len(appended) <= SLICE:
