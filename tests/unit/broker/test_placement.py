@@ -46,6 +46,16 @@ def test_no_rack_holds_two_replicas_while_another_holds_none():
         assert {racks[broker] for broker in replicas} == {"a", "b", "c"}
 
 
+@pytest.mark.parametrize("cores", [2, 8, 16])
+@pytest.mark.parametrize("machines", [3, 4])
+def test_each_core_of_each_machine_leads_as_much_and_holds_as_much_where_each_has_a_broker(cores, machines):
+    racks = {machine * cores + core: f"machine-{machine}" for machine in range(machines) for core in range(cores)}
+    placed = assign_replicas(racks, 4 * len(racks), 3, ENTROPY).values()
+    assert Counter(replicas[0] for replicas in placed) == dict.fromkeys(racks, 4)
+    assert Counter(broker for replicas in placed for broker in replicas) == dict.fromkeys(racks, 4 * 3)
+    assert all(len({racks[broker] for broker in replicas}) == 3 for replicas in placed)
+
+
 def test_racks_do_not_count_while_one_broker_has_none():
     assignment = assign_replicas({0: "a", 1: None, 2: "a"}, 6, 3, ENTROPY)
     assert all(sorted(replicas) == [0, 1, 2] for replicas in assignment.values())
