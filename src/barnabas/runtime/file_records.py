@@ -146,7 +146,7 @@ class FileSender:
                 logger.debug("not sent from the file: %s", error)  # the transport will meet it as well, and tell
             else:
                 self._sent += sent
-                if sent and sent < left:
+                if sent:
                     return
         piece = records.read(self._sent, PIECE_BYTES)
         if piece:

@@ -96,6 +96,32 @@ def test_head_records_and_what_follows_arrive_in_order_however_much_the_socket_t
     assert run(received(send)) == HEAD + content[700 : 700 + size] + TAIL + content[:10] + TAIL
 
 
+class Watched(FileRecords):
+    """Tells whether it was read."""
+
+    __slots__ = ("was_read",)
+
+    def __init__(self, segment: OneFile, position: int, length: int) -> None:
+        super().__init__(segment, position, length)
+        self.was_read = False
+
+    def read(self, start: int = 0, size: int | None = None) -> bytes:
+        self.was_read = True
+        return super().read(start, size)
+
+
+def test_what_the_socket_takes_at_once_is_not_read(tmp_path: Path, run: Callable[[Awaitable[bytes]], bytes]) -> None:
+    segment = OneFile(tmp_path / "00000000000000000000.log", b"x" * 70_000)
+    records = Watched(segment, 0, 70_000)
+
+    def send(transport: asyncio.Transport, sender: FileSender) -> None:
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1_000_000)
+        sender.send([HEAD, records])
+
+    assert run(received(send)) == HEAD + b"x" * 70_000
+    assert not records.was_read
+
+
 def test_what_is_left_to_the_transport_before_leaves_before(
     tmp_path: Path, run: Callable[[Awaitable[bytes]], bytes]
 ) -> None:
