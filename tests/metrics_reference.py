@@ -27,8 +27,8 @@ A broker tells its metrics at `http://HOST:PORT/metrics`, as Prometheus reads th
 that it listens (`barnabas up` gives every broker a free port on 127.0.0.1; `barnabas status --format json` has it).
 `barnabas metrics [NAME]` shows them; `--raw` is the text itself. Names are Kafka's MBeans in the form that Prometheus'
 JMX exporter gives them. Times are in milliseconds, as Kafka's are. A name has at most `barnabas.metrics.series.max`
-series; `barnabas_metrics_series_left_out` says what is beyond. Of the produce and fetch requests of one connection that
-say the same again and again, one in 64 is timed, and counts for 64; all others are timed one by one.
+series; `barnabas_metrics_series_left_out` says what is beyond. Of a connection's produces and fetches the first 64 are
+timed, and then one in 64, which counts for 64; all other requests are timed one by one.
 
 [monitoring/grafana.json](monitoring/grafana.json) is a dashboard to be imported into Grafana, and
 [monitoring/alerts.yml](monitoring/alerts.yml) has Prometheus' alerting rules. Scrape every broker under one job:

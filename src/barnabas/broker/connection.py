@@ -52,6 +52,8 @@ logger = logging.getLogger(__name__)
 _FETCH: Final = int(ApiKey.FETCH)
 _NOT_TIMED: Final = TIMED_EACH - 1
 _PRODUCE: Final = int(ApiKey.PRODUCE)
+_SAMPLED: Final = frozenset((_PRODUCE, _FETCH))
+"""Of these a connection's first `TIMED_EACH` requests are timed, and then one in so many."""
 _IN_ONE_GO: Final = frozenset((*map(int, ANSWERED_IN_KIND), _PRODUCE, _FETCH))
 """Their answers are written at once."""
 
@@ -214,7 +216,7 @@ class BrokerConnection(FramedConnection):
             return
         metrics = self._broker.requests
         timing: Timing | None = None
-        if api_key != _PRODUCE or self.requests <= TIMED_EACH:
+        if api_key not in _SAMPLED or self.requests <= TIMED_EACH:
             timing = Timing(metrics.clock, arrived_ns)
         elif not self.requests & _NOT_TIMED:
             timing = Timing(metrics.clock, arrived_ns, TIMED_EACH)

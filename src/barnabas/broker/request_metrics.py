@@ -1,9 +1,10 @@
 """Figures of requests: how many, how long each part took, and what was refused (Kafka's ``RequestMetrics``).
 
-Every decoded request is counted, and measured from end to end. Produces take microseconds: of a connection's only the
-first `TIMED_EACH` are measured, and then one in `TIMED_EACH`, which counts for as many, so that the clock costs nothing
-that shows. Followers' fetches that repeat (`repeated_fetch`) are timed as rarely, and counted by what a connection
-counts anyway (`BrokerConnection.count_repeats`). Everything here is plain integers, which whoever wants them reads.
+Every decoded request is counted, and measured from end to end. Produces and fetches take microseconds: of a
+connection's only the first `TIMED_EACH` are measured, and then one in `TIMED_EACH`, which counts for as many, so that
+the clock costs nothing that shows. Followers' fetches that repeat (`repeated_fetch`) are timed as rarely, and counted
+by what a connection counts anyway (`BrokerConnection.count_repeats`). Everything here is plain integers, which whoever
+wants them reads.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TIMED_EACH: Final = 64
-"""One in so many produces, or repeated fetches, is timed; a power of two."""
+"""One in so many produces, or fetches, is timed; a power of two."""
 
 REFUSALS: Final = frozenset(
     code

@@ -12,9 +12,17 @@ from test_produce_frames import batch, frame
 from test_repeated_fetch import Follower, fetch, fetched_once
 
 from barnabas.broker.request_metrics import TIMED_EACH, errors_in
+from barnabas.wire.frames import encode_request
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.messages.metadata import MetadataResponse
 from barnabas.wire.messages.produce import ProduceResponse
+
+
+def consumers_fetch() -> bytes:
+    """A whole frame of version 12."""
+    asked = FetchRequest.FetchPartition(0, partition_max_bytes=1 << 20)
+    message = FetchRequest(max_wait_ms=0, topics=[FetchRequest.FetchTopic("flights", partitions=[asked])])
+    return b"".join(bytes(each) for each in encode_request(message, 12, 1, "c"))
 
 
 def test_produces_are_counted_one_by_one_and_timed_in_the_place_of_several(tmp_path: Path) -> None:
@@ -32,6 +40,22 @@ def test_produces_are_counted_one_by_one_and_timed_in_the_place_of_several(tmp_p
             assert getattr(produce, part).count == 4 * TIMED_EACH + 1, part
         assert produce.request_bytes == (3 + 4 * TIMED_EACH) * (len(frame(9, batch())) - 4)
         assert produce.total.total_ns >= produce.local.total_ns > 0
+
+    asyncio.run(main())
+
+
+def test_fetches_are_counted_one_by_one_and_timed_in_the_place_of_several(tmp_path: Path) -> None:
+    async def main() -> None:
+        broker = Broker(tmp_path)
+        broker.feed(frame(11, batch()))
+        for _ in range(4 * TIMED_EACH):
+            broker.feed(consumers_fetch())
+        fetches = broker.requests.figures["FetchConsumer"]
+        assert fetches.requests == {12: 4 * TIMED_EACH}
+        assert fetches.errors == {0: 8 * TIMED_EACH}
+        for part in ("queue", "local", "remote", "response_queue", "send", "total"):
+            assert getattr(fetches, part).count == 4 * TIMED_EACH - 1, part
+        assert fetches.total.total_ns >= fetches.local.total_ns > 0
 
     asyncio.run(main())
 
@@ -60,12 +84,7 @@ def test_followers_and_consumers_fetches_are_told_apart_and_together(tmp_path: P
     async def main() -> None:
         broker, session = fetched_once(tmp_path, 17)
         broker.feed(fetch(17, session.session_id, 1, [], max_wait_ms=0))
-        consumer = FetchRequest(
-            max_wait_ms=0, topics=[FetchRequest.FetchTopic("flights", partitions=[FetchRequest.FetchPartition(0)])]
-        )
-        from barnabas.wire.frames import encode_request
-
-        broker.feed(b"".join(bytes(each) for each in encode_request(consumer, 12, 1, "c")))
+        broker.feed(consumers_fetch())
         figures = broker.requests.snapshot()
         assert figures["FetchFollower"].requests == {17: 2}
         assert figures["FetchConsumer"].requests == {12: 1}
