@@ -197,16 +197,22 @@ class Cells:
         return self.chance.choice(sorted(followers))
 
     def _ask(self, question: Callable[[Cluster], Awaitable[T]]) -> T:
-        """Raises `JudgedClusterError` where the cluster does not answer, or says no."""
+        """Raises `JudgedClusterError` where the cluster does not answer, or says no; a coordinator that has only begun
+        to load is asked again."""
 
         async def asked() -> T:
             async with connect(self.brokers.bootstrap) as cluster:
                 return await question(cluster)
 
-        try:
-            return asyncio.run(asked())
-        except (KafkaError, OSError) as error:
-            raise JudgedClusterError(f"the cluster of both kinds says {error}") from None
+        deadline = time.monotonic() + WHOLE_WITHIN_S
+        while True:
+            try:
+                return asyncio.run(asked())
+            except (KafkaError, OSError) as error:
+                passes = isinstance(error, KafkaError) and error.code.retriable
+                if not passes or time.monotonic() > deadline:
+                    raise JudgedClusterError(f"the cluster of both kinds says {error}") from None
+                time.sleep(0.2)
 
     def _until(
         self, question: Callable[[Cluster], Awaitable[T]], what: Callable[[], str], within: float = WHOLE_WITHIN_S
