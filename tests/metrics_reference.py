@@ -40,6 +40,17 @@ scrape_configs:
       - targets: ["127.0.0.1:9404", "127.0.0.1:9405", "127.0.0.1:9406"]  # their barnabas.admin.listener
 ```
 
+Where the endpoint is guarded ([view.md](view.md#who-may-look)), Prometheus logs in as a user that may DESCRIBE the
+cluster (`barnabas acl allow cluster --principal User:prometheus --operation describe`):
+
+```yaml
+    scheme: https
+    tls_config: {ca_file: /etc/barnabas/authority.pem}
+    basic_auth: {username: prometheus, password_file: /etc/prometheus/password}
+```
+
+`barnabas metrics --address https://HOST:PORT --command-config FILE` does so with a client's properties.
+
 ## OpenTelemetry
 
 With `pip install "barnabas[otel]"` a broker sends the same series, under the same names, to a collector by OTLP over

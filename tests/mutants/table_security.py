@@ -15,6 +15,7 @@ _ACLS: Final = f"{_SECURITY}/test_acls.py"
 _BROKER: Final = "tests/unit/broker"
 _CLI: Final = "tests/unit/cli"
 _WEB: Final = "tests/unit/web"
+_DOOR: Final = "tests/process/test_admin_door.py"
 _ENDPOINT: Final = f"{_WEB}/test_endpoint_bounds.py"
 _GUARDED: Final = f"{_BROKER}/test_guarded_connection.py"
 _SASL: Final = f"{_BROKER}/test_sasl_authenticator.py"
@@ -453,10 +454,11 @@ PROTECTIONS: Final = (
     mutant(
         "P45", "ACLs", "the view shows records whoever may read them",
         "", "",
-        remove("web.pages:messages", """
-            if broker.acls is not None:
-                ...
-            """),
+        replace(
+            "web.endpoint:AdminEndpoint.refusal",
+            "self.broker.acls is not None",
+            "False",
+        ),
     ),
     mutant(
         "P46", "DNS rebinding", "a page of any name that leads here reads the admin endpoint",
@@ -663,6 +665,30 @@ PROTECTIONS: Final = (
         "", "",
         replace("broker.connections:Connections.close_idle", "self._max_idle_ms < 0", "True"),
     ),
+    mutant(
+        "P75", "the view", "the admin endpoint asks nobody for a password, whatever its listener says",
+        "", "",
+        replace("web.door:AdminDoor.asks", "bool(self._gate.mechanisms)", "False"),
+    ),
+    mutant(
+        "P76", "the view", "whoever is let in at the admin endpoint sees what ACLs keep from it",
+        "", "",
+        replace("web.door:AdminDoor.allows", "not self._gate.authenticates", "True"),
+    ),
+    mutant(
+        "P77", "the view", "what one request to the admin endpoint shows counts for the next ones of its connection",
+        "", "",
+        replace(
+            "web.endpoint:HttpConnection._let_in",
+            "not shown or shown != self._shown or now > self._known_until",
+            "now > self._known_until",
+        ),
+    ),
+    mutant(
+        "P78", "the view", "keys that promise protection are passed over where the admin endpoint's protocol has none",
+        "", "",
+        replace("web.door:AdminDoor.__init__", "guards is not None", "False"),
+    ),
 )  # fmt: skip
 
 NOTICED_BY: Final = {
@@ -712,7 +738,7 @@ NOTICED_BY: Final = {
     "P42": f"{_BROKER}/test_delegation_tokens.py::test_who_has_proved_itself_and_not_by_a_token_may_ask_for_tokens",
     "P43": f"{_BROKER}/test_broker_configs.py::test_passwords_are_not_told",
     "P44": f"{_WEB}/test_pages.py::test_what_logs_somebody_in_is_hidden",
-    "P45": f"{_WEB}/test_pages.py::test_records_are_not_shown_where_acls_say_who_may_read",
+    "P45": f"{_WEB}/test_pages.py::test_records_are_not_shown_where_acls_say_who_may_read_and_nobody_is_known",
     "P46": f"{_ENDPOINT}::test_a_name_that_leads_here_and_is_not_this_machines_is_not_answered",
     "P47": f"{_ENDPOINT}::test_a_page_of_another_site_has_nothing_asked",
     "P48": f"{_ENDPOINT}::test_who_does_not_end_a_request_is_ended",
@@ -743,4 +769,8 @@ NOTICED_BY: Final = {
     "P72": f"{_CHANNEL}::test_a_session_goes_with_its_connection",
     "P73": "tests/process/test_control_plane.py::test_who_is_not_believed_on_the_controllers_listener_hears_nothing",
     "P74": "tests/process/test_descriptors.py::test_who_says_nothing_for_long_is_closed_with_what_it_did_not_read",
+    "P75": f"{_DOOR}::test_nothing_is_told_to_who_does_not_say_a_right_password",
+    "P76": f"{_DOOR}::test_acls_say_what_who_is_known_may_see",
+    "P77": f"{_DOOR}::test_nothing_is_told_to_who_does_not_say_a_right_password",
+    "P78": f"{_DOOR}::test_what_cannot_be_guarded_as_it_is_to_be_does_not_start",
 }

@@ -98,6 +98,12 @@ def listeners_of(config: Config, host_name: str) -> Listeners:
     return Listeners(bound, advertised, inter_broker, control_plane)
 
 
+def security_protocol_of(config: Config, listener: str) -> str:
+    """The security protocol of a `listener` that stands in none of ``listeners``: PLAINTEXT where
+    ``listener.security.protocol.map`` does not name it. Raises `ConfigError`."""
+    return _security_protocols(config.text("listener.security.protocol.map")).get(listener, "PLAINTEXT")
+
+
 def protocol_of_controllers(config: Config, listener: str) -> str:
     """The security protocol of the KRaft controllers' `listener`, which is none of this broker's own.
 

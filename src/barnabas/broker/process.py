@@ -61,7 +61,11 @@ async def run_broker(
         broker.tasks.begin(_tell_status(broker, on_status), "status")
     if not await _started(broker, stop):
         return
-    end_beside = None if beside is None else await beside(broker)
+    try:
+        end_beside = None if beside is None else await beside(broker)
+    except BaseException:
+        await broker.shutdown()
+        raise
     if on_status is not None:
         on_status(broker.status())
     if on_ready is not None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import ssl
+from collections.abc import Mapping
 from typing import Annotated
-from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
 
 from barnabas.cli.command import Argument, Option
-from barnabas.cli.options import Directory, OutputFormat, directory_of
+from barnabas.cli.connect import security_of, settings_of
+from barnabas.cli.options import CommandConfig, Directory, OutputFormat, Properties, Reach, directory_of
 from barnabas.cli.output import CommandError, Format, print_json, print_table
 
 PATIENCE_S = 30
@@ -18,15 +23,22 @@ def metrics(
     broker: Annotated[int | None, Option("--broker", metavar="ID", help="Of this broker; by default of all.")] = None,
     address: Annotated[
         str | None,
-        Option("--address", metavar="H:P", help="Of the broker whose barnabas.admin.listener this is."),
+        Option(
+            "--address",
+            metavar="H:P",
+            help="Of the broker whose barnabas.admin.listener this is; https://H:P where it speaks TLS.",
+        ),
     ] = None,
     raw: Annotated[bool, Option("--raw", help="The text that Prometheus reads, as it is.")] = False,
     directory: Directory = None,
+    properties: Properties = None,
+    command_config: CommandConfig = None,
     output: OutputFormat = Format.text,
 ) -> None:
     """Show the brokers' metrics; docs/metrics.md has their names and Kafka's."""
     addresses = {"": address} if address is not None else _addresses(directory_of(directory), broker)
-    texts = {label: _text(where) for label, where in addresses.items()}
+    tls, headers = _shown(settings_of(Reach(None, directory, properties, command_config)))
+    texts = {label: _text(where, tls, headers) for label, where in addresses.items()}
     if raw:
         for text in texts.values():
             print(text, end="")
@@ -72,7 +84,7 @@ def _addresses(directory: str, wanted: int | None) -> dict[str, str]:
     brokers = [broker for broker in LocalCluster(directory).loaded().brokers if wanted in (None, broker.id)]
     if not brokers:
         raise CommandError(f"There is no broker {wanted} in {directory}: `barnabas status` lists them.")
-    found = {str(broker.id): (broker.status() or {}).get("admin") for broker in brokers if broker.alive}
+    found = {str(broker.id): (broker.status() or {}).get("admin_url") for broker in brokers if broker.alive}
     listening = {label: where for label, where in found.items() if where}
     if not listening:
         which = "No broker" if wanted is None else f"Broker {wanted} is down, or"
@@ -80,10 +92,36 @@ def _addresses(directory: str, wanted: int | None) -> dict[str, str]:
     return listening
 
 
-def _text(address: str) -> str:
+def _shown(settings: Mapping[str, str]) -> tuple[ssl.SSLContext | None, dict[str, str]]:
+    """What a client's properties show of who reads: a certificate, or a name and password."""
+    tls, login = security_of(settings)
+    if login is None:
+        return tls, {}
+    from barnabas.security.sasl.login import SaslLogin
+
+    if not isinstance(login, SaslLogin):
+        raise CommandError(f"Metrics are read with a name and password, not by {login.mechanism}.")
+    shown = base64.b64encode(f"{login.username}:{login.password}".encode()).decode()
+    return tls, {"authorization": f"Basic {shown}"}
+
+
+def _text(address: str, tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> str:
+    url = address if "://" in address else f"http://{address}"
+    if not url.startswith("https://"):
+        tls, headers = None, {}  # a password is shown to nobody who has no certificate
     try:
-        with urlopen(f"http://{address}/metrics", timeout=PATIENCE_S) as answer:
+        with urlopen(Request(f"{url}/metrics", headers=dict(headers)), timeout=PATIENCE_S, context=tls) as answer:
             return str(answer.read().decode())
+    except HTTPError as refusal:
+        raise CommandError(f"No metrics at {address}: {_said(refusal)}") from None
     except (URLError, OSError, ValueError) as error:
         cause = getattr(error, "reason", error)
         raise CommandError(f"No metrics at {address} ({cause}): it takes what barnabas.admin.listener says.") from None
+
+
+def _said(refusal: HTTPError) -> str:
+    """Why the endpoint tells nothing, in its own words."""
+    try:
+        return str(json.loads(refusal.read())["error"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"it answered {refusal.code}."

@@ -23,6 +23,18 @@ Directory = Annotated[
     ),
 ]
 
+Properties = Annotated[
+    list[str] | None, Option("-X", metavar="K=V", help="A client property by Kafka's name; may be repeated.")
+]
+CommandConfig = Annotated[
+    str | None,
+    Option(
+        "--command-config",
+        metavar="FILE",
+        help="Client properties in a file, as Kafka's tools take them: by default BARNABAS_COMMAND_CONFIG.",
+    ),
+]
+
 
 def directory_of(option: str | None) -> str:
     """The directory of the cluster that is meant: the option's, the environment's, or the one here."""
@@ -42,17 +54,8 @@ class Reach:
         ),
     ] = None
     directory: Directory = None
-    properties: Annotated[
-        list[str] | None, Option("-X", metavar="K=V", help="A client property by Kafka's name; may be repeated.")
-    ] = None
-    command_config: Annotated[
-        str | None,
-        Option(
-            "--command-config",
-            metavar="FILE",
-            help="Client properties in a file, as Kafka's tools take them: by default BARNABAS_COMMAND_CONFIG.",
-        ),
-    ] = None
+    properties: Properties = None
+    command_config: CommandConfig = None
 
     def servers(self, *properties: str | None) -> str:
         """The bootstrap servers: the first there are of -b, `properties`, --dir's cluster, BARNABAS_BOOTSTRAP, the

@@ -1,10 +1,11 @@
 """The admin endpoint of a broker: what can be seen of it, by HTTP as JSON, as a stream of server-sent events, and as
 pages for a browser, which are files (``static``) that ask for the same JSON.
 
-It reads and never writes. ``barnabas.admin.listener`` says where it listens; without that there is none. It runs on the
-broker's own loop, so that what it shows was true at one moment. Where it listens on this machine alone, it answers only
-requests whose Host is this machine: a page from elsewhere, whose name was made to lead here, has another. A browser
-that asks on behalf of another site's page gets no answer. Connections are bounded in number, and in how long they may
+It reads and never writes. ``barnabas.admin.listener`` says where it listens; without that there is none. Who may look
+is said as for any other listener (`barnabas.web.door`). It runs on the broker's own loop, so that what it shows was
+true at one moment. Where it listens on this machine alone, it answers only requests whose Host is this machine: a page
+from elsewhere, whose name was made to lead here, has another. A browser that asks on behalf of another site's page gets
+no answer. Connections are bounded in number, and in how long they may
 say nothing, or read nothing of what they asked for.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -21,10 +22,14 @@ from urllib.parse import parse_qsl, urlsplit
 import h11
 
 from barnabas.broker.server import Broker
+from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.cluster import is_loopback
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Listener, Story, Tasks, drive
+from barnabas.runtime.tls_transport import TlsTransport
+from barnabas.security.principal import ANONYMOUS
 from barnabas.web.assets import PROTECTION, asset, exported
+from barnabas.web.door import DESCRIBE_CLUSTER, DESCRIBE_CONFIGS, KNOWN_FOR_S, AdminDoor, Onlooker, Right
 from barnabas.web.exposition import CONTENT_TYPE, exposed
 from barnabas.web.history import SeenHistory
 from barnabas.web.pages import PAGES, groups
@@ -42,6 +47,8 @@ HISTORY_PATH: Final = "/history"
 EXPORT_PATH: Final = "/export"
 GROUPS_PATH: Final = "/groups"
 VIEW_PATH: Final = "/view/"
+MESSAGES_PATH: Final = "/messages"
+CONFIGURATIONS_PATH: Final = "/configurations"
 STREAMS: Final = (EVENTS_PATH, LIVE_PATH)
 WHOLE: Final = {
     METRICS_PATH: CONTENT_TYPE,
@@ -52,6 +59,7 @@ WHOLE: Final = {
 PATHS: Final = [*VIEWS, *PAGES, GROUPS_PATH, *STREAMS, *WHOLE, VIEW_PATH]
 EVENTS_INTERVAL_S: Final = 0.25
 MAX_REQUEST_BYTES: Final = 16 * 1024
+READ_BYTES: Final = 64 * 1024
 MAX_STREAMS: Final = 32
 MAX_CONNECTIONS: Final = 128
 """Beyond these the oldest connection without an open request gives way, or else the new one."""
@@ -84,15 +92,25 @@ class AdminEndpoint:
         self._local = True
         self._told_lines = 0
         self._told_controller: dict[str, Any] | None = None
+        self.door: AdminDoor | None = None
 
     async def start(self, host: str, port: int) -> None:
-        self._listener = await self.broker.runtime.network.listen(lambda: HttpConnection(self), host, port)
+        """Raises `ConfigError` for a listener that cannot be guarded as it is to be."""
+        self.door = AdminDoor(self.broker, host, port)
+        await self.door.startup()
+        self._listener = await self.broker.runtime.network.listen(self._accept, host, port)
         self.broker.admin = f"{host}:{self._listener.port}"
+        self.broker.admin_url = f"{self.door.scheme}://{self.broker.admin}"
         self._local = is_loopback(host)
         self.history = SeenHistory(f"broker {self.broker.broker_id}", self.broker.runtime.clock.now_ms())
         recorder = BrokerRecorder(self.broker, self.history, self._table.group_lag, self._tell_live)
         self._recording = self._tasks.begin(recorder.run(), "history")
-        logger.info("[broker %d] admin endpoint at http://%s", self.broker.broker_id, self.broker.admin)
+        logger.info("[broker %d] admin endpoint at %s", self.broker.broker_id, self.broker.admin_url)
+
+    def _accept(self) -> asyncio.BaseProtocol:
+        connection = HttpConnection(self)
+        context = None if self.door is None else self.door.gate.tls
+        return connection if context is None else TlsTransport(connection, context, self.broker.runtime.clock)
 
     def close(self) -> None:
         if self._listener is not None:
@@ -125,6 +143,20 @@ class AdminEndpoint:
         except ValueError:
             return False
         return not self._local or not name or is_loopback(name)
+
+    def refusal(self, path: str, query: Query, reader: Onlooker) -> str | None:
+        """Why `reader` is not told what `path` tells."""
+        right = _right(path, query)
+        if (
+            path == MESSAGES_PATH
+            and self.broker.acls is not None
+            and (self.door is None or not self.door.knows_readers)
+        ):
+            return "This cluster has ACLs, and this page cannot know who reads it: read as a consumer."
+        if right is None or self.door is None or self.door.allows(reader, right, path):
+            return None
+        operation, kind, name = right
+        return f"{reader.principal} may not see this: it takes {operation.name} on {kind.name} {name}."
 
     async def page(self, path: str, query: Query) -> tuple[int, Any]:
         """HTTP status and value of a page."""
@@ -218,6 +250,15 @@ class AdminEndpoint:
                 connection.send_event(b"".join(events))
 
 
+def _right(path: str, query: Query) -> Right | None:
+    """What it takes to be told `path`; nothing for the pages' own files."""
+    if path == "/" or path.startswith(VIEW_PATH):
+        return None
+    if path == MESSAGES_PATH:
+        return Operation.READ, ResourceType.TOPIC, query.get("topic", "")
+    return DESCRIBE_CONFIGS if path == CONFIGURATIONS_PATH else DESCRIBE_CLUSTER
+
+
 def _failed(name: str, error: BaseException) -> None:
     """The broker goes on without it; `Tasks` has told the log."""
 
@@ -226,11 +267,18 @@ def _event(name: str, value: Any) -> bytes:
     return f"event: {name}\ndata: {json.dumps(value)}\n\n".encode()
 
 
-class HttpConnection(asyncio.Protocol):
+_arrived_view: Final = memoryview(bytearray(READ_BYTES))
+
+
+class HttpConnection(asyncio.BufferedProtocol):
     """One client: any number of requests one after the other, or one stream."""
 
     def __init__(self, endpoint: AdminEndpoint) -> None:
         self._endpoint = endpoint
+        self._reader = Onlooker(ANONYMOUS, "")
+        self._shown = ""
+        """The ``Authorization`` that says who reads, until `_known_until`, by the loop's clock."""
+        self._known_until = 0.0
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_REQUEST_BYTES)
         self._transport: asyncio.Transport | None = None
         self._streaming = False
@@ -242,8 +290,26 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self._reader = Onlooker(ANONYMOUS, str(peer[0]) if peer else "")
         self._set_deadline()
         self._endpoint.opened(self)
+
+    def secured(self, certificate: bytes | None) -> None:
+        """TLS is there."""
+        door = self._endpoint.door
+        assert door is not None
+        try:
+            self._reader = self._reader._replace(principal=door.of_certificate(certificate))
+        except ValueError as error:
+            logger.info("the certificate of %s names no user (%s)", self._reader.host, error)
+            self.abort()
+
+    def insecure(self, reason: str) -> None:
+        logger.debug("a connection from %s to the admin endpoint ends: %s", self._reader.host, reason)
+
+    def eof_received(self) -> None:
+        """The transport ends the connection."""
 
     def connection_lost(self, error: Exception | None) -> None:
         self._drop_deadline()
@@ -285,9 +351,12 @@ class HttpConnection(asyncio.Protocol):
             self._deadline.cancel()
             self._deadline = None
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _arrived_view
+
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            self._http.receive_data(data)
+            self._http.receive_data(bytes(_arrived_view[:nbytes]))
             self._serve()
         except h11.RemoteProtocolError as error:
             if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not self._streaming:
@@ -314,26 +383,55 @@ class HttpConnection(asyncio.Protocol):
         self._drop_deadline()
         target = request.target.decode("ascii", "replace")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
-        method, parts = request.method.decode("ascii"), urlsplit(target)
-        path, query = parts.path, dict(parse_qsl(parts.query))
+        method = request.method.decode("ascii")
         if not self._endpoint.serves(headers.get("host", "")):
             self._respond(421, {"error": f"This endpoint is not called {headers['host']}: ask for 127.0.0.1."})
         elif headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
             self._respond(403, {"error": "Pages of other sites are told nothing."})
+        elif self._endpoint.door is not None and self._endpoint.door.asks:
+            self._begin(self._let_in(self._endpoint.door, method, target, headers))
+        elif (telling := self._answer(method, target, headers)) is not None:
+            self._begin(telling)
+
+    async def _let_in(self, door: AdminDoor, method: str, target: str, headers: Mapping[str, str]) -> None:
+        """Answers a request behind which stands somebody who is known."""
+        shown = headers.get("authorization", "")
+        now = asyncio.get_running_loop().time()
+        if not shown or shown != self._shown or now > self._known_until:
+            principal = await door.log_in(shown, self._reader.host) if shown else None
+            if principal is None:
+                self._shown = ""
+                error = {"error": "Say who you are: this endpoint tells only who is known."}
+                self._respond(401, error, more=[("www-authenticate", door.challenge)])
+                return
+            self._reader = self._reader._replace(principal=principal)
+            self._shown, self._known_until = shown, now + KNOWN_FOR_S
+        telling = self._answer(method, target, headers)
+        if telling is not None:
+            await telling
+
+    def _answer(self, method: str, target: str, headers: Mapping[str, str]) -> Coroutine[Any, Any, None] | None:
+        """Answers at once, or returns what does."""
+        parts = urlsplit(target)
+        path, query = parts.path, dict(parse_qsl(parts.query))
+        refusal = self._endpoint.refusal(path, query, self._reader)
+        if refusal is not None:
+            self._respond(403, {"error": refusal}, head=method == "HEAD")
         elif method != "GET":
             self._respond(*self._endpoint.answer(method, target), head=method == "HEAD")
         elif path in STREAMS:
             self._stream(path, query.get("since", headers.get("last-event-id", "0")))
         elif path in WHOLE:
-            self._begin(self._tell_pieces(path))
+            return self._tell_pieces(path)
         elif path in PAGES or path == GROUPS_PATH:
-            self._begin(self._tell_page(path, query))
+            return self._tell_page(path, query)
         elif path == "/" and "text/html" in headers.get("accept", ""):
             self._send_whole(307, b"", "text/plain", [("location", VIEW_PATH)])
         elif path.startswith(VIEW_PATH) and (found := asset(path.removeprefix(VIEW_PATH))):
             self._send_whole(200, found.data, found.content_type, PROTECTION)
         else:
             self._respond(*self._endpoint.answer(method, target))
+        return None
 
     def _begin(self, telling: Coroutine[Any, Any, None]) -> None:
         story = drive(telling, self._told)
@@ -382,9 +480,9 @@ class HttpConnection(asyncio.Protocol):
         self._send(h11.Data(data=body))
         self._end()
 
-    def _respond(self, status: int, value: Any, *, head: bool = False) -> None:
+    def _respond(self, status: int, value: Any, *, head: bool = False, more: Iterable[tuple[str, str]] = ()) -> None:
         body = json.dumps(value).encode() + b"\n"
-        headers = [("content-type", "application/json"), ("content-length", str(len(body)))]
+        headers = [("content-type", "application/json"), ("content-length", str(len(body))), *more]
         self._send(h11.Response(status_code=status, headers=[*headers, ("cache-control", "no-store")]))
         if not head:
             self._send(h11.Data(data=body))

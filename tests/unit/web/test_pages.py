@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
-from barnabas.web.pages import SECRETS, messages, znodes
-from barnabas.web.views import NotSeen
+from barnabas.security.principal import ANONYMOUS
+from barnabas.web.door import Onlooker
+from barnabas.web.endpoint import MESSAGES_PATH, AdminEndpoint
+from barnabas.web.pages import SECRETS, znodes
 
 
-def test_records_are_not_shown_where_acls_say_who_may_read() -> None:
+def test_records_are_not_shown_where_acls_say_who_may_read_and_nobody_is_known() -> None:
     broker: Any = SimpleNamespace(acls=object())
-    with pytest.raises(NotSeen) as refused:
-        asyncio.run(messages(broker, {"topic": "t"}))
-    assert refused.value.status == 403
+    nobody: Any = None
+    refusal = AdminEndpoint(broker, nobody).refusal(MESSAGES_PATH, {"topic": "t"}, Onlooker(ANONYMOUS, "127.0.0.1"))
+    assert refusal == "This cluster has ACLs, and this page cannot know who reads it: read as a consumer."
 
 
 @pytest.mark.parametrize("path", [f"{each}/anna" for each in SECRETS])

@@ -1,0 +1,173 @@
+"""Who may look: the admin endpoint's listener is guarded as any other listener of the broker.
+
+Its name is ``ADMIN``: ``listener.security.protocol.map`` says its protocol, PLAINTEXT where it does not name it, and
+``listener.name.admin.`` begins the keys of its stores, mechanisms and users. Over TLS a certificate may say who reads.
+With SASL an HTTP request says it: a name and password (``Basic``, RFC 7617) are taken through the exchange of PLAIN or
+SCRAM that a client would have, a token (``Bearer``, RFC 6750) through OAUTHBEARER's. ACLs count for whoever is known:
+looking takes DESCRIBE on the cluster, configurations DESCRIBE_CONFIGS, a topic's records READ on the topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from barnabas.broker.authorize import audit
+from barnabas.broker.listener_gate import ListenerGate
+from barnabas.broker.listeners import security_protocol_of
+from barnabas.broker.server import Broker
+from barnabas.model.acl import CLUSTER_NAME, Operation, ResourceType
+from barnabas.model.cluster import Endpoint
+from barnabas.model.errors import ConfigError
+from barnabas.security.listener_config import listener_prefix
+from barnabas.security.principal import ANONYMOUS, Principal
+from barnabas.security.sasl import oauthbearer, plain
+from barnabas.security.sasl.exchange import SaslMechanism, SaslRefused
+from barnabas.security.sasl.login import SaslLogin, Tokens
+from barnabas.security.sasl.scram_credential import MECHANISMS as SCRAM
+from barnabas.security.tls.names import subject_of
+from barnabas.security.tls.principal_mapping import NoMatchingRule
+
+logger = logging.getLogger(__name__)
+
+LISTENER: Final = "ADMIN"
+KNOWN_FOR_S: Final = 60.0
+"""How long a connection goes on with what it has shown before it is looked at again."""
+_TAKEN: Final = (plain.MECHANISM, *SCRAM, oauthbearer.MECHANISM)
+
+Right = tuple[Operation, ResourceType, str]
+DESCRIBE_CLUSTER: Final = (Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+DESCRIBE_CONFIGS: Final = (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+class Onlooker(NamedTuple):
+    """Who asks, and from which host; a name where the listener lets nobody in without one."""
+
+    principal: Principal
+    host: str
+
+
+class AdminDoor:
+    """Raises `ConfigError` for a listener that cannot be guarded as its configuration says."""
+
+    def __init__(self, broker: Broker, host: str, port: int) -> None:
+        config = broker.config
+        protocol = security_protocol_of(config, LISTENER)
+        prefix = listener_prefix(LISTENER)
+        if any(endpoint.listener == LISTENER for endpoint in broker.listeners.bound):
+            raise ConfigError(f"listeners has {LISTENER}, which is the name of barnabas.admin.listener: take another.")
+        guards = next((key for key in sorted(config.overrides) if key.startswith(prefix)), None)
+        if protocol == "PLAINTEXT" and guards is not None:
+            raise ConfigError(
+                f"{guards} is set, and listener.security.protocol.map says no protocol for {LISTENER}: "
+                "it would be read without. Add ADMIN:SSL, or ADMIN:SASL_SSL."
+            )
+        self._broker = broker
+        self._gate = ListenerGate(broker, Endpoint(LISTENER, host, port, protocol), config)
+        for name in self._gate.mechanisms:
+            if name not in _TAKEN:
+                raise ConfigError(
+                    f"sasl.enabled.mechanisms has {name} for {LISTENER}: who reads by HTTP says a password or a token, "
+                    f"which are {', '.join(_TAKEN)}. Set {prefix}sasl.enabled.mechanisms."
+                )
+        self._open_at = 0.0
+
+    async def startup(self) -> None:
+        """To be awaited before anybody is let in."""
+        if self._gate.mechanisms:
+            await self._broker.scram_users.startup()
+        self._broker.socket_server.gates[LISTENER] = self._gate  # so that its stores change with the others'
+
+    @property
+    def gate(self) -> ListenerGate:
+        return self._gate
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self._gate.tls is None else "https"
+
+    @property
+    def asks(self) -> bool:
+        """Whether a request has to say who reads."""
+        return bool(self._gate.mechanisms)
+
+    @property
+    def challenge(self) -> str:
+        """The value of ``WWW-Authenticate``."""
+        by_token = [*self._gate.mechanisms] == [oauthbearer.MECHANISM]
+        return "Bearer" if by_token else 'Basic realm="barnabas", charset="UTF-8"'
+
+    def of_certificate(self, certificate: bytes | None) -> Principal:
+        """Raises `ValueError` for one that names no user."""
+        if certificate is None or self.asks:
+            return ANONYMOUS
+        try:
+            return Principal("User", self._gate.principal_mapper.name_of(subject_of(certificate)))
+        except NoMatchingRule as error:
+            raise ValueError(str(error)) from None
+
+    async def log_in(self, authorization: str, peer: str) -> Principal | None:
+        """Who the value of an ``Authorization`` header shows to be reading; None for nobody.
+
+        One is looked at at a time, and behind one that failed the next has to wait: guessing costs time, and costs
+        the broker little.
+        """
+        clock = asyncio.get_running_loop().time
+        while (wait_s := self._open_at - clock()) > 0:  # noqa: ASYNC110 (who was first may have failed meanwhile)
+            await asyncio.sleep(wait_s)
+        reason = "it says no name and password, and no token"
+        for mechanism, tokens in self._attempts(authorization):
+            server = mechanism.begin()
+            try:
+                answer = b""
+                while server.authenticated is None:
+                    answer = await server.evaluate(tokens.send(answer) if answer else next(tokens))
+            except (SaslRefused, StopIteration) as refusal:
+                reason = getattr(refusal, "reason", "the exchange came to no end")
+            else:
+                return server.authenticated.principal
+        self._open_at = clock() + self._gate.failed_authentication_delay_ms / 1000
+        logger.info("[broker %d] %s does not get in at %s: %s", self._broker.broker_id, peer, LISTENER, reason)
+        return None
+
+    def _attempts(self, authorization: str) -> Iterator[tuple[SaslMechanism, Tokens]]:
+        scheme, _, shown = authorization.partition(" ")
+        kind = scheme.lower()
+        for name, mechanism in self._gate.mechanisms.items():
+            if name == oauthbearer.MECHANISM:
+                if kind == "bearer":
+                    yield mechanism, oauthbearer.client_tokens(shown.strip(), {})
+            elif kind == "basic":
+                user, password = _name_and_password(shown)
+                yield mechanism, SaslLogin(name, user, password).tokens(self._broker.runtime.entropy.token(20).hex())
+
+    @property
+    def knows_readers(self) -> bool:
+        return self._gate.authenticates
+
+    def allows(self, reader: Onlooker, right: Right, asked: str) -> bool:
+        """Whether ACLs let `reader` see what takes `right`; everybody on a listener that asks nobody who it is."""
+        if not self._gate.authenticates:
+            return True
+        operation, kind, name = right
+        allowed = self._broker.authorizer.allows(reader.principal, reader.host, operation, kind, name)
+        if not allowed:
+            resource = f"{kind.words}:LITERAL:{name}"
+            audit.info(
+                "Principal = %s is Denied Operation = %s from host = %s on resource = %s for request = %s",
+                *(reader.principal, operation.words, reader.host, resource, asked),
+            )
+        return allowed
+
+
+def _name_and_password(shown: str) -> tuple[str, str]:
+    """Both empty where they cannot be read."""
+    try:
+        user, _, password = base64.b64decode(shown.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return "", ""
+    return user, password
