@@ -66,6 +66,10 @@ def validate_assignment(assignment: Mapping[int, tuple[int, ...]]) -> None:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Partition {partition} has no replicas")
 
 
+def unknown_topic(name: str) -> KafkaError:
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
 class Topics:
     """Creates, deletes and extends topics. `changed` is notified whenever the metadata cache changed."""
 
@@ -278,7 +282,7 @@ class Topics:
         """Raises `KafkaError` where `topic` cannot get what it asks for."""
         name, image = topic.name, self._broker.metadata.image
         if not existing:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+            raise unknown_topic(name)
         if any(assignment.is_being_reassigned for assignment in existing.values()):
             raise KafkaError(
                 ErrorCode.REASSIGNMENT_IN_PROGRESS,

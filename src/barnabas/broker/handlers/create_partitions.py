@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
 from barnabas.broker.placement import check_partition_count
+from barnabas.broker.topics import unknown_topic
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
 if TYPE_CHECKING:
@@ -27,6 +29,10 @@ async def handle(broker: Broker, request: CreatePartitionsRequest, context: Requ
     mutations = broker.quotas.mutations(context, strict_since=_FIRST_VERSION_WITH_THROTTLING_ERROR)
     named = Counter(topic.name for topic in request.topics)
     check_partition_count(max(topic.count, 0) for topic in request.topics)
+    if context.due(len(named)):
+        await context.turn()
+    # ZooKeeper is asked about each of a few topics, and of many first once, which of them there are.
+    existing = set(await broker.zk.get_all_topics_in_cluster()) if len(named) > SLICE else named
     results: dict[str, Result] = {}
     created = []
     for topic in request.topics:
@@ -36,6 +42,8 @@ async def handle(broker: Broker, request: CreatePartitionsRequest, context: Requ
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
             if not authorized(context, Operation.ALTER, ResourceType.TOPIC, topic.name):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed.")
+            if topic.name not in existing:
+                raise unknown_topic(topic.name)
             await broker.topics.add_partitions(topic, mutations, validate_only=request.validate_only)
         except KafkaError as error:
             result.error_code = error.code
