@@ -13,21 +13,14 @@ from barnabas.cli.output import Format, UsageError, print_json, print_table
 from barnabas.client.admin import Admin
 from barnabas.client.admin_acls import Binding
 from barnabas.client.cluster import ClusterClient
-from barnabas.model.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, PatternType, Permission, ResourceType
+from barnabas.model.acl import Operation, PatternType, Permission
 from barnabas.model.cluster import host_address
 from barnabas.model.errors import KafkaError
+from barnabas.security.acl_words import OPERATIONS, operation_word, operations_of, resource_of, resource_word
 from barnabas.security.acls import Acl, AclFilter, Resource
 
 app = CommandGroup("Who may do what: ACLs.")
 
-_TYPES: Final = {
-    resource_type.name.lower().replace("_", "-"): resource_type
-    for resource_type in ResourceType
-    if resource_type > ResourceType.ANY
-}
-_OPERATIONS: Final = {
-    operation.name.lower().replace("_", "-"): operation for operation in Operation if operation > Operation.ANY
-}
 _HEADS: Final = ("resource", "permission", "principal", "host", "operation")
 
 What = Annotated[
@@ -43,36 +36,23 @@ Principals = Annotated[
 ]
 Operations = Annotated[
     list[str] | None,
-    Option("--operation", metavar="OP", choices=tuple(_OPERATIONS), help="By default all; may be repeated."),
+    Option("--operation", metavar="OP", choices=tuple(OPERATIONS), help="By default all; may be repeated."),
 ]
 Hosts = Annotated[list[str] | None, Option("--host", metavar="ADDRESS", help="By default any; may be repeated.")]
 
 
-def resource_of(text: str) -> Resource:
+def _resource(text: str) -> Resource:
     """Raises `UsageError`."""
-    kind, colon, name = text.partition(":")
-    if text == "cluster":
-        return Resource(ResourceType.CLUSTER, CLUSTER_NAME)
-    if kind not in _TYPES or not colon or not name or kind == "cluster":
-        kinds = ", ".join(f"{known}:NAME" for known in _TYPES if known != "cluster")
-        raise UsageError(f"{text!r} names no resource: use cluster, {kinds}.")
-    if name != "*" and name.endswith("*"):
-        return Resource(_TYPES[kind], name[:-1], PatternType.PREFIXED)
-    return Resource(_TYPES[kind], name)
-
-
-def shown(resource: Resource) -> str:
-    """The words that `resource_of` reads."""
-    if resource.resource_type is ResourceType.CLUSTER:
-        return "cluster"
-    kind = resource.resource_type.name.lower().replace("_", "-")
-    return f"{kind}:{resource.name}{'*' if resource.pattern_type is PatternType.PREFIXED else ''}"
+    try:
+        return resource_of(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _fields(binding: Binding) -> dict[str, str]:
     resource, acl = binding
-    values = (shown(resource), acl.permission.name.lower(), acl.principal, acl.host)
-    return dict(zip(_HEADS, (*values, acl.operation.name.lower().replace("_", "-")), strict=True))
+    values = (resource_word(resource), acl.permission.name.lower(), acl.principal, acl.host)
+    return dict(zip(_HEADS, (*values, operation_word(acl.operation)), strict=True))
 
 
 def _show(bindings: list[Binding], output: Format) -> None:
@@ -94,7 +74,7 @@ def list_(
     """List ACLs: all, or those that concern a resource, by its name, its beginning or *."""
     wanted = AclFilter(principal=principal)
     if what is not None:
-        resource = resource_of(what)
+        resource = _resource(what)
         by_prefix = resource.pattern_type is PatternType.PREFIXED
         pattern_type = PatternType.PREFIXED if by_prefix else PatternType.MATCH
         wanted = AclFilter(resource.resource_type, resource.name, pattern_type, principal)
@@ -110,14 +90,11 @@ def _make(
     at: Reach,
     output: Format,
 ) -> None:
-    resource = resource_of(what)
-    asked = [_OPERATIONS[name] for name in operations or ("all",)]
-    for operation in asked:
-        if operation is not Operation.ALL and operation not in SUPPORTED_OPERATIONS[resource.resource_type]:
-            supported = ", ".join(
-                known.name.lower().replace("_", "-") for known in SUPPORTED_OPERATIONS[resource.resource_type]
-            )
-            raise UsageError(f"--operation: {shown(resource)} knows {supported} and all.")
+    resource = _resource(what)
+    try:
+        asked = operations_of(resource, operations or ())
+    except ValueError as error:
+        raise UsageError(f"--operation: {error}") from None
     for principal in principals or ():
         if ":" not in principal:
             raise UsageError(f"--principal {principal}: a principal has a type and a name, such as User:{principal}.")
@@ -133,7 +110,7 @@ def _make(
 
     outcomes = with_cluster(at, {}, story)
     _show([binding for binding, error in zip(bindings, outcomes, strict=True) if error is None], output)
-    fail({shown(refused): error for (refused, _), error in zip(bindings, outcomes, strict=True) if error is not None})
+    fail({resource_word(resource): error for error in outcomes if error is not None})
 
 
 def _address(text: str) -> str:
@@ -175,7 +152,7 @@ def remove(
     what: What,
     principal: Annotated[str | None, Option("--principal", metavar="User:NAME", help="Only of this one.")] = None,
     operation: Annotated[
-        str | None, Option("--operation", metavar="OP", choices=tuple(_OPERATIONS), help="Only of this one.")
+        str | None, Option("--operation", metavar="OP", choices=tuple(OPERATIONS), help="Only of this one.")
     ] = None,
     host: Annotated[str | None, Option("--host", metavar="ADDRESS", help="Only of this one.")] = None,
     permission: Annotated[
@@ -185,12 +162,12 @@ def remove(
     output: OutputFormat = Format.text,
 ) -> None:
     """Remove a resource's ACLs, and show which they were."""
-    resource = resource_of(what)
+    resource = _resource(what)
     wanted = AclFilter(
         *resource,
         principal,
         None if host is None else host_address(host),
-        Operation.ANY if operation is None else _OPERATIONS[operation],
+        Operation.ANY if operation is None else OPERATIONS[operation],
         Permission.ANY if permission is None else Permission[permission.upper()],
     )
     _show(with_cluster(at, {}, lambda cluster: Admin(cluster).delete_acls(wanted)), output)

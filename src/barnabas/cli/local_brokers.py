@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 def server_properties(state: ClusterState, broker: BrokerState) -> str:
     """A broker's ``server.properties``: what the cluster gives it, small-cluster defaults, then ``--config``."""
+    from barnabas.model.config import properties_text
+
     count = len(state.brokers)
     values = {
         "broker.id": str(broker.id),
@@ -35,13 +37,7 @@ def server_properties(state: ClusterState, broker: BrokerState) -> str:
         **(secured.broker_properties(state, broker) if state.security else {}),
         **state.config,
     }
-    lines = [f"{name}={_escaped(value)}" for name, value in values.items()]
-    return "# Written by `barnabas up` at every start; `--config key=value` changes it.\n" + "\n".join(lines) + "\n"
-
-
-def _escaped(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
-    return "\\" + escaped if escaped[:1] in (" ", "\t") else escaped
+    return "# Written by `barnabas up` at every start; `--config key=value` changes it.\n" + properties_text(values)
 
 
 def connect(state: ClusterState, broker: BrokerState, client_id: str, *, request_timeout_ms: int) -> BlockingConnection:

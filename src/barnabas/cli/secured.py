@@ -1,15 +1,14 @@
 """What ``barnabas up --secure`` makes: an authority, a certificate for brokers, two users, and what they may do.
 
-All of it lies in one directory that only its owner may read. Brokers know each other by their certificate (mTLS, on a
-listener of their own), clients log in by SCRAM over TLS, and the coordinator lets in who has a certificate. `up` and
-`status` connect as a broker; commands that speak to the cluster log in as its administrator.
+All of it lies in one directory that only its owner may read (`Keyring`). Brokers know each other by their certificate
+(mTLS, on a listener of their own), clients log in by SCRAM over TLS, and the coordinator lets in who has a certificate.
+`up` and `status` connect as a broker; commands that speak to the cluster log in as its administrator.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -23,36 +22,39 @@ if TYPE_CHECKING:
     import ssl
 
     from barnabas.cli.local_state import BrokerState, ClusterState
-    from barnabas.client.admin_acls import Binding
+    from barnabas.security.keyring import Keyring
     from barnabas.security.sasl.login import SaslLogin
 
 DIRECTORY: Final = "security"
 ADMIN: Final = "admin"
 CLIENT: Final = "client"
-BROKER: Final = "broker"
-"""The name in the brokers' certificate."""
-AUTHORITY: Final = "authority.pem"
-KEY_STORE: Final = "broker.pem"
-MECHANISM: Final = "SCRAM-SHA-512"
-_SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def _keyring(security: str) -> Keyring:
+    from barnabas.runtime.secret_directory import SecretDirectory
+    from barnabas.security.keyring import Keyring  # here, so that a plain command starts sooner
+
+    return Keyring(SecretDirectory(security))
 
 
 def profile(security: str, user: str = ADMIN) -> Path:
     """The file with the properties of `user`, as Kafka's tools and ours take them."""
-    return Path(security) / f"{user}.properties"
+    return Path(_keyring(security).profile(user))
 
 
 def librdkafka_profile(security: str) -> Path:
-    return Path(security) / f"{CLIENT}.librdkafka.properties"
+    return Path(_keyring(security).librdkafka_profile(CLIENT))
 
 
 def profiles(security: str) -> dict[str, str]:
     """The files that clients need, for the JSON of ``barnabas up``."""
+    from barnabas.security.keyring import AUTHORITY
+
     return {
         CLIENT: str(profile(security, CLIENT)),
         "librdkafka": str(librdkafka_profile(security)),
         ADMIN: str(profile(security)),
-        "authority": str(Path(security) / AUTHORITY),
+        "authority": _keyring(security).file(AUTHORITY),
     }
 
 
@@ -62,86 +64,41 @@ def profiles(security: str) -> dict[str, str]:
 def make(directory: Path) -> None:
     """Makes everything, or nothing; an existing directory stays as it is. Raises `CommandError` without
     ``cryptography``."""
-    if directory.exists():
-        return
     from barnabas.model.errors import ConfigError
-    from barnabas.security.tls.authority import issue, make_authority
 
-    now_ms = time.time_ns() // 1_000_000
+    passwords = {user: secrets.token_urlsafe(24) for user in (ADMIN, CLIENT)}
     try:
-        authority = make_authority(f"authority of {directory.parent.name}"[:64], now_ms)
+        _keyring(str(directory)).make(directory.parent.name, passwords, time.time_ns() // 1_000_000)
     except ConfigError as error:
         raise CommandError(str(error)) from None
-    files = {
-        AUTHORITY: authority.certificate,
-        "authority.key": authority.key,
-        KEY_STORE: issue(authority, BROKER, ("localhost", HOST), now_ms),
-    }
-    trust = {"security.protocol": "SASL_SSL", "ssl.truststore.type": "PEM"}
-    trust["ssl.truststore.location"] = str(directory / AUTHORITY)
-    for user in (ADMIN, CLIENT):
-        password = secrets.token_urlsafe(24)
-        jaas = f'{_SCRAM} required username="{user}" password="{password}";'
-        files[f"{user}.properties"] = _lines({**trust, "sasl.mechanism": MECHANISM, "sasl.jaas.config": jaas})
-    files[librdkafka_profile("").name] = _lines(
-        {
-            "security.protocol": "SASL_SSL",
-            "ssl.ca.location": str(directory / AUTHORITY),
-            "sasl.mechanism": MECHANISM,
-            "sasl.username": CLIENT,
-            "sasl.password": password,
-        }
-    )
-    unfinished = directory.with_name(f"{directory.name}.tmp")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(mode=0o700)
-    for name, data in files.items():
-        with open(os.open(unfinished / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-    unfinished.rename(directory)
-
-
-def _lines(values: Mapping[str, str]) -> bytes:
-    return "".join(f"{name}={value}\n" for name, value in values.items()).encode()
 
 
 # What servers are told
 
 
-def _stores(security: str, prefix: str = "") -> dict[str, str]:
-    kinds = {"keystore": KEY_STORE, "truststore": AUTHORITY}
-    return {f"{prefix}ssl.{kind}.location": str(Path(security) / name) for kind, name in kinds.items()} | {
-        f"{prefix}ssl.{kind}.type": "PEM" for kind in kinds
-    }
-
-
 def broker_properties(state: ClusterState, broker: BrokerState) -> dict[str, str]:
     """What a broker's ``server.properties`` adds to those of an open cluster, or overrides in them."""
-    values = {
-        "listeners": f"CLIENTS://{HOST}:{broker.port},BROKERS://{HOST}:{broker.broker_port}",
-        "listener.security.protocol.map": "CLIENTS:SASL_SSL,BROKERS:SSL",
-        "inter.broker.listener.name": "BROKERS",
-        **_stores(state.security),
-        "listener.name.brokers.ssl.client.auth": "required",
-        "listener.name.brokers.ssl.principal.mapping.rules": "RULE:^CN=([a-zA-Z0-9._-]+)$/$1/",
-        "sasl.enabled.mechanisms": MECHANISM,
-        f"listener.name.clients.{MECHANISM.lower()}.sasl.jaas.config": f"{_SCRAM} required;",
-        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-        "super.users": f"User:{BROKER};User:{ADMIN}",
-        "barnabas.admin.listener": "",  # it would show the cluster to every user of this machine
-    }
+    from barnabas.security.keyring import BROKER, BROKERS, CLIENTS, MECHANISM, jaas_config
+
+    keyring = _keyring(state.security)
+    addresses = {CLIENTS: f"{HOST}:{broker.port}", BROKERS: f"{HOST}:{broker.broker_port}"}
+    values = keyring.broker_properties(addresses, {MECHANISM: jaas_config(MECHANISM)}, (BROKER, ADMIN))
+    values["barnabas.admin.listener"] = ""  # it would show the cluster to every user of this machine
     if state.coordinator is not None:
         values |= {"zookeeper.ssl.client.enable": "true", "zookeeper.set.acl": "true"}
-        values |= _stores(state.security, "zookeeper.")
+        values |= keyring.stores("zookeeper.")
     return values
 
 
 def coordinator_words(security: str, port: int) -> list[str]:
     """Options of ``barnabas coordinator`` that let in only clients with a certificate of the authority."""
+    from barnabas.security.keyring import AUTHORITY, KEY_STORE
+
+    keyring = _keyring(security)
     return [
         *("--tls-only", "--config", f"secureClientPort={port}"),
-        *("--config", f"ssl.keyStore.location={Path(security) / KEY_STORE}"),
-        *("--config", f"ssl.trustStore.location={Path(security) / AUTHORITY}"),
+        *("--config", f"ssl.keyStore.location={keyring.file(KEY_STORE)}"),
+        *("--config", f"ssl.trustStore.location={keyring.file(AUTHORITY)}"),
     ]
 
 
@@ -151,7 +108,7 @@ def coordinator_words(security: str, port: int) -> list[str]:
 @cache
 def brokers_tls(security: str) -> ssl.SSLContext:
     """TLS with the brokers' certificate. Raises `CommandError` for stores that cannot be read."""
-    return _tls(_stores(security))
+    return _tls(_keyring(security).stores())
 
 
 def _tls(settings: Mapping[str, str]) -> ssl.SSLContext:
@@ -164,38 +121,17 @@ def _tls(settings: Mapping[str, str]) -> ssl.SSLContext:
         raise CommandError(str(error)) from None
 
 
-def client_settings(path: Path) -> dict[str, str]:
-    """Raises `CommandError` for a file that cannot be read."""
-    from barnabas.model.config import parse_properties
-
-    try:
-        return parse_properties(path.read_text())
-    except OSError as error:
-        raise CommandError(f"{path} cannot be read ({os.strerror(error.errno or 0)}).") from None
-
-
 def _logins(security: str) -> dict[str, SaslLogin]:
-    from barnabas.security.sasl.login import SaslLogin, login_of
+    """Raises `CommandError` for a file that cannot be read."""
+    from barnabas.model.errors import ConfigError
 
-    logins = {user: login_of(client_settings(profile(security, user))) for user in (ADMIN, CLIENT)}
-    return {user: login for user, login in logins.items() if isinstance(login, SaslLogin)}
-
-
-def _rights() -> list[Binding]:
-    """The client's: it makes, writes and reads topics, in groups and transactions, and administers nothing."""
-    from barnabas.model.acl import Operation, Permission, ResourceType
-    from barnabas.security.acls import WILDCARD, Acl, Resource
-
-    granted = {
-        ResourceType.TOPIC: (Operation.CREATE, Operation.WRITE, Operation.READ, Operation.DESCRIBE_CONFIGS),
-        ResourceType.GROUP: (Operation.READ,),
-        ResourceType.TRANSACTIONAL_ID: (Operation.WRITE,),
-    }
-    return [
-        (Resource(kind, WILDCARD), Acl(f"User:{CLIENT}", WILDCARD, operation, Permission.ALLOW))
-        for kind, operations in granted.items()
-        for operation in operations
-    ]
+    keyring = _keyring(security)
+    try:
+        return {user: keyring.login(user) for user in (ADMIN, CLIENT)}
+    except OSError as error:
+        raise CommandError(f"{error.filename} cannot be read ({os.strerror(error.errno or 0)}).") from None
+    except ConfigError as error:
+        raise CommandError(str(error)) from None
 
 
 def make_users(state: ClusterState, deadline: float) -> None:
@@ -207,9 +143,10 @@ def make_users(state: ClusterState, deadline: float) -> None:
     from barnabas.client.cluster import ClusterClient
     from barnabas.model.errors import KafkaError
     from barnabas.runtime.real import real_runtime
+    from barnabas.security.keyring import MECHANISM, application_rights
     from barnabas.security.sasl.scram_credential import MECHANISMS
 
-    logins, rights = _logins(state.security), _rights()
+    logins, rights = _logins(state.security), application_rights(CLIENT)
 
     async def story() -> None:
         addresses = [(HOST, broker.broker_port) for broker in state.brokers]
@@ -228,7 +165,7 @@ def make_users(state: ClusterState, deadline: float) -> None:
         asyncio.run(story())
     except (KafkaError, OSError) as error:
         raise CommandError(f"The cluster's users cannot be made: {error}.") from None
-    tls = _tls(client_settings(profile(state.security)))
+    tls = _tls(_keyring(state.security).tls_settings())
     for broker in state.brokers:
         _wait_for_users(state, broker, tls, len(rights), deadline)
 

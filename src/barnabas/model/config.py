@@ -414,6 +414,16 @@ def parse_properties(text: str) -> dict[str, str]:
     return values
 
 
+def properties_text(values: Mapping[str, str]) -> str:
+    """The text from which `parse_properties`, and Java, read `values`."""
+    return "".join(f"{name}={_escaped(value)}\n" for name, value in values.items())
+
+
+def _escaped(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+    return "\\" + escaped if escaped[:1] in (" ", "\t") else escaped
+
+
 def _logical_lines(text: str) -> Iterator[str]:
     pending = ""
     for raw in text.splitlines():

@@ -39,8 +39,11 @@ def make_authority(name: str, now_ms: int) -> Authority:
     return Authority(_pem_of_key(key), _signed(builder, key))
 
 
-def issue(authority: Authority, name: str, hosts: Sequence[str], now_ms: int) -> bytes:
-    """A key store for ``CN=name``, for both sides of a connection to any of `hosts`: names and addresses."""
+def issue(authority: Authority, name: str, hosts: Sequence[str], now_ms: int, *, until_ms: int | None = None) -> bytes:
+    """A key store for ``CN=name``, for both sides of a connection to any of `hosts`: names and addresses.
+
+    It is valid `until_ms` (wall clock, to the second; by default ten years), which may lie up to an hour back.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -51,13 +54,13 @@ def issue(authority: Authority, name: str, hosts: Sequence[str], now_ms: int) ->
     key = _make_key()
     issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     both = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
-    builder = _certificate(name, issuer_name, key, now_ms).add_extension(issuer_id, critical=False)
+    builder = _certificate(name, issuer_name, key, now_ms, until_ms).add_extension(issuer_id, critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(digital_signature=True), critical=True)
     builder = builder.add_extension(both, critical=False)
-    builder = builder.add_extension(
-        x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False
-    )
+    if hosts:
+        names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+        builder = builder.add_extension(names, critical=False)
     return _pem_of_key(key) + _signed(builder, issuer_key)
 
 
@@ -67,11 +70,12 @@ def _make_key() -> EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def _certificate(name: str, issuer: str, key: EllipticCurvePrivateKey, now_ms: int) -> Any:
+def _certificate(name: str, issuer: str, key: EllipticCurvePrivateKey, now_ms: int, until_ms: int | None = None) -> Any:
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
     now = datetime.fromtimestamp(now_ms // 1000, UTC)
+    until = now + timedelta(days=VALID_DAYS) if until_ms is None else datetime.fromtimestamp(until_ms // 1000, UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
@@ -79,7 +83,7 @@ def _certificate(name: str, issuer: str, key: EllipticCurvePrivateKey, now_ms: i
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _EARLIER)
-        .not_valid_after(now + timedelta(days=VALID_DAYS))
+        .not_valid_after(until)
     )
 
 
