@@ -13,7 +13,7 @@ from barnabas.security.acls import Acl, AclFilter, Resource
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.wire.messages.create_acls import CreateAclsRequest
 from barnabas.wire.messages.delete_acls import DeleteAclsRequest
-from barnabas.wire.messages.describe_acls import DescribeAclsRequest
+from barnabas.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from barnabas.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 
 Binding = tuple[Resource, Acl]
@@ -27,14 +27,7 @@ class AclAdmin(AdminRouting):
         request = DescribeAclsRequest(*wanted)
         answer = await self._to(self.cluster.any, request, lambda a: [a.error_code])
         check_code(answer.error_code, answer.error_message)
-        return sorted(
-            (
-                Resource(ResourceType(found.resource_type), found.resource_name, PatternType(found.pattern_type)),
-                Acl(acl.principal, acl.host, Operation(acl.operation), Permission(acl.permission_type)),
-            )
-            for found in answer.resources
-            for acl in found.acls
-        )
+        return bindings_of(answer)
 
     async def create_acls(self, bindings: Sequence[Binding]) -> list[KafkaError | None]:
         """For each binding, in order, why it was not made; None where it was."""
@@ -93,6 +86,17 @@ class AclAdmin(AdminRouting):
         )
         for result in answer.entries:
             check_code(result.error_code, result.error_message)
+
+
+def bindings_of(answer: DescribeAclsResponse) -> list[Binding]:
+    return sorted(
+        (
+            Resource(ResourceType(found.resource_type), found.resource_name, PatternType(found.pattern_type)),
+            Acl(acl.principal, acl.host, Operation(acl.operation), Permission(acl.permission_type)),
+        )
+        for found in answer.resources
+        for acl in found.acls
+    )
 
 
 def _entry(acl: Acl) -> tuple[Any, ...]:

@@ -10,11 +10,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barnabas.testing.awaited import AsyncBroker, AsyncGroup, AsyncKafkaCluster, AsyncPartition, AsyncTopic
+    from barnabas.testing.awaited import (
+        AsyncBroker,
+        AsyncGroup,
+        AsyncKafkaCluster,
+        AsyncPartition,
+        AsyncTopic,
+        AsyncUser,
+    )
     from barnabas.testing.cluster import KafkaCluster
     from barnabas.testing.handles import BrokerHandle, GroupHandle, PartitionHandle, Record, TopicHandle
-    from barnabas.testing.host import DEFAULTS, ClusterError
+    from barnabas.testing.host import DEFAULTS
+    from barnabas.testing.life import ClusterError
     from barnabas.testing.promises import AcknowledgedRecordLost, Verdict
+    from barnabas.testing.users import UserHandle
 
 __all__ = [
     "DEFAULTS",
@@ -24,6 +33,7 @@ __all__ = [
     "AsyncKafkaCluster",
     "AsyncPartition",
     "AsyncTopic",
+    "AsyncUser",
     "BrokerHandle",
     "ClusterError",
     "GroupHandle",
@@ -31,11 +41,12 @@ __all__ = [
     "PartitionHandle",
     "Record",
     "TopicHandle",
+    "UserHandle",
     "Verdict",
 ]
 
 
-_MODULES = ("awaited", "cluster", "handles", "host", "promises")
+_MODULES = ("awaited", "cluster", "handles", "host", "life", "promises", "users")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,8 +8,11 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from barnabas.security.keyring import MECHANISM
 from barnabas.testing.cluster import KafkaCluster
 from barnabas.testing.handles import BrokerHandle, GroupHandle, PartitionHandle, TopicHandle
+from barnabas.testing.keys import TOKEN_LIFE_S
+from barnabas.testing.users import UserHandle
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -82,6 +85,34 @@ class AsyncGroup(AsyncHandle[GroupHandle]):
     committed = _waits(GroupHandle.committed)
 
 
+class AsyncUser(AsyncHandle[UserHandle]):
+    @property
+    def name(self) -> str:
+        return self.plain.name
+
+    @property
+    def password(self) -> str:
+        return self.plain.password
+
+    def client_config(self, mechanism: str = MECHANISM) -> dict[str, Any]:
+        return self.plain.client_config(mechanism)
+
+    def properties(self, mechanism: str = MECHANISM, *, prefix: str = "") -> dict[str, str]:
+        return self.plain.properties(mechanism, prefix=prefix)
+
+    def token(self, *, valid_for: float = TOKEN_LIFE_S) -> str:
+        return self.plain.token(valid_for=valid_for)
+
+    def certify(self, *, valid_for: float | None = None) -> str:
+        return self.plain.certify(valid_for=valid_for)
+
+    allow = _waits(UserHandle.allow)
+    deny = _waits(UserHandle.deny)
+    revoke = _waits(UserHandle.revoke)
+    change_password = _waits(UserHandle.change_password)
+    delete = _waits(UserHandle.delete)
+
+
 class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
     """`KafkaCluster` for coroutines: what waits is awaited. ``async with KafkaCluster() as cluster``."""
 
@@ -113,6 +144,9 @@ class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
     def group(self, name: str) -> AsyncGroup:
         return AsyncGroup(self.plain.group(name))
 
+    def user(self, name: str) -> AsyncUser:
+        return AsyncUser(self.plain.user(name))
+
     async def controller(self) -> AsyncBroker:
         return AsyncBroker(await asyncio.to_thread(lambda: self.plain.controller))
 
@@ -125,6 +159,7 @@ class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
     delay = _waits(KafkaCluster.delay)
     recover = _waits(KafkaCluster.recover)
     clear_faults = _waits(KafkaCluster.clear_faults)
+    change_certificates = _waits(KafkaCluster.change_certificates)
     verify = _waits(KafkaCluster.verify)
     timeline = _waits(KafkaCluster.timeline)
     save_view = _waits(KafkaCluster.save_view)

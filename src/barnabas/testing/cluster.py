@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -24,7 +24,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.model.config import broker_config
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.testing import history as histories
 from barnabas.testing.handles import (
@@ -38,13 +38,16 @@ from barnabas.testing.handles import (
     TopicHandle,
 )
 from barnabas.testing.history import ClusterHistory
-from barnabas.testing.host import SESSION_TIMEOUT_MS, ZOOKEEPER, ClusterError, Host, InProcessHost, broker_name
+from barnabas.testing.host import SESSION_TIMEOUT_MS, ZOOKEEPER, Host, InProcessHost, broker_name
 from barnabas.testing.injection import Injection
+from barnabas.testing.keys import ClusterKeys, passwords_of
+from barnabas.testing.life import ClusterError
 from barnabas.testing.loop import background
-from barnabas.testing.network import CLIENT, HARNESS
+from barnabas.testing.network import CLIENT
 from barnabas.testing.processes import SESSION_TIMEOUT_MS as SESSION_TIMEOUT_OF_PROCESSES_MS
 from barnabas.testing.processes import ProcessHost
 from barnabas.testing.promises import AcknowledgedRecordLost, Verdict, examine, explained
+from barnabas.testing.users import UserHandle, show_certificate
 from barnabas.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -65,6 +68,9 @@ class KafkaCluster:
     are in memory. A cluster that is made again over the same directory goes on from it. `processes`: each broker is
     a process of its own. `seed`: of all that brokers draw, and of `random`. `session_timeout`: after so many seconds of
     silence a broker counts as dead.
+
+    `users`: names, or passwords by name. With users the cluster is secured as ``barnabas up --secure`` does it: clients
+    come in over TLS, and `user` says how; nobody may do anything until it is allowed. It needs ``barnabas[tls]``.
     """
 
     def __init__(
@@ -76,6 +82,7 @@ class KafkaCluster:
         processes: bool = False,
         seed: int | None = None,
         session_timeout: float | None = None,
+        users: Iterable[str] | Mapping[str, str] = (),
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
@@ -92,6 +99,7 @@ class KafkaCluster:
         self._temporary: str | None = None
         self._processes = processes
         self._session_timeout = session_timeout
+        self._passwords = passwords_of(users)
         self._host: Host | None = None
         self._client: ClusterClient | None = None
 
@@ -108,6 +116,8 @@ class KafkaCluster:
             self.run(self.host.start())
             # Made on the loop that it will be used on.
             self._client = self.run(self._new_client())
+            for user in self._passwords:
+                self.run(self.user(user).make())
         except BaseException:
             self.close()
             raise
@@ -117,11 +127,13 @@ class KafkaCluster:
         kind: type[Host] = InProcessHost
         session_timeout_ms = SESSION_TIMEOUT_MS
         directory = self._directory
+        if directory is None and (self._processes or self._passwords):
+            self._temporary = tempfile.mkdtemp(prefix="kafka-cluster-")
+        keys = self._new_keys() if self._passwords else None
         if self._processes:
             kind, session_timeout_ms = ProcessHost, SESSION_TIMEOUT_OF_PROCESSES_MS
             if directory is None:
-                self._temporary = tempfile.mkdtemp(prefix="kafka-cluster-")
-                directory = Path(self._temporary)
+                directory = Path(str(self._temporary))
         if self._session_timeout is not None:
             session_timeout_ms = round(self._session_timeout * 1000)
         return kind(
@@ -132,13 +144,19 @@ class KafkaCluster:
             directory=directory,
             config=self._config,
             session_timeout_ms=session_timeout_ms,
+            keys=keys,
         )
 
+    def _new_keys(self) -> ClusterKeys:
+        place = self._directory or Path(str(self._temporary))
+        try:
+            return ClusterKeys(place / "security", self._passwords, self._config)
+        except ConfigError as error:
+            raise ClusterError(str(error)) from None
+
     async def _new_client(self) -> ClusterClient:
-        return ClusterClient(
+        return self.host.harness_client(
             self.host.client_runtime(),
-            self.bootstrap,
-            HARNESS,
             connect_timeout_ms=1_000,
             request_timeout_ms=3_000,
             retry_timeout_ms=round(TIMEOUT * 1000),
@@ -255,6 +273,32 @@ class KafkaCluster:
 
     def group(self, name: str) -> GroupHandle:
         return GroupHandle(self, name)
+
+    def user(self, name: str) -> UserHandle:
+        """One of the `users` that the cluster was made with. Raises ``ValueError`` for another."""
+        keys = self.host.keys
+        if keys is None:
+            raise ClusterError(f"This cluster has no users: make it by KafkaCluster(users=[{name!r}]).")
+        if name not in keys.users:
+            near = difflib.get_close_matches(name, keys.users, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(keys.users)}"
+            raise ValueError(f"the cluster was not made with a user {name!r}: {hint}")
+        return UserHandle(self, keys, name)
+
+    def change_certificates(self, *, valid_for: float | None = None) -> None:
+        """Every broker that runs shows clients another certificate, valid for so many seconds: ``-1`` has expired.
+
+        Connections that are open stay, as in Kafka; brokers' own certificate is left alone. Returns when it is shown.
+        """
+        keys = self.host.keys
+        if keys is None:
+            raise ClusterError("This cluster has no certificates: make it by KafkaCluster(users=[..]).")
+        store = keys.certify_brokers(valid_for)
+        self.run(show_certificate(self, store, Path(store).read_text()))
+
+    def running(self) -> list[int]:
+        """The brokers that run, by their ids."""
+        return [broker_id for broker_id in range(self._count) if self.host.state(broker_id) == "running"]
 
     # ---- topics and records
 

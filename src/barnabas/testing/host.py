@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import json
-import random
+import os
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
@@ -16,14 +15,18 @@ from typing import Any, Final
 
 from barnabas.broker.server import Broker
 from barnabas.broker.start_error import BrokerStartError
+from barnabas.client.cluster import ClusterClient
 from barnabas.model.config import broker_config
-from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.model.errors import ConfigError
+from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Disk, Runtime
-from barnabas.runtime.real import RealClock, RealDisk, RealEntropy, uuid_from
+from barnabas.runtime.real import RealClock, RealDisk, RealEntropy
+from barnabas.security.keyring import BROKERS, CERTIFICATES
 from barnabas.sim.disk import SimDisk, Volume
-from barnabas.testing.disk import MortalDisk
 from barnabas.testing.history import ClusterHistory
 from barnabas.testing.injection import Injections, follow_high_watermarks, instrument
+from barnabas.testing.keys import LISTENERS, ClusterKeys
+from barnabas.testing.life import ClusterError, Life
 from barnabas.testing.loop import Background, Process, StallFreeClock
 from barnabas.testing.network import HARNESS, HOST, LinkNetwork, Links
 from barnabas.testing.view import viewed
@@ -35,6 +38,8 @@ from barnabas.zk.server.config import CoordinatorConfig
 from barnabas.zk.server.server import CoordinatorServer
 
 ZOOKEEPER: Final = "zookeeper"
+PLAINTEXT: Final = "PLAINTEXT"
+"""The one listener of a cluster without users."""
 SESSION_TIMEOUT_MS: Final = 500
 START_TIMEOUT_S: Final = 30.0
 _COORDINATOR: Final = CoordinatorConfig(tick_ms=200, session_timeout_min_ms=100, session_timeout_max_ms=600_000)
@@ -55,10 +60,6 @@ DEFAULTS: Final = {
 """Where a test's brokers differ from Kafka's defaults: they wait less for what is gone."""
 
 
-class ClusterError(Exception):
-    """The cluster cannot do what the test asked of it; the text says why."""
-
-
 @dataclass(frozen=True)
 class PartitionView:
     """A partition as leader and in-sync replicas agree on it."""
@@ -71,24 +72,6 @@ class PartitionView:
 
 def broker_name(broker_id: int) -> str:
     return f"broker-{broker_id}"
-
-
-def configuration(
-    broker_id: int, count: int, port: int, zookeeper_port: int, log_dir: str, extra: Mapping[str, str]
-) -> dict[str, str]:
-    replicas = str(min(3, count))
-    return {
-        **DEFAULTS,
-        "default.replication.factor": replicas,
-        "offsets.topic.replication.factor": replicas,
-        "transaction.state.log.replication.factor": replicas,
-        "transaction.state.log.min.isr": str(min(2, count)),
-        **extra,
-        "broker.id": str(broker_id),
-        "listeners": f"PLAINTEXT://{HOST}:{port}",
-        "zookeeper.connect": f"{HOST}:{zookeeper_port}",
-        "log.dirs": log_dir,
-    }
 
 
 def reserved_port() -> socket.socket:
@@ -115,6 +98,7 @@ class Host(ABC):
         directory: Path | None,
         config: Mapping[str, str],
         session_timeout_ms: int,
+        keys: ClusterKeys | None = None,
     ) -> None:
         self.background = background
         self.count = count
@@ -127,13 +111,59 @@ class Host(ABC):
         self._harness = Process(background.loop, HARNESS, history.note)
         self._zookeeper: Life | None = None
         self._coordinator: CoordinatorServer | None = None
-        self.holders = [reserved_port() for _ in range(count + 1)]
-        self.ports = [holder.getsockname()[1] for holder in self.holders]
-        self.zookeeper_port = self.ports.pop()
+        self.keys = keys
+        """None in a cluster without users."""
+        self._listeners = (PLAINTEXT,) if keys is None else LISTENERS
+        self.holders = [reserved_port() for _ in range(count * len(self._listeners) + 1)]
+        ports = [holder.getsockname()[1] for holder in self.holders]
+        self.zookeeper_port = ports.pop()
+        self._ports = {listener: ports[at :: len(self._listeners)] for at, listener in enumerate(self._listeners)}
+        self.ports = self._ports[self._listeners[0]]
+        """Where clients come in, by the broker's id."""
 
     @property
     def bootstrap(self) -> str:
         return ",".join(f"{HOST}:{port}" for port in self.ports)
+
+    @property
+    def bootstrap_of_certificates(self) -> str:
+        """Where clients of a cluster with users come in over TLS alone."""
+        return ",".join(f"{HOST}:{port}" for port in self._ports[CERTIFICATES])
+
+    def ports_of(self, broker_id: int) -> list[int]:
+        """Where clients come in, one for each listener that is not the brokers' own."""
+        return [ports[broker_id] for listener, ports in self._ports.items() if listener != BROKERS]
+
+    def harness_address(self, broker_id: int) -> tuple[str, int]:
+        """Where the cluster's own client comes in, which may do everything."""
+        return HOST, self._ports[PLAINTEXT if self.keys is None else BROKERS][broker_id]
+
+    def harness_client(self, runtime: Runtime, **options: Any) -> ClusterClient:
+        addresses = [self.harness_address(broker_id) for broker_id in range(self.count)]
+        tls = None if self.keys is None else self.keys.brokers_tls
+        return ClusterClient(runtime, addresses, HARNESS, tls=tls, **options)
+
+    def configuration(self, broker_id: int) -> dict[str, str]:
+        """The broker's ``server.properties``."""
+        replicas = str(min(3, self.count))
+        addresses = {listener: f"{HOST}:{ports[broker_id]}" for listener, ports in self._ports.items()}
+        if self.keys is None:
+            secured = {"listeners": f"{PLAINTEXT}://{addresses[PLAINTEXT]}"}
+        else:
+            secured = self.keys.broker_properties(addresses)
+        return {
+            **DEFAULTS,
+            "default.replication.factor": replicas,
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": str(min(2, self.count)),
+            **secured,
+            **self.config,
+            "broker.id": str(broker_id),
+            "listeners": secured["listeners"],
+            "zookeeper.connect": f"{HOST}:{self.zookeeper_port}",
+            "log.dirs": self.place(broker_name(broker_id)),
+        }
 
     def client_runtime(self) -> Runtime:
         return Runtime(
@@ -328,56 +358,6 @@ class Host(ABC):
             await asyncio.sleep(0.002)
 
 
-class SeededEntropy(RealEntropy):
-    """Draws from a seed of the test's; a test's cluster has no secrets."""
-
-    __slots__ = ()
-
-    def __init__(self, seed: str) -> None:
-        super().__init__()
-        self._random = random.Random(seed)
-
-    def token(self, length: int) -> bytes:
-        return self._random.randbytes(length)
-
-    def uuid(self) -> Uuid:
-        return uuid_from(self.token)
-
-
-class Life:
-    """A process on the background loop, and its doors."""
-
-    def __init__(self, process: Process, links: Links, volume: Volume | None, clock: StallFreeClock, seed: str) -> None:
-        self.process = process
-        self.network = LinkNetwork(links, process)
-        self.disk: MortalDisk | SimDisk
-        self.disk = MortalDisk(lambda: process.alive) if volume is None else SimDisk(volume, self._guard, clock.now_ms)
-        self.runtime = Runtime(clock, self.disk, self.network, SeededEntropy(seed))
-
-    def _guard(self, operation: str, path: str) -> None:
-        if not self.process.alive:
-            raise OSError(errno.EIO, "the process is dead", path)
-
-    async def run(self, story: Coroutine[Any, Any, Any], name: str) -> None:
-        """Runs a story within the process. Raises `ClusterError` when the process is killed meanwhile."""
-        task = self.process.loop.create_task(story, name=name, context=self.process.context)
-        while not task.done():
-            await asyncio.sleep(0.001)
-            if not self.process.alive:
-                raise ClusterError(f"{self.process.name} was killed meanwhile.")
-        task.result()
-
-    def end(self) -> None:
-        """As ``kill -9``: sockets are reset, files closed, nothing of it runs any more."""
-        self.process.kill()
-        ends = self.network.shut()
-        if isinstance(self.disk, MortalDisk):
-            self.disk.shut()
-        for end in ends:
-            end.bury()
-        self.process.bury()
-
-
 class InProcessHost(Host):
     """The product's brokers and coordinator on the background loop, behind doors of our own."""
 
@@ -423,11 +403,11 @@ class InProcessHost(Host):
         name = broker_name(broker_id)
         life = self._lives[broker_id] = self.begin(name, self._volumes[broker_id])
         self.history.note(name, "starts")
-        config = broker_config(
-            configuration(
-                broker_id, self.count, self.ports[broker_id], self.zookeeper_port, self.place(name), self.config
-            )
-        )
+        config = broker_config(self.configuration(broker_id))
+        if self.keys is not None and self.directory is None:
+            for path, data in self.keys.files_of_brokers().items():
+                life.disk.makedirs(os.path.dirname(path))
+                life.disk.replace(path, data)
 
         async def main() -> None:
             broker = Broker(life.runtime, config)
@@ -439,7 +419,7 @@ class InProcessHost(Host):
 
         try:
             await asyncio.wait_for(life.run(main(), name), START_TIMEOUT_S)
-        except (OSError, BrokerStartError, ZooKeeperError, TimeoutError) as error:
+        except (OSError, BrokerStartError, ConfigError, ZooKeeperError, TimeoutError) as error:
             self._end(broker_id)
             raise ClusterError(f"Broker {broker_id} did not start: {error or type(error).__name__}.") from error
 

@@ -20,6 +20,8 @@ from typing import Any, Final, TypeVar, cast
 from barnabas.broker.connection import BrokerConnection
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.real import RealListener
+from barnabas.runtime.story import within
+from barnabas.runtime.tls_transport import TlsTransport
 from barnabas.testing.loop import Process
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
@@ -355,7 +357,7 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
         inner, self.inner = self.inner, None
         self._inbox.clear()
         self._outbox.clear()
-        if isinstance(inner, BrokerConnection):  # which may hold a story that waits
+        if isinstance(inner, BrokerConnection | TlsTransport):  # which may hold a story that waits
             self._process.context.copy().run(inner.connection_lost, None)
 
 
@@ -412,12 +414,21 @@ class LinkNetwork:
             own_port = near.getsockname()[1]
             links.names[own_port] = name
             await loop.sock_connect(near, (host, port))
-            _, end = await loop.create_connection(
-                lambda: LinkEnd(links, self._process, protocol_factory, target),
-                sock=near,
-                ssl=tls,
-                server_hostname=host if tls else None,
+            # The handshake of TLS takes as long as the other process, which may be paused.
+            connecting = loop.create_task(
+                loop.create_connection(
+                    lambda: LinkEnd(links, self._process, protocol_factory, target),
+                    sock=near,
+                    ssl=tls,
+                    server_hostname=host if tls else None,
+                )
             )
+            try:
+                if not await within(connecting, max(0, round((deadline - loop.time()) * 1000))):
+                    raise TimeoutError(errno.ETIMEDOUT, f"{host}:{port} did not begin TLS within {timeout_ms} ms")
+                _, end = connecting.result()
+            finally:
+                connecting.cancel()
         except BaseException:
             links.names.pop(own_port, None)
             near.close()

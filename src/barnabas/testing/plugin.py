@@ -2,9 +2,9 @@
 
 ``kafka_cluster`` is a fresh one for each test (it takes some tens of milliseconds); ``kafka_module_cluster`` and
 ``kafka_session_cluster`` are shared, and mended after each test; ``async_kafka_cluster`` has its methods awaited.
-``@pytest.mark.kafka(brokers=3, seed=42, config={..}, on_disk=True, processes=True)`` takes what `KafkaCluster` takes.
-Where a test fails, what happened in its cluster is in the report, and whole under ``--kafka-traces``: as text, and as
-the view of a cluster in one HTML file, which a browser opens and scrubs through.
+``@pytest.mark.kafka(brokers=3, seed=42, config={..}, on_disk=True, processes=True, users=[..])`` takes what
+`KafkaCluster` takes. Where a test fails, what happened in its cluster is in the report, and whole under
+``--kafka-traces``: as text, and as the view of a cluster in one HTML file, which a browser opens and scrubs through.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "kafka(brokers=3, seed=None, config=None, on_disk=False, processes=False, session_timeout=None): "
+        "kafka(brokers=3, seed=None, config=None, on_disk=False, processes=False, session_timeout=None, users=()): "
         "how the cluster of kafka_cluster and its kin is made",
     )
 

@@ -17,18 +17,18 @@ from typing import Any, Final
 
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.metadata import ClusterMetadata, metadata_request, read_metadata
+from barnabas.model.config import properties_text
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime.doors import Disk
 from barnabas.runtime.real import RealDisk, real_runtime
 from barnabas.testing.history import Acknowledged, ClusterHistory, HistoryEvent, now_ms
 from barnabas.testing.host import (
     START_TIMEOUT_S,
-    ClusterError,
     Host,
     PartitionView,
     broker_name,
-    configuration,
 )
+from barnabas.testing.life import ClusterError
 
 SESSION_TIMEOUT_MS: Final = 1_500
 STOP_TIMEOUT_S: Final = 20.0
@@ -70,9 +70,7 @@ class ProcessHost(Host):
 
     async def start(self) -> None:
         await self.start_coordinator()
-        self._client = ClusterClient(
-            real_runtime(), self.bootstrap, "harness", connect_timeout_ms=500, request_timeout_ms=1_000
-        )
+        self._client = self.harness_client(real_runtime(), connect_timeout_ms=500, request_timeout_ms=1_000)
         await asyncio.gather(*(self.start_broker(broker_id) for broker_id in range(self.count)))
         await self.until(self.complete, f"{self.count} brokers that know each other and a controller")
 
@@ -96,11 +94,9 @@ class ProcessHost(Host):
             return
         name = broker_name(broker_id)
         self.history.note(name, "starts")
-        values = configuration(
-            broker_id, self.count, self.ports[broker_id], self.zookeeper_port, self.place(name), self.config
-        )
+        values = self.configuration(broker_id)
         properties = self._file(broker_id, "properties")
-        properties.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        properties.write_text(properties_text(values))
         ready = self._file(broker_id, "ready")
         ready.unlink(missing_ok=True)
         words = [str(word) for word in (properties, ready, self._file(broker_id, "acknowledged"))]
@@ -174,7 +170,7 @@ class ProcessHost(Host):
     async def _told_by(self, broker_id: int, topics: list[str]) -> ClusterMetadata | None:
         assert self._client is not None
         try:
-            connection = await self._client.connection("127.0.0.1", self.ports[broker_id])
+            connection = await self._client.connection(*self.harness_address(broker_id))
             return read_metadata(await connection.send(metadata_request(topics)))
         except OSError:
             return None

@@ -1,0 +1,71 @@
+"""One life of a broker or of the coordinator in a test's own process: its doors, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from collections.abc import Coroutine
+from typing import Any
+
+from barnabas.model.ids import Uuid
+from barnabas.runtime.doors import Runtime
+from barnabas.runtime.real import RealEntropy, uuid_from
+from barnabas.sim.disk import SimDisk, Volume
+from barnabas.testing.disk import MortalDisk
+from barnabas.testing.loop import Process, StallFreeClock
+from barnabas.testing.network import LinkNetwork, Links
+
+
+class ClusterError(Exception):
+    """The cluster cannot do what the test asked of it; the text says why."""
+
+
+class SeededEntropy(RealEntropy):
+    """Draws from a seed of the test's; a test's cluster has no secrets."""
+
+    __slots__ = ()
+
+    def __init__(self, seed: str) -> None:
+        super().__init__()
+        self._random = random.Random(seed)
+
+    def token(self, length: int) -> bytes:
+        return self._random.randbytes(length)
+
+    def uuid(self) -> Uuid:
+        return uuid_from(self.token)
+
+
+class Life:
+    """A process on the background loop, and its doors."""
+
+    def __init__(self, process: Process, links: Links, volume: Volume | None, clock: StallFreeClock, seed: str) -> None:
+        self.process = process
+        self.network = LinkNetwork(links, process)
+        self.disk: MortalDisk | SimDisk
+        self.disk = MortalDisk(lambda: process.alive) if volume is None else SimDisk(volume, self._guard, clock.now_ms)
+        self.runtime = Runtime(clock, self.disk, self.network, SeededEntropy(seed))
+
+    def _guard(self, operation: str, path: str) -> None:
+        if not self.process.alive:
+            raise OSError(errno.EIO, "the process is dead", path)
+
+    async def run(self, story: Coroutine[Any, Any, Any], name: str) -> None:
+        """Runs a story within the process. Raises `ClusterError` when the process is killed meanwhile."""
+        task = self.process.loop.create_task(story, name=name, context=self.process.context)
+        while not task.done():
+            await asyncio.sleep(0.001)
+            if not self.process.alive:
+                raise ClusterError(f"{self.process.name} was killed meanwhile.")
+        task.result()
+
+    def end(self) -> None:
+        """As ``kill -9``: sockets are reset, files closed, nothing of it runs any more."""
+        self.process.kill()
+        ends = self.network.shut()
+        if isinstance(self.disk, MortalDisk):
+            self.disk.shut()
+        for end in ends:
+            end.bury()
+        self.process.bury()
