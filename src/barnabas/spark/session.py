@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["SparkUnavailable", "session"]
 
 JAVA_VERSION_MIN: Final = 17
+SECRETS: Final = (
+    "(?i)secret|password|token|access[.]?key"  # Spark's own
+    "|jaas|keystore[.]key|user[.]info|PRIVATE KEY|://[^/]*@"
+)
+"""Of options and configurations whose name or value has this Spark tells no value (``spark.redaction.regex``)."""
+TABLE_SPECS: Final = r"(?is)tablespec\(.*?(?:, ?none, ?(?:true|false)\b|\z)"
+"""What plans tell of ``CREATE TABLE .. OPTIONS (..)`` as it was written (``spark.sql.redaction.string.regex``)."""
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 
 
@@ -100,6 +107,8 @@ def session(name: str, *, master: str = "local[*]", config: Mapping[str, str] | 
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
+        .config("spark.redaction.regex", SECRETS)
+        .config("spark.sql.redaction.string.regex", TABLE_SPECS)
         .config("spark.driver.defaultJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
     )
     if master.startswith("local"):
