@@ -109,10 +109,12 @@ def committed_offsets(cluster: BlockingCluster, group: str) -> dict[TopicPartiti
 def _timestamp_at(
     cluster: BlockingCluster, bootstrap: Servers, partition: TopicPartition, offset: int, end: int
 ) -> int | None:
-    """The timestamp of the first batch from `offset` on that is left: no later than its first unread record's."""
-    options = SourceOptions.parse(
-        {**options_of(bootstrap), "subscribe": partition.topic, "kafka.fetch.max.bytes": "65536"}
-    )
+    """The timestamp of the first batch from `offset` on that is left: no later than its first unread record's.
+
+    None where that record was deleted in this moment.
+    """
+    little = {"subscribe": partition.topic, "kafka.fetch.max.bytes": "65536", "failOnDataLoss": "false"}
+    options = SourceOptions.parse({**options_of(bootstrap), **little})
     for part in fetched(
         cluster, OffsetRange(partition.topic, partition.partition, offset, min(end, offset + 1)), options
     ):
