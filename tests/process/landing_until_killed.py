@@ -1,38 +1,83 @@
-"""``barnabas spark land`` that is gone by SIGKILL, with all its processes, at one moment of its second commit:
+"""``barnabas spark land`` around which others die, by SIGKILL, one after another:
 
-    python landing_until_killed.py MOMENT [land's arguments]
+    python landing_until_killed.py DEATH[,DEATH..] [land's arguments]
 
-With LANDING_WITHOUT_SPARK the table's commits alone, of files that Spark could have written.
+A death is due from the second commit on, at one moment of it: ``driver:committed`` takes this process and all its own,
+``worker:reading`` a worker of Python that has handed on some of its rows, ``leader:before the files`` the broker that
+leads partition 0. A run that ended because of a death is begun again in the same session. Each death is told in the
+file LANDING_DEATHS. With LANDING_WITHOUT_SPARK the table's commits alone, of files that Spark could have written.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 from pathlib import Path
 from typing import Any
 
+from barnabas.client.blocking import BlockingCluster
+from barnabas.model.ids import TopicPartition
 from barnabas.spark.jobs import land
 from barnabas.spark.jobs.landed import LandedTable, Landing, landed_table
 from barnabas.spark.jobs.landed_delta import LandedDelta
 from barnabas.spark.jobs.landed_iceberg import LandedIceberg
 
-MOMENTS = ("before the files", "after the files", "files in place", "committed", "compacting", "compacted")
+DRIVERS = tuple(
+    f"driver:{moment}"
+    for moment in ("before the files", "after the files", "files in place", "committed", "compacting", "compacted")
+)
+OTHERS = ("worker:reading", "leader:before the files", "leader:committed")
+COULD_NOT = 2
 
 
-def watched(moment: str) -> None:
-    commits = 0
+def tell(death: str) -> None:
+    with open(os.environ["LANDING_DEATHS"], "a") as told:
+        told.write(f"{death}\n")
 
-    def at(reached: str) -> None:
-        if reached == moment and commits >= 1:
-            os.killpg(0, signal.SIGKILL)
 
+class Deaths:
+    """Those that are due, the next one first."""
+
+    def __init__(self, plan: list[str]) -> None:
+        self.plan = plan
+        self.commits = 0
+
+    def at(self, moment: str) -> None:
+        while self.plan and self.commits >= 1 and self.plan[0].partition(":")[2] == moment:
+            death = self.plan.pop(0)
+            tell(death)
+            if death.startswith("driver:"):
+                os.killpg(0, signal.SIGKILL)
+            os.kill(leading(sys.argv[2]), signal.SIGKILL)
+
+    def in_a_worker(self) -> None:
+        """The next worker that reads dies, where that is what is due."""
+        from dying_reader import due
+
+        if self.plan and self.commits >= 1 and self.plan[0] == "worker:reading":
+            due().touch()
+            self.plan.pop(0)
+
+
+def leading(topic: str) -> int:
+    """The process that leads the topic's partition 0."""
+    state = json.loads(Path(os.environ["LANDING_CLUSTER"]).read_text())
+    with BlockingCluster(state["bootstrap"]) as cluster:
+        cluster.leader(TopicPartition(topic, 0))
+        leader = cluster.metadata.leader(TopicPartition(topic, 0))
+    return next(int(broker["pid"]) for broker in state["brokers"] if broker["id"] == leader)
+
+
+def watched(deaths: Deaths) -> None:
+    at = deaths.at
     appended, merged, placed = land._appended, land._merged, LandedTable.placed
 
     def writing(write: Any) -> Any:
         def written(*asked: Any) -> Any:
             at("before the files")
+            deaths.in_a_worker()
             done = write(*asked)
             at("after the files")
             return done
@@ -46,11 +91,10 @@ def watched(moment: str) -> None:
 
     def committing(commit: Any) -> Any:
         def committed(table: Any, added: Any, removed: Any, positions: Any, base: Any) -> None:
-            nonlocal commits
             at("committing" if positions else "compacting")
             commit(table, added, removed, positions, base)
             at("committed" if positions else "compacted")
-            commits += bool(positions)
+            deaths.commits += bool(positions)
 
         return committed
 
@@ -77,7 +121,7 @@ def without_spark(root: str, table_format: str) -> None:
         return []
 
     land._appended = write
-    watched(sys.argv[1])
+    watched(Deaths(sys.argv[1].split(",")))
     job = land.Job(None, "", "orders", table, (), {}, "")  # type: ignore[arg-type]
     with table.writing():
         table.open_or_create(schema)
@@ -85,12 +129,32 @@ def without_spark(root: str, table_format: str) -> None:
             land._landed(job, None, [Covered("orders", "id", 0, start, start + 10)])  # type: ignore[arg-type]
 
 
+def with_spark(words: list[str]) -> int:
+    from dying_reader import DyingDataSource
+    from pyspark.sql import DataFrameReader
+
+    from barnabas.cli.app import run
+
+    named = DataFrameReader.format
+
+    def format(reader: Any, name: str) -> Any:
+        if name != "barnabas":
+            return named(reader, name)
+        reader._spark.dataSource.register(DyingDataSource)
+        return named(reader, DyingDataSource.name())
+
+    DataFrameReader.format = format  # type: ignore[method-assign]
+    deaths = Deaths(sys.argv[1].split(","))
+    watched(deaths)
+    while True:
+        left = len(deaths.plan)
+        code = run(["spark", "land", *words])
+        if code != COULD_NOT or len(deaths.plan) == left:
+            return code
+
+
 if __name__ == "__main__":
     if "LANDING_WITHOUT_SPARK" in os.environ:
         without_spark(*sys.argv[2:])
     else:
-        from barnabas.__main__ import main
-
-        watched(sys.argv[1])
-        sys.argv[:] = ["barnabas", "spark", "land", *sys.argv[2:]]
-        main()
+        sys.exit(with_spark(sys.argv[2:]))

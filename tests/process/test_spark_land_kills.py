@@ -1,6 +1,6 @@
-"""A topic lands in a table though the job is killed at each of its steps; who counts uses none of our code.
+"""A topic lands in a table though driver, workers and brokers are killed at each step; the count uses none of our code.
 
-In CI the table's commits alone; with ``make land`` the whole job, twenty times for each format and way.
+In CI the table's commits alone; with ``make land`` the whole job, twenty deaths for each format and way.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from cluster import barnabas, running
+from cluster import Cluster, barnabas, running
 from confluent_kafka import Consumer, Producer, TopicPartition
 from landed_tables import rows
-from landing_until_killed import MOMENTS
+from landing_until_killed import DRIVERS, OTHERS
 
 pytest.importorskip("pyarrow")
 
@@ -26,29 +29,48 @@ KILLS = int(os.environ.get("KILLS", "20"))
 WAIT_S_MAX = 900
 
 
-def run(moment: str, *words: str, environment: dict[str, str] | None = None) -> int:
+def run(deaths: list[str], told: Path, *words: str, kafka: Cluster | None = None) -> int:
+    """How the job ended; `told` has the deaths that have been. Brokers that are dead are started again meanwhile."""
+    environment = {**os.environ, "LANDING_DEATHS": str(told), "PYTHONPATH": str(PROGRAM.parent)}
+    if kafka is None:
+        environment["LANDING_WITHOUT_SPARK"] = "1"
+    else:
+        environment["LANDING_CLUSTER"] = str(kafka.directory / "cluster.json")
     job = subprocess.Popen(
-        [sys.executable, str(PROGRAM), moment, *words],
+        [sys.executable, str(PROGRAM), ",".join(deaths), *words],
         stdout=subprocess.DEVNULL,
-        env={**os.environ, **(environment or {})},
+        env=environment,
         start_new_session=True,
     )
+    deadline, dead = time.monotonic() + WAIT_S_MAX, leaders_in(told)
     try:
-        return job.wait(timeout=WAIT_S_MAX)
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                job.wait(timeout=0.2)
+            if kafka is not None and leaders_in(told) > dead:
+                dead += 1
+                kafka.up()
+            if job.returncode is not None:
+                return job.returncode
+            assert time.monotonic() < deadline, "the job does not end"
     finally:
         if job.poll() is None:
             os.killpg(job.pid, signal.SIGKILL)
             job.wait()
 
 
+def leaders_in(told: Path) -> int:
+    return told.read_text().count("leader:") if told.exists() else 0
+
+
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_a_kill_at_each_step_of_a_commit_leaves_each_offset_once(tmp_path: Path, table_format: str) -> None:
-    def landing(moment: str) -> int:
-        return run(moment, str(tmp_path / "t"), table_format, environment={"LANDING_WITHOUT_SPARK": "1"})
+    def landing(death: str) -> int:
+        return run([death], tmp_path / "deaths", str(tmp_path / "t"), table_format)
 
-    expected = {"files in place": 10, "committed": 30}  # each run's second commit
-    for moment, offsets in expected.items():
-        assert landing(moment) == -signal.SIGKILL
+    expected = {"driver:files in place": 10, "driver:committed": 30}  # each run's second commit
+    for death, offsets in expected.items():
+        assert landing(death) == -signal.SIGKILL
         assert [row["_offset"] for row in rows(tmp_path / "t", table_format)] == list(range(offsets))
     assert landing("never") == 0
     assert [row["_offset"] for row in rows(tmp_path / "t", table_format)] == list(range(100))
@@ -58,22 +80,22 @@ def test_a_kill_at_each_step_of_a_commit_leaves_each_offset_once(tmp_path: Path,
 @pytest.mark.skipif("BARNABAS_LAND" not in os.environ, reason="takes minutes: make land")
 @pytest.mark.parametrize("keyed", [False, True], ids=["rows", "keyed"])
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
-def test_a_table_is_its_topic_however_often_the_job_was_killed(tmp_path: Path, table_format: str, keyed: bool) -> None:
-    path, sent = tmp_path / "t", 0
-    with running(tmp_path / "kafka", 1) as kafka:
-        made = barnabas("topic", "create", "orders", "-p", str(PARTITIONS), "-b", kafka.bootstrap)
+def test_a_table_is_its_topic_whoever_is_killed(tmp_path: Path, table_format: str, keyed: bool) -> None:
+    path, died, sent, ends = tmp_path / "t", tmp_path / "deaths", 0, []
+    died.touch()
+    with running(tmp_path / "kafka", 3) as kafka:
+        made = barnabas("topic", "create", "orders", "-p", str(PARTITIONS), "-r", "3", "-b", kafka.bootstrap)
         assert made.returncode == 0, made.stderr
         words = ["orders", str(path), "--as", table_format, "-b", kafka.bootstrap, "--master", "local[2]"]
         words += ["--records-per-commit", "400", "--small-files", "3", "--conf", "spark.sql.shuffle.partitions=2"]
         words += ["--select", "CAST(key AS STRING) AS k", "--select", "CAST(value AS STRING) AS v"]
         words += ["--key", "k"] if keyed else ["--per", "day"]
-        killed = 0
-        for kill in range(KILLS):
+        while len(died.read_text().splitlines()) < KILLS:
             sent += produced(kafka.bootstrap, range(sent, sent + 1200))
-            ended = run(MOMENTS[kill % len(MOMENTS)], *words)
-            assert ended in (-signal.SIGKILL, 0)  # a run without small files to join ends by itself
-            killed += ended == -signal.SIGKILL
-        assert run("never", *words) == 0
+            deaths = [OTHERS[len(ends) % len(OTHERS)], DRIVERS[len(ends) % len(DRIVERS)]]
+            ends.append(run(deaths, died, *words, kafka=kafka))
+            assert ends[-1] in (-signal.SIGKILL, 0)  # a run without small files to join ends by itself
+        assert run(["never"], died, *words, kafka=kafka) == 0
         told = records(kafka.bootstrap)
     found = rows(path, table_format)
     if keyed:
@@ -82,18 +104,20 @@ def test_a_table_is_its_topic_however_often_the_job_was_killed(tmp_path: Path, t
         assert len(found) == len({row["k"] for row in found})
     else:
         assert [(row["_partition"], row["_offset"], row["k"], row["v"]) for row in found] == told
-    assert killed
-    print(json.dumps({"kills": killed, "runs": KILLS, "records": len(told), "rows": len(found)}))
+    assert len(told) == sent
+    deaths = Counter(died.read_text().splitlines())
+    assert {"driver", "worker", "leader"} <= {death.partition(":")[0] for death in deaths} or len(OTHERS) * 2 > KILLS
+    print(json.dumps({"deaths": deaths, "runs": len(ends), "records": len(told), "rows": len(found)}))
 
 
 def produced(bootstrap: str, numbers: range) -> int:
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for number in numbers:
         key = number * 7919 % 500
         value = None if number % 9 == 0 else f"order {number}".encode()
         producer.produce("orders", value, f"k{key}", partition=key % PARTITIONS)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return len(numbers)
 
 
