@@ -49,8 +49,9 @@ Nemesis = Annotated[
         help="all, none, process (kill, pause and shutdown of brokers), network (delay, cut, cut-requests, "
         "cut-answers, cut-after-request, reorder and delay-end-txn between clients and brokers), disk-full, peers "
         "(peers-delay, peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), zookeeper "
-        "(zk-delay, zk-cut, zk-cut-requests and zk-cut-answers, with --make of one that has it), or some of them; and "
-        "elect, of preferred leaders, after each other one. By default network; none where clients speak TLS.",
+        "(zk-delay, zk-cut, zk-cut-requests, zk-cut-answers, and isolate, from the other brokers as well, with --make "
+        "of one that has it), or some of them; and elect, of preferred leaders, after each other one. By default "
+        "network; none where clients speak TLS.",
     ),
 ]
 Make = Annotated[

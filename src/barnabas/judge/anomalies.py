@@ -342,6 +342,10 @@ LIMITS: Final[dict[str, str]] = {
         "The producer did not ask for acks=all: a leader that dies takes along what its followers did not have yet."
     ),
     "unclean-leader-election": ("The topic allows a leader that was not in sync: it does not have what others had."),
+    "isolated-leader": (
+        "A leader or coordinator that reaches neither ZooKeeper nor the other brokers does not know that its office is "
+        "another's by now: clients that still reach it are told what was true before, until it is back."
+    ),
     "log-start-checkpoint": (
         "A broker that is killed knows where its logs start from a checkpoint, which is up to a minute old "
         "(`log.flush.start.offset.checkpoint.interval.ms`): what was deleted since then may come back with it."

@@ -15,7 +15,9 @@ from barnabas.judge.proxy import CUT, CUT_ANSWERS, CUT_REQUESTS, DELAY, ProxiedC
 from barnabas.wire.errors import WireError
 
 PREFIX: Final = "zk-"
-ZOOKEEPER_FAULTS: Final = tuple(PREFIX + fault for fault in (DELAY, CUT, CUT_REQUESTS, CUT_ANSWERS))
+ISOLATE: Final = "isolate"
+"""No link to ZooKeeper, and none to the other brokers either: clients alone reach the broker, and it them."""
+ZOOKEEPER_FAULTS: Final = (*(PREFIX + fault for fault in (DELAY, CUT, CUT_REQUESTS, CUT_ANSWERS)), ISOLATE)
 SESSION_MS: Final = 6_000
 """Shorter than most faults: some of them end sessions, and some do not."""
 

@@ -9,6 +9,9 @@ from barnabas.judge.history import NEVER, NONE, Column, Op, Status
 from barnabas.judge.seen import Seen, grouped
 
 LOG_START_CHECKPOINT = "log-start-checkpoint"
+ISOLATED = "isolated-leader"
+_BACK_NS = 10_000_000_000
+"""So long a broker takes to hear what it has missed, once its links are there again."""
 _KILLS = ("kill", "disk-full")
 """What of a nemesis' doings ends a broker before it can write a checkpoint."""
 
@@ -38,6 +41,7 @@ def deleted_reads(seen: Seen) -> Judged:
         found.append(np.stack([by_end[which], mine[back]], 1))
     rows = np.concatenate(found)
     limits = {
+        ISOLATED: while_isolated(seen, rows[:, 1]),
         LOG_START_CHECKPOINT: killed_before(seen, rows[:, 1]),
         "unclean-leader-election": seen.unclean[history.place[rows[:, 1]]],
     }
@@ -73,3 +77,18 @@ def killed_before(seen: Seen, rows: Column) -> Column:
     struck = history.invoked[nemesis[kills[history.name[nemesis]]]]
     killed: Column = history.completed[rows] > (struck.min() if len(struck) else NEVER)
     return killed
+
+
+def while_isolated(seen: Seen, rows: Column) -> Column:
+    """Of each row: whether a broker was isolated meanwhile, or not back yet."""
+    history = seen.history
+    begins, ends = (
+        np.array([name.partition(" ")[0] == word for name in history.names] + [False]) for word in ("isolate", "heal")
+    )
+    nemesis = history.rows(Op.NEMESIS)
+    heals = history.completed[nemesis[ends[history.name[nemesis]]]]
+    found = np.zeros(len(rows), bool)
+    for begun in history.invoked[nemesis[begins[history.name[nemesis]]]]:
+        until = heals[heals > begun].min(initial=NEVER - _BACK_NS) + _BACK_NS
+        found |= (history.completed[rows] > begun) & (history.invoked[rows] < until)
+    return found

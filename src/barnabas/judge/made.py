@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from barnabas.bench import BenchError
 from barnabas.bench.apache import VERSION, ApacheCluster, classpath, free_port, java
 from barnabas.judge.clusters import ApacheBrokers, Brokers, JudgedClusterError
-from barnabas.judge.coordination import ZOOKEEPER_FAULTS, ProxiedZooKeeper
+from barnabas.judge.coordination import ISOLATE, ZOOKEEPER_FAULTS, ProxiedZooKeeper
 from barnabas.judge.peers import PEER_FAULTS, ProxiedPeers
 from barnabas.judge.proxy import Proxy
 
@@ -108,7 +108,7 @@ def made(kind: str, faults: Collection[str] = (), seed: int = 0) -> Iterator[Mad
     if name == "kraft" and set(faults) & set(ZOOKEEPER_FAULTS):
         raise JudgedClusterError(f"{kind} has no ZooKeeper, and no links to it")
     directory = Path(tempfile.mkdtemp(prefix="barnabas-judge-"))
-    peers = ProxiedPeers(range(_BROKERS), seed) if set(faults) & set(PEER_FAULTS) else None
+    peers = ProxiedPeers(range(_BROKERS), seed) if set(faults) & {*PEER_FAULTS, ISOLATE} else None
     zookeeper = bool(set(faults) & set(ZOOKEEPER_FAULTS))
     keeper = ProxiedZooKeeper(range(_BROKERS), lambda: cluster.zookeeper, seed) if zookeeper else None
     proxied = [each for each in (peers, keeper) if each is not None]

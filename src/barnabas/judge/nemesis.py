@@ -8,12 +8,12 @@ from typing import Final
 
 from barnabas.client import KafkaError
 from barnabas.judge.clusters import Brokers
+from barnabas.judge.coordination import ISOLATE, ZOOKEEPER_FAULTS
 from barnabas.judge.coordination import PREFIX as ZK_PREFIX
-from barnabas.judge.coordination import ZOOKEEPER_FAULTS
 from barnabas.judge.history import Op, Status
 from barnabas.judge.journal import Journal, now
 from barnabas.judge.peers import PEER_FAULTS, PREFIX
-from barnabas.judge.proxy import DELAY_END_TXN, NETWORK_FAULTS, Proxy
+from barnabas.judge.proxy import CUT, DELAY_END_TXN, NETWORK_FAULTS, Proxy
 
 PROCESS_FAULTS: Final = ("kill", "pause", "shutdown")
 """``kill -9`` and a start, SIGSTOP and SIGCONT, a controlled shutdown and a start."""
@@ -164,6 +164,8 @@ class JudgeNemesis:
         if fault in ZOOKEEPER_FAULTS:
             zookeeper = self._zookeeper
             assert zookeeper is not None
+            if fault == ISOLATE:
+                return self._isolate, self._join_again
             return (lambda broker: zookeeper.strike(broker, fault.removeprefix(ZK_PREFIX))), zookeeper.heal
         brokers = self._brokers
         assert brokers is not None
@@ -179,6 +181,16 @@ class JudgeNemesis:
             "pause": (brokers.pause, brokers.resume),
             "shutdown": (brokers.shutdown, brokers.start),
         }[fault]
+
+    def _isolate(self, broker: int) -> None:
+        for proxy in (self._peers, self._zookeeper):
+            assert proxy is not None
+            proxy.strike(broker, CUT)
+
+    def _join_again(self, broker: int) -> None:
+        for proxy in (self._peers, self._zookeeper):
+            assert proxy is not None
+            proxy.heal(broker)
 
 
 def _everywhere(proxy: Proxy, fault: str | None) -> None:

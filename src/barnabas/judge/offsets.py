@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from barnabas.judge.deletions import LOG_START_CHECKPOINT, acknowledged_deletes, killed_before
+from barnabas.judge.deletions import (
+    ISOLATED,
+    LOG_START_CHECKPOINT,
+    acknowledged_deletes,
+    killed_before,
+    while_isolated,
+)
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NEVER, NONE, Column, Op, Status
 from barnabas.judge.seen import Seen, TransactionOutcome, grouped
@@ -44,6 +50,7 @@ def nonmonotonic_offsets(seen: Seen) -> Judged:
     starts = history.op[rows_found[:, 1]] == Op.LOG_START
     limits = {
         "unclean-leader-election": seen.unclean[history.place[rows_found[:, 0]]],
+        ISOLATED: while_isolated(seen, rows_found[:, 1]),
         LOG_START_CHECKPOINT: starts & killed_before(seen, rows_found[:, 1]),
     }
     said = "{0.at} had come to {0.offset}, and later was told to be at {1.offset}"
@@ -79,7 +86,9 @@ def stale_committed_offsets(seen: Seen) -> Judged:
         if len(fetches):
             found += _stale(seen, fetches, group[history.op[group] == Op.COMMIT_OFFSET])
     said = "group {1.name} was told {1.offset} for {1.at}, which is not what it had committed"
-    return judged(history, "stale-committed-offset", evaluated, np.array(found, np.int64).reshape(-1, 2), said)
+    rows_found = np.array(found, np.int64).reshape(-1, 2)
+    limits = {ISOLATED: while_isolated(seen, rows_found[:, 1])}
+    return judged(history, "stale-committed-offset", evaluated, rows_found, said, limits)
 
 
 def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]]:
