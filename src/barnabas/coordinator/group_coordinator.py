@@ -46,6 +46,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.runtime import Runtime, Tasks, drive
+from barnabas.runtime.turns import Turns
 from barnabas.runtime.unreadable import Unreadable
 from barnabas.wire.records import Record, build_batch
 
@@ -72,6 +73,7 @@ class GroupCoordinator:
         self._epochs: dict[int, int] = {}
         """The last leader epoch that was heard of each partition, also of those led elsewhere."""
         self.unreadable = Unreadable(runtime.clock)
+        self._turns = Turns()
         self._timers: dict[Group, tuple[asyncio.TimerHandle, int]] = {}
         self.partition_count = config.number("offsets.topic.num.partitions")
         self.limits = GroupLimits(
@@ -142,6 +144,7 @@ class GroupCoordinator:
                 buffer_bytes=self._config.number("offsets.load.buffer.size"),
                 is_current=lambda: self._is_current(partition),
                 unreadable=self.unreadable,
+                turns=self._turns,
             )
         except KafkaError as error:
             # This broker leads no more, or its disk failed: in both cases another will coordinate these groups.

@@ -4,17 +4,20 @@ What is stored there may be anything: clients may write to internal topics (thos
 as in Kafka), disks rot, and a newer broker writes versions that are not known here. A record that cannot be read is
 passed over as if it had never been written: an earlier one of the same key counts, and the loading goes on. (Apache 3.9
 logs "Error loading offsets" and leaves the rest of the partition out.)
+
+A buffer holds tens of thousands of small records. They are taken up in slices: in one go the broker's session could end
+meanwhile, and a broker that is elected again loads again.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from barnabas.coordinator.coordinator_log import CoordinatorLog
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.runtime.turns import SLICE, Turns
 from barnabas.runtime.unreadable import Unreadable
 from barnabas.wire.errors import WireError
 from barnabas.wire.message import Bytes
@@ -34,8 +37,9 @@ async def load_partition(
     buffer_bytes: int,
     is_current: Callable[[], bool],
     unreadable: Unreadable,
+    turns: Turns,
 ) -> int:
-    """Replays every record, a buffer at a time, as long as `is_current`. Returns how much was passed over.
+    """Replays every record, a slice at a time, as long as `is_current`. Returns how much was passed over.
 
     Raises `KafkaError` where the log is no longer this broker's, or its disk failed.
     """
@@ -45,6 +49,18 @@ async def load_partition(
         nonlocal passed_over
         passed_over += 1
         unreadable.skip(f"{topic_partition.topic} {what}", f"{topic_partition} offset {offset}", why)
+
+    left = SLICE
+
+    async def goes_on() -> bool:
+        """Gives way where a slice is done; False when the partition is another's by then."""
+        nonlocal left
+        left -= 1
+        if left > 0:
+            return True
+        left = SLICE
+        await turns.next()
+        return is_current()
 
     offset: int | None = log.start_offset(topic_partition)
     behind: int | None
@@ -59,26 +75,35 @@ async def load_partition(
         else:
             if not data:
                 break
-            behind, damage = _replay_batches(data, offset, end_offset, replay, skip)
+            behind, damage = await _replay_batches(data, offset, end_offset, replay, skip, goes_on)
         if damage is not None:
             # Only the next file shows where a batch begins again.
             skip("segment", behind, damage)
             behind = log.next_segment(topic_partition, max(offset, behind - 1))
         offset = behind
-        await asyncio.sleep(0)
+        await turns.next()
     return passed_over
 
 
-def _replay_batches(
-    data: Bytes, offset: int, end_offset: int | None, replay: Replay, skip: Callable[[str, int, object], None]
+async def _replay_batches(
+    data: Bytes,
+    offset: int,
+    end_offset: int | None,
+    replay: Replay,
+    skip: Callable[[str, int, object], None],
+    goes_on: Callable[[], Awaitable[bool]],
 ) -> tuple[int, str | None]:
     """Replays whole batches; returns the offset behind the last, and why there may be more that cannot be found.
+
+    `goes_on` is asked at each batch and behind each record.
 
     A batch beyond `end_offset` has a wrong offset, which no batch's CRC covers.
     """
     next_offset = offset
     try:
         for header, start, end in batches(data):
+            if not await goes_on():
+                return next_offset, None
             if header.next_offset <= next_offset:
                 raise WireError(f"a batch ends at offset {header.last_offset}, and the one before at {next_offset - 1}")
             if end_offset is not None and header.next_offset > end_offset:
@@ -98,6 +123,8 @@ def _replay_batches(
                 except Exception as error:
                     # Any error counts: these bytes are stored, and each start would meet it again.
                     skip("record", record.offset, repr(error))
+                if not await goes_on():
+                    return next_offset, None
     except WireError as error:
         return next_offset, str(error)
     return next_offset, None if next_offset > offset else f"{len(data)} bytes hold no whole batch"

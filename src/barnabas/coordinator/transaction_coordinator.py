@@ -39,6 +39,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.model.sentinels import ACKS_ALL
 from barnabas.runtime import Runtime, Tasks, drive
+from barnabas.runtime.turns import Turns
 from barnabas.runtime.unreadable import Unreadable
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import BatchHeader, Record, build_batch
@@ -113,6 +114,7 @@ class TransactionCoordinator:
         self._tasks = tasks
         self._active = False
         self.unreadable = Unreadable(runtime.clock)
+        self._turns = Turns()
         self._partitions: dict[int, TransactionPartition] = {}
         self._epochs: dict[int, int] = {}
         """The last leader epoch that was heard of each partition, also of those led elsewhere."""
@@ -176,6 +178,7 @@ class TransactionCoordinator:
                 buffer_bytes=self._config.number("transaction.state.log.load.buffer.size"),
                 is_current=lambda: self._is_current(partition),
                 unreadable=self.unreadable,
+                turns=self._turns,
             )
         except KafkaError as error:
             # This broker leads no more, or its disk failed: another will coordinate these ids.

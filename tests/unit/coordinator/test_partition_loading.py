@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import NoReturn
 
 import pytest
@@ -31,6 +32,7 @@ from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Runtime, Tasks
 from barnabas.runtime.real import real_runtime
+from barnabas.runtime.turns import SLICE
 from barnabas.wire.records import HEADER_BYTES, packed_batch
 
 T0 = TopicPartition("t", 0)
@@ -161,6 +163,37 @@ def test_offsets_that_run_backwards_do_not_keep_the_loading_from_its_end() -> No
     found, counts = loaded(StoredLog(batch_of(5, committed("a", 1)) + batch_of(2, committed("b", 2))))
     assert found == {"a": 1}
     assert counts == {"__consumer_offsets segment": 1}
+
+
+@pytest.mark.parametrize("size", [1, 1000], ids=["in batches of their own", "in one batch"])
+def test_a_long_log_is_taken_up_in_slices_and_left_when_another_leads(size: int) -> None:
+    """Between two slices a broker answers others, and ZooKeeper."""
+    records = [committed(f"g{number}", number) for number in range(1000)]
+    batches = [batch_of(number, *records[number : number + size]) for number in range(0, 1000, size)]
+
+    async def run() -> None:
+        tasks = Tasks(lambda name, error: pytest.fail(f"{name}: {error}"))
+        groups = GroupCoordinator(real_runtime(), broker_config({}), log_of(*batches), tasks=tasks)
+        groups.startup()
+        groups.elected(0, 1)
+        groups.elected(1, 1)
+        steps = [0]
+        while groups._partitions[0].loading:
+            await asyncio.sleep(0)
+            steps.append(sum(len(groups._partitions[number].groups) for number in (0, 1)))
+        assert max(after - before for before, after in pairwise(steps)) <= 2 * SLICE, "both begin with a slice"
+        # One that is lost in the midst is read no further.
+        groups.elected(2, 1)
+        left = groups._partitions[2]
+        await until(lambda: len(left.groups) > 0)
+        groups.resigned(2, 2)
+        await until(lambda: not groups._partitions[1].loading)
+        await tasks.end()
+        assert 0 < len(left.groups) <= 2 * SLICE
+        assert left.loading
+        groups.shutdown()
+
+    asyncio.run(run())
 
 
 def test_a_log_that_begins_in_its_midst_is_read_from_there() -> None:
