@@ -21,6 +21,8 @@ from barnabas.bench.apache import cluster_view, free_port
 from barnabas.judge.clusters import PATIENCE_S, JudgedClusterError
 
 SESSION_MS = 3000
+PATIENT_SESSION_S = 40.0
+"""Of who looks on: the longest that ZooKeeper gives."""
 STARTS = 4
 APACHES = "apache"
 OURS = "ours"
@@ -79,7 +81,7 @@ class BothKinds:
         self._directory = directory
         self.ports = dict(apache.ports) | {len(apache.ports) + number: free_port() for number in range(ours)}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.zookeeper = KazooClient(apache.zookeeper)
+        self.zookeeper = KazooClient(apache.zookeeper, timeout=PATIENT_SESSION_S)
         self.zookeeper.start(30)
 
     @property

@@ -217,10 +217,15 @@ class Cells:
     def _until(
         self, question: Callable[[Cluster], Awaitable[T]], what: Callable[[], str], within: float = WHOLE_WITHIN_S
     ) -> T:
-        """The first answer that is true, or not empty."""
+        """The first answer that is true, or not empty; who says no, such as one that is loading, is asked again."""
         deadline = time.monotonic() + within
-        while not (answer := self._ask(question)):
+        while True:
+            try:
+                if answer := self._ask(question):
+                    return answer
+                refused = ""
+            except JudgedClusterError as error:
+                refused = f" ({error})"
             if time.monotonic() > deadline:
-                raise JudgedClusterError(f"{what()}: not within {within:.0f} s")
+                raise JudgedClusterError(f"{what()}: not within {within:.0f} s{refused}")
             time.sleep(0.2)
-        return answer
