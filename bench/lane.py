@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -57,6 +57,8 @@ TOPIC_ID = Uuid(bytes(15) + b"x")
 BROKERS = (1, 2, 3)
 TIMESTAMP_MS = 1_700_000_000_000
 AUTHORIZER: Authorizer = AllowAll()
+Assignment = Sequence[Sequence[int]]
+"""Replicas by partition, the leader first."""
 
 
 class Shape(NamedTuple):
@@ -77,6 +79,9 @@ SHAPES = {
     "spread": Shape("8 connections, 64 partitions, one a request, a record", 8, 64, 1, 1, 100),
     "four": Shape("8 connections, 64 partitions, 4 a request, a record each", 8, 64, 4, 1, 100),
     "sixteen": Shape("8 connections, 64 partitions, 16 a request, a record each", 8, 64, 16, 1, 100),
+    "spread-batches": Shape("8 connections, 64 partitions, one a request, 16 KB of 100 B", 8, 64, 1, 140, 100),
+    "four-batches": Shape("8 connections, 64 partitions, 4 a request, 16 KB of 100 B each", 8, 64, 4, 140, 100),
+    "sixteen-batches": Shape("8 connections, 64 partitions, 16 a request, 16 KB of 100 B each", 8, 64, 16, 140, 100),
     "sixty-four": Shape("1 connection, 64 partitions a request, a record each", 1, 64, 64, 1, 100),
     "batches": Shape("1 connection, 1 partition, 16 KB batches of 100 B, 5 in flight", 1, 1, 1, 140, 100, 5),
     "large": Shape("1 connection, 1 partition, 16 KB batches of 1 KB, 5 in flight", 1, 1, 1, 16, 1000, 5),
@@ -91,6 +96,8 @@ class Wire(asyncio.Transport):
         self._loop = loop
         self._written = bytearray()
         self.to: Callable[[bytearray], None]
+        self.back: Wire | None = None
+        """The other direction, where one end may close the connection before the other one."""
 
     def write(self, data: Any) -> None:
         if not self._written:
@@ -105,9 +112,15 @@ class Wire(asyncio.Transport):
         self.to(written)
 
     def abort(self) -> None:
+        if self.back is not None:
+            self.back.to = lambda data: None
+
+    close = abort
+
+    def pause_reading(self) -> None:
         pass
 
-    close = pause_reading = resume_reading = abort
+    resume_reading = pause_reading
 
 
 def into(protocol: asyncio.BufferedProtocol) -> Callable[[bytearray], None]:
@@ -137,6 +150,7 @@ class Near(RealNetwork):
         there, back = Wire(asyncio.get_running_loop()), Wire(asyncio.get_running_loop())
         serving = self._brokers[port].serve(back)
         there.to, back.to = into(serving), into(protocol)
+        there.back = back
         protocol.connection_made(there)
         return protocol
 
@@ -196,23 +210,24 @@ class Broker:
         connection.connection_made(back)
         return connection
 
-    def take_part(self, partitions: int) -> None:
-        all_of = list(BROKERS)
+    def take_part(self, assignment: Assignment) -> None:
+        brokers = sorted({each for replicas in assignment for each in replicas})
         states = [
-            LeaderAndIsrRequest.LeaderAndIsrPartitionState(TOPIC, index, 1, 1, 0, all_of, 0, all_of)
-            for index in range(partitions)
+            LeaderAndIsrRequest.LeaderAndIsrPartitionState(TOPIC, index, 1, of[0], 0, list(of), 0, list(of))
+            for index, of in enumerate(assignment)
+            if self.broker_id in of
         ]
         known = [
             UpdateMetadataRequest.UpdateMetadataPartitionState(
-                partition_index=index, leader=1, leader_epoch=0, isr=all_of, replicas=all_of
+                partition_index=index, leader=of[0], leader_epoch=0, isr=list(of), replicas=list(of)
             )
-            for index in range(partitions)
+            for index, of in enumerate(assignment)
         ]
         endpoints = [
             UpdateMetadataRequest.UpdateMetadataBroker(
                 each, endpoints=[UpdateMetadataRequest.UpdateMetadataEndpoint(each, "here", "PLAINTEXT")]
             )
-            for each in BROKERS
+            for each in brokers
         ]
         told = UpdateMetadataRequest.UpdateMetadataTopicState(TOPIC, TOPIC_ID, known)
         self.metadata.update(UpdateMetadataRequest(topic_states=[told], live_brokers=endpoints))
@@ -224,23 +239,40 @@ def _failed(name: str, error: BaseException) -> None:
     raise error
 
 
+Serve = Callable[[asyncio.Transport], Callable[[bytearray], None]]
+"""Whoever takes what a producer sends: given where answers go, it returns what takes the bytes."""
+Frame = Callable[[ProduceRequest, int], bytes]
+"""How a request is written: itself and the producer's number."""
+
+
+def by_connection(leader: Broker) -> Serve:
+    return lambda back: into(leader.serve(back))
+
+
+def frame(message: ProduceRequest, number: int) -> bytes:
+    return b"".join(encode_request(message, 11, number, f"producer-{number}"))
+
+
 class Producer:
     """Sends frames in turn, and the next one for each answer."""
 
-    def __init__(self, number: int, shape: Shape, leader: Broker) -> None:
+    def __init__(
+        self, number: int, shape: Shape, serve: Serve, written: Frame = frame, partitions: Sequence[int] = ()
+    ) -> None:
+        """`partitions`: those that are led where it sends to, else all."""
         loop = asyncio.get_running_loop()
         self.wire, back = Wire(loop), Wire(loop)
-        self.wire.to, back.to = into(leader.serve(back)), self.answered
+        self.wire.to, back.to = serve(back), self.answered
         value = random.Random(number).randbytes(shape.value_bytes)
         batch = build_batch([Record(at, TIMESTAMP_MS, None, value, []) for at in range(shape.records)])
         self._frames: deque[bytes] = deque()
         chance = random.Random(number)
-        order = list(range(shape.partitions))
-        for _ in range(max(1, shape.partitions // shape.at_once) * 4):
+        order = list(partitions or range(shape.partitions))
+        for _ in range(max(1, len(order) // shape.at_once) * 4):
             chance.shuffle(order)
             data = [ProduceRequest.PartitionProduceData(index, batch) for index in sorted(order[: shape.at_once])]
             message = ProduceRequest(None, -1, 30_000, [ProduceRequest.TopicProduceData(TOPIC, data)])
-            self._frames.append(b"".join(encode_request(message, 11, number, f"producer-{number}")))
+            self._frames.append(written(message, number))
         self._in_flight = shape.in_flight
         self._arrived = bytearray()
         self.left = 0
@@ -275,40 +307,56 @@ class Producer:
             self.done.set_result(None)
 
 
-async def cluster(shape: Shape, directory: str) -> tuple[dict[int, Broker], list[Producer]]:
+async def brokers_for(assignment: Assignment, directory: str) -> dict[int, Broker]:
+    """Brokers that have these replicas; returns when followers wait for records at every leader."""
     brokers: dict[int, Broker] = {}
-    for each in BROKERS:
+    for each in sorted({each for replicas in assignment for each in replicas}):
         await Broker(each, directory, brokers).log_dirs.load()
-    for each in BROKERS:
-        brokers[each].take_part(shape.partitions)
-    while brokers[1].replicas.purgatories.follower_fetch.delayed < len(BROKERS) - 1:
-        await asyncio.sleep(0.01)
-    return brokers, [Producer(number, shape, brokers[1]) for number in range(shape.connections)]
+    for broker in brokers.values():
+        broker.take_part(assignment)
+    for leader in dict.fromkeys(replicas[0] for replicas in assignment):
+        followers = {each for replicas in assignment if replicas[0] == leader for each in replicas[1:]}
+        while brokers[leader].replicas.purgatories.follower_fetch.delayed < len(followers):
+            await asyncio.sleep(0.01)
+    return brokers
+
+
+async def cpu_us(producers: list[Producer], shape: Shape, requests: int) -> float:
+    """CPU in µs a partition's batch."""
+    each = max(1, requests // shape.connections)
+    gc.collect()
+    began = time.process_time_ns()
+    for future in [producer.produce(each) for producer in producers]:
+        await future
+    return (time.process_time_ns() - began) / 1000 / (each * shape.connections * shape.at_once)
+
+
+async def end(brokers: dict[int, Broker], assignment: Assignment) -> None:
+    """Ends the brokers. Raises `AssertionError` where something is not replicated."""
+    for index, replicas in enumerate(assignment):
+        partition = brokers[replicas[0]].replicas.partition(TopicPartition(TOPIC, index))
+        assert partition is not None
+        log = partition.local_log()
+        assert log.high_watermark == log.log_end_offset, f"{log} is replicated"
+    for broker in brokers.values():
+        await broker.replicas.shutdown(checkpoint=False)
+        await broker.tasks.end()
+        broker.log_dirs.close()
+
+
+def log_directory() -> str:
+    return tempfile.mkdtemp(prefix="barnabas-lane-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
 
 
 async def run(shape: Shape, requests: int, rounds: int) -> list[float]:
     """CPU in µs a partition's batch, of each round."""
-    directory = tempfile.mkdtemp(prefix="barnabas-lane-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    directory = log_directory()
     try:
-        brokers, producers = await cluster(shape, directory)
-        each = max(1, requests // shape.connections)
-        figures = []
-        for _ in range(rounds):
-            gc.collect()
-            began = time.process_time_ns()
-            for future in [producer.produce(each) for producer in producers]:
-                await future
-            spent = time.process_time_ns() - began
-            figures.append(spent / 1000 / (each * shape.connections * shape.at_once))
-        for index in range(shape.partitions):
-            partition = brokers[1].replicas.partition(TopicPartition(TOPIC, index))
-            assert partition is not None
-            log = partition.local_log()
-            assert log.high_watermark == log.log_end_offset, f"{log} is replicated"
-        for broker in brokers.values():
-            await broker.replicas.shutdown(checkpoint=False)
-            await broker.tasks.end()
-            broker.log_dirs.close()
+        assignment = [BROKERS] * shape.partitions
+        brokers = await brokers_for(assignment, directory)
+        producers = [Producer(number, shape, by_connection(brokers[1])) for number in range(shape.connections)]
+        figures = [await cpu_us(producers, shape, requests) for _ in range(rounds)]
+        await end(brokers, assignment)
         return figures
     finally:
         shutil.rmtree(directory)
@@ -324,15 +372,21 @@ def with_acls() -> AclAuthorizer:
     return made
 
 
-def instructions(name: str, requests: int, *more: str) -> int:
+def instructions(program: str, name: str, requests: int, *more: str) -> int:
+    """Instructions of `program`, this one or one like it, with so many requests of the shape `name`."""
     command = ["valgrind", "--tool=none" if not requests else "--tool=cachegrind", "--cache-sim=no"]
-    command += ["--cachegrind-out-file=/dev/null", sys.executable, __file__, name, "--rounds", "1"]
+    command += ["--cachegrind-out-file=/dev/null", sys.executable, program, name, "--rounds", "1"]
     command += ["--requests", str(requests), *more]
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
     assert found, done.stderr
     return int(found[1].replace(",", ""))
+
+
+def instructions_a_request(program: str, name: str, requests: int, *more: str) -> float:
+    few, many = 256, 256 + max(256, requests // 2)
+    return (instructions(program, name, many, *more) - instructions(program, name, few, *more)) / (many - few)
 
 
 def main() -> None:
@@ -351,8 +405,7 @@ def main() -> None:
         shape = SHAPES[name]
         requests = max(shape.connections, arguments.requests // (1 if shape.at_once < 8 else shape.at_once // 4))
         if arguments.instructions:
-            few, many = 256, 256 + max(256, requests // 2)
-            spent = (instructions(name, many, *more) - instructions(name, few, *more)) / ((many - few) * shape.at_once)
+            spent = instructions_a_request(__file__, name, requests, *more) / shape.at_once
             figure = f"{spent / 1000:8.1f} thousand instructions"
         else:
             figures = asyncio.run(
