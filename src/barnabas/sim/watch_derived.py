@@ -1,9 +1,10 @@
 """Watches what a log keeps beside its batches: R27, that it is what the batches tell.
 
 Its producers with their last batches and open transactions, the last stable offset that follows from these, the index
-of aborted transactions, each segment's largest timestamp, leader epochs, snapshots: all of it is made from the batches
-as they come, cut when they are cut, and read from files at a start. Here it is made once more from the batches alone,
-and compared where it was cut or read, and at the end. What is wrong there shows in no answer for a long time.
+of aborted transactions, each segment's largest timestamp, leader epochs, snapshots, the recovery point: all of it is
+made from the batches as they come, cut when they are cut, and read from files at a start. Here it is made once more from
+the batches alone, and compared where it was cut or read, and at the end. What is wrong there shows in no answer for a
+long time.
 
 What lies before the log's start is not compared, nor is a log that the cleaner was at.
 """
@@ -124,6 +125,8 @@ class DerivedWatch:
         if chain is None:
             return
         self.look(log, chain)
+        if log.recovery_point > log.log_end_offset:
+            self._wrong(log, chain, f"it counts as flushed to {log.recovery_point}, and ends at {log.log_end_offset}")
         beyond = [entry for entry in log.leader_epochs.entries if entry.start_offset >= log.log_end_offset]
         if beyond:
             self._wrong(log, chain, f"its epochs have {beyond}, and it ends at {log.log_end_offset}")

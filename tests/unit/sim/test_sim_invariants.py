@@ -738,6 +738,13 @@ def r27_of_a_snapshot_beyond_the_end(cluster: Cluster) -> None:
     del log.producers._snapshots[log.log_end_offset + 1]
 
 
+def r27_of_a_recovery_point_beyond_the_end(cluster: Cluster) -> None:
+    name, _, log, _ = cluster.leading(with_records(cluster))
+    kept, log.recovery_point = log.recovery_point, log.log_end_offset + 1
+    cluster.at(name, lambda: cluster.checkers.derived._cut(None, log))
+    log.recovery_point = kept
+
+
 def r28(cluster: Cluster) -> None:
     """A producer is told of a record that no follower has yet."""
     number = with_records(cluster)
@@ -992,11 +999,12 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17, r18, r19, r20, r22, r22_of_headers,
     r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest, r23_of_what_an_operator_asks, r24,
     r24_by_fetches, r25, r26, r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began,
-    r27_of_an_abort, r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end, r28, t1,
-    t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one, t3_of_a_committed_one,
-    t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two, t7, t7_of_one_that_is_left_out, g1, g2, g3, g4,
-    g4_of_a_group, g5, g5_of_a_group, g6, g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, g7,
-    g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller,
+    r27_of_an_abort, r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
+    r27_of_a_recovery_point_beyond_the_end, r28, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
+    t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two, t7,
+    t7_of_one_that_is_left_out, g1, g2, g3, g4, g4_of_a_group, g5, g5_of_a_group, g6, g6_of_what_nobody_committed,
+    g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer,
+    l1_of_a_teller,
 )  # fmt: skip
 
 
