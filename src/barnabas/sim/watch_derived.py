@@ -2,9 +2,9 @@
 
 Its producers with their last batches and open transactions, the last stable offset that follows from these, the index
 of aborted transactions, each segment's largest timestamp, leader epochs, snapshots, the recovery point: all of it is
-made from the batches as they come, cut when they are cut, and read from files at a start. Here it is made once more from
-the batches alone, and compared where it was cut or read, and at the end. What is wrong there shows in no answer for a
-long time.
+made from the batches as they come, cut when they are cut, and read from files at a start. Here it is made once more
+from the batches alone, and compared where it was cut or read, and at the end. What is wrong there shows in no answer
+for a long time.
 
 What lies before the log's start is not compared, nor is a log that the cleaner was at.
 """
