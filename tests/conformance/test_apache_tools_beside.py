@@ -14,7 +14,7 @@ from typing import Any
 
 import apache
 import pytest
-from clients.programs import streams_classpath
+from clients.programs import applications_classpath
 from cluster import until
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
@@ -343,7 +343,7 @@ def test_connect_carries_a_file_to_a_file(bootstraps: list[str], tool: Tool, tmp
 def connected(place: Path, files: list[str], last: str) -> None:
     """Runs Connect until the line `last` has come out."""
     command = [
-        apache.java(), "-Xmx256m", "-cp", streams_classpath(), "org.apache.kafka.connect.cli.ConnectStandalone",
+        apache.java(), "-Xmx256m", "-cp", applications_classpath(), "org.apache.kafka.connect.cli.ConnectStandalone",
         *(str(place / f"{name}.properties") for name in files),
     ]  # fmt: skip
     out = place / "out.txt"
