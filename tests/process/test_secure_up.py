@@ -9,6 +9,8 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import apache
 import pytest
@@ -61,6 +63,18 @@ def test_commands_log_in_by_themselves(cluster: Cluster) -> None:
     users = json.loads(run(cluster, "user", "list", "--format", "json"))
     assert sorted(each["user"] for each in users) == ["admin", "client"]
     assert "brokers" in run(cluster, "zk", "ls", "/")
+
+
+def test_the_view_and_the_metrics_are_told_to_who_may_describe_the_cluster(cluster: Cluster) -> None:
+    assert cluster.state["view"].startswith("https://127.0.0.1:")
+    assert "kafka_controller_kafkacontroller_activecontrollercount" in run(cluster, "metrics", "activecontrollercount")
+    client = ("--command-config", files(cluster)["client"])
+    refused = barnabas("metrics", "--dir", str(cluster.directory), *client)
+    assert "User:client may not see this: it takes DESCRIBE on CLUSTER kafka-cluster." in refused.stderr
+    context = ssl.create_default_context(cafile=files(cluster)["authority"])
+    with pytest.raises(HTTPError) as nobody:
+        urlopen(cluster.state["view"], context=context, timeout=60)
+    assert nobody.value.code == 401
 
 
 def test_measuring_and_spark_log_in_by_themselves(cluster: Cluster, tmp_path: Path) -> None:

@@ -102,8 +102,8 @@ def controller_id(state: ClusterState) -> int | None:
 def view_address(state: ClusterState, controller: int | None) -> str | None:
     """The view's address for a browser: the controller's, or else that of the first broker that has one."""
     brokers = sorted(state.brokers, key=lambda broker: broker.id != controller)
-    admins = ((broker.status() or {}).get("admin") for broker in brokers)
-    return next((f"http://{admin}/view/" for admin in admins if admin), None)
+    admins = ((broker.status() or {}).get("admin_url") for broker in brokers)
+    return next((f"{admin}/view/" for admin in admins if admin), None)
 
 
 def report(state: ClusterState, controller: int | None) -> dict[str, Any]:

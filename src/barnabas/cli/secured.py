@@ -83,7 +83,8 @@ def broker_properties(state: ClusterState, broker: BrokerState) -> dict[str, str
     keyring = _keyring(state.security)
     addresses = {CLIENTS: f"{HOST}:{broker.port}", BROKERS: f"{HOST}:{broker.broker_port}"}
     values = keyring.broker_properties(addresses, {MECHANISM: jaas_config(MECHANISM)}, (BROKER, ADMIN))
-    values["barnabas.admin.listener"] = ""  # it would show the cluster to every user of this machine
+    values["listener.security.protocol.map"] += ",ADMIN:SASL_SSL"
+    values[f"listener.name.admin.{MECHANISM.lower()}.sasl.jaas.config"] = jaas_config(MECHANISM)
     if state.coordinator is not None:
         values |= {"zookeeper.ssl.client.enable": "true", "zookeeper.set.acl": "true"}
         values |= keyring.stores("zookeeper.")
