@@ -54,7 +54,6 @@ logger = logging.getLogger(__name__)
 
 COMPRESSION_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
-
 Verify: TypeAlias = Callable[[TopicPartition], Awaitable[ErrorCode]]
 """Asks the transaction coordinator whether a producer's open transaction has the partition."""
 
@@ -77,10 +76,8 @@ class GroupCoordinator:
         self._timers: dict[Group, tuple[asyncio.TimerHandle, int]] = {}
         self.partition_count = config.number("offsets.topic.num.partitions")
         self.limits = GroupLimits(
-            config.number("group.initial.rebalance.delay.ms"),
-            config.number("group.max.size"),
-            config.number("group.min.session.timeout.ms"),
-            config.number("group.max.session.timeout.ms"),
+            *map(config.number, ("group.initial.rebalance.delay.ms", "group.max.size")),
+            *map(config.number, ("group.min.session.timeout.ms", "group.max.session.timeout.ms")),
         )
 
     # --- life -------------------------------------------------------------------------------------------------

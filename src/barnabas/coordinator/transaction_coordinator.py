@@ -113,8 +113,8 @@ class TransactionCoordinator:
         self._producer_id = producer_id
         self._tasks = tasks
         self._active = False
-        self.unreadable = Unreadable(runtime.clock)
         self._turns = Turns()
+        self.unreadable = Unreadable(runtime.clock)
         self._partitions: dict[int, TransactionPartition] = {}
         self._epochs: dict[int, int] = {}
         """The last leader epoch that was heard of each partition, also of those led elsewhere."""

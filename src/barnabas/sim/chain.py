@@ -15,7 +15,7 @@ from barnabas.wire.records import BatchHeader, check_crc, records_of
 SEQUENCES: Final = 1 << 31
 
 
-class Kind(Enum):
+class LinkKind(Enum):
     """What a batch is to transactions."""
 
     PLAIN = "outside of any"
@@ -40,7 +40,7 @@ class ChainedBatch(NamedTuple):
     """The largest timestamp, as milliseconds of the run."""
     stamped: bool = False
     """Whether that is the broker's, and the time of every record of the batch (``LogAppendTime``)."""
-    kind: Kind = Kind.PLAIN
+    kind: LinkKind = LinkKind.PLAIN
 
 
 @dataclass
@@ -107,14 +107,14 @@ class Committed:
         self.high = max(self.high, high)
 
 
-def kind_of(header: BatchHeader, data: Bytes, start: int, end: int) -> Kind:
+def kind_of(header: BatchHeader, data: Bytes, start: int, end: int) -> LinkKind:
     """What the batch between `start` and `end` is; one that the cleaner emptied is of no kind any more."""
     if not header.is_transactional:
-        return Kind.PLAIN
+        return LinkKind.PLAIN
     if not header.is_control:
-        return Kind.DATA
+        return LinkKind.DATA
     keys = [record.key or b"" for record in records_of(data, start, end)]
-    return {b"\0\0": Kind.ABORT, b"\0\1": Kind.COMMIT}.get(keys[0][2:4] if keys else b"", Kind.PLAIN)
+    return {b"\0\0": LinkKind.ABORT, b"\0\1": LinkKind.COMMIT}.get(keys[0][2:4] if keys else b"", LinkKind.PLAIN)
 
 
 def bytes_in(names: dict[str, Any], prefix: str) -> int:

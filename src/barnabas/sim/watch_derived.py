@@ -19,7 +19,7 @@ from barnabas.log.index_file import CorruptIndex
 from barnabas.log.log import Log
 from barnabas.log.segment import Segment
 from barnabas.model.sentinels import NO_TIMESTAMP
-from barnabas.sim.chain import Chain, ChainedBatch, Kind
+from barnabas.sim.chain import Chain, ChainedBatch, LinkKind
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.probes import Probes
 from barnabas.sim.watch_logs import LogWatch
@@ -85,12 +85,12 @@ def told_by(links: Iterable[ChainedBatch]) -> Told:
             known.epoch = link.producer_epoch
             known.batches.clear()
         known.last_offset, known.last_ms = link.last, link.timestamp_ms
-        if link.kind in (Kind.COMMIT, Kind.ABORT):
+        if link.kind in (LinkKind.COMMIT, LinkKind.ABORT):
             _end(told, known, link)
             continue
         known.batches.append(Remembered(link.base_sequence, link.last_sequence, link.base, link.last))
         del known.batches[:-RETAINED]
-        if link.kind is Kind.DATA and known.open_from == NOTHING_OPEN:
+        if link.kind is LinkKind.DATA and known.open_from == NOTHING_OPEN:
             known.open_from = link.base
     return told
 
@@ -99,7 +99,7 @@ def _end(told: Told, known: ToldProducer, marker: ChainedBatch) -> None:
     first, known.open_from = known.open_from, NOTHING_OPEN
     if first != NOTHING_OPEN:
         stable = min(told.still_open(), default=marker.last + 1)
-        told.ended.append(Ended(marker.producer_id, first, marker.last, marker.kind is Kind.ABORT, stable))
+        told.ended.append(Ended(marker.producer_id, first, marker.last, marker.kind is LinkKind.ABORT, stable))
 
 
 class DerivedWatch:
@@ -219,7 +219,7 @@ class DerivedWatch:
             entry = there.get(ended.marker)
             if entry is None or entry[:3] != ended[:3] or entry.last_stable_offset > ended.stable >= begins:
                 self._wrong(log, chain, f"{ended} was aborted, and its index has {entry}")
-        aborts = [link.last for link in chain.links if link.kind is Kind.ABORT]
+        aborts = [link.last for link in chain.links if link.kind is LinkKind.ABORT]
         for marker, entry in there.items():
             if marker not in aborts:
                 self._wrong(log, chain, f"its index of aborted transactions has {entry}, and there is no such end")
