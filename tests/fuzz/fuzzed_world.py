@@ -37,7 +37,8 @@ PEER: Final = "127.0.0.1:1"
 """Of every connection that is fed, and of none other."""
 TOPIC: Final = "fuzzed"
 PASSWORD: Final = "wonder"
-DOORS: Final = ("frames", "records", "sasl", "tls", "zookeeper")
+DOORS: Final = ("frames", "records", "sasl", "tls", "zookeeper", "secured")
+"""The fourth hears what comes before a handshake of TLS is done, the last what comes behind it."""
 _SASL: Final = "listener.name.sasl."
 _MODULES: Final = "org.apache.kafka.common.security"
 _RIGHTS: Final = {
@@ -59,6 +60,8 @@ class Transport(asyncio.Transport):
         super().__init__()
         self._protocol: asyncio.BaseProtocol | None = protocol
         self.written = 0
+        self.unread: bytearray | None = None
+        """What was written, where somebody reads it."""
         self.reading = True
 
     @property
@@ -67,6 +70,8 @@ class Transport(asyncio.Transport):
 
     def write(self, data: Any) -> None:
         self.written += len(data)
+        if self.unread is not None:
+            self.unread += data
 
     def writelines(self, parts: Iterable[Any]) -> None:
         self.written += sum(map(len, parts))
@@ -228,13 +233,14 @@ class World:
         if door == "zookeeper":
             protocol = ServerConnection(self.coordinator)
         else:
-            listener = {"sasl": "SASL", "tls": "TLS"}.get(door, "PLAINTEXT")
+            listener = {"sasl": "SASL", "tls": "TLS", "secured": "TLS"}.get(door, "PLAINTEXT")
             protocol = self.broker.socket_server.gates[listener].accept(limits)
         transport = Transport(protocol)
         protocol.connection_made(transport)
         feed = _into_buffers if isinstance(protocol, asyncio.BufferedProtocol) else _whole
+        client = self._shake_hands(protocol, transport, data) if door == "secured" else None
         for piece in pieces_of(data):
-            feed(protocol, transport, piece)
+            feed(protocol, transport, piece if client is None else client.wire(piece))
             for _ in range(TURNS):
                 if transport.reading or not transport.open:
                     break
@@ -246,8 +252,50 @@ class World:
             await asyncio.sleep(0)
         return transport.written
 
+    def _shake_hands(self, protocol: Any, transport: Transport, data: bytes) -> _TlsClient:
+        """The first byte says by which version."""
+        context = self.client_context()
+        if data[:1] > b"\x7f":
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+        client = _TlsClient(context)
+        transport.unread = bytearray()
+        for _ in range(4):
+            heard = bytes(transport.unread)
+            transport.unread.clear()
+            _into_buffers(protocol, transport, client.shake_hands(heard))
+        if not client.done:
+            raise Finding("the handshake did not end")
+        transport.unread = None
+        return client
+
     def client_context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.authority.trust_store))
+
+
+class _TlsClient:
+    """A client's side of TLS, without a socket."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+        self.done = False
+
+    def shake_hands(self, heard: bytes) -> bytes:
+        """What to send to who said this."""
+        self._incoming.write(heard)
+        try:
+            self._tls.do_handshake()
+            self.done = True
+        except ssl.SSLWantReadError:
+            pass
+        return self._outgoing.read()
+
+    def wire(self, piece: bytes) -> bytes:
+        """What goes over the wire: `piece` behind its first byte, encrypted where that is odd, else as it is."""
+        if piece[:1] and piece[0] % 2 and len(piece) > 1:
+            self._tls.write(piece[1:])
+            return self._outgoing.read()
+        return piece[1:]
 
 
 def _granted(operation: Operation) -> Acl:

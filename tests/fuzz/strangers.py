@@ -123,6 +123,15 @@ def any_hello(world: World) -> Callable[[random.Random], bytes]:
     return hello
 
 
+def any_secured(chance: random.Random) -> bytes:
+    """A request as it should be, or a record of TLS that nobody encrypted."""
+    version = bytes([chance.choice((1, 0x81))])
+    if chance.random() < 0.7:
+        return version + any_request(chance)
+    kind, size = chance.choice((20, 21, 22, 23, 24)), chance.randint(0, 200)
+    return bytes([version[0] - 1]) + struct.pack(">BHH", kind, 0x0303, size) + chance.randbytes(size)
+
+
 _CONNECT: Final = framed(ConnectRequest(10_000).encode())
 
 
@@ -139,7 +148,7 @@ def any_operations(chance: random.Random) -> bytes:
 
 def seeds(world: World) -> dict[str, Callable[[random.Random], bytes]]:
     """For each door what makes something to begin with."""
-    makers = (any_request, any_batch, any_login, any_hello(world), any_operations)
+    makers = (any_request, any_batch, any_login, any_hello(world), any_operations, any_secured)
     return dict(zip(DOORS, makers, strict=True))
 
 
