@@ -8,14 +8,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
+import subprocess
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from cluster import Cluster, barnabas, running
-from confluent_kafka import Producer
+from cluster import BARNABAS, Cluster, barnabas, running
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from barnabas.cli.app import run
 from barnabas.spark.jobs.commits import Archive
@@ -167,6 +169,19 @@ def test_verify_compares_log_directories_and_names_the_batch(spark: Spark, clust
     assert "1 diverge" in amiss.out
     assert "orders-1" in amiss.err
     assert spark("verify", tmp_path / "nope", at="").code == 2
+
+
+def test_lag_is_watched_until_it_is_interrupted(cluster: Cluster) -> None:
+    reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "watched"})
+    reader.commit(offsets=[TopicPartition("orders", 1, 7)], asynchronous=False)
+    reader.close()
+    command = [*BARNABAS, "spark", "lag", "watched", "--watch", "--format", "json", "-b", cluster.bootstrap]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        looks = [json.loads(watching.stdout.readline()) for _ in range(2)]
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(60) == 0
+    assert [(each["committed"], each["lag"]) for look in looks for each in look] == [(7, RECORDS // 2 - 7)] * 2
 
 
 @pytest.mark.parametrize(
