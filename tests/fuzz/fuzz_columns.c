@@ -17,7 +17,12 @@ static void *room(size_t size) {
 }
 
 static BinaryColumn column(int64_t rows, int64_t size) {
-    return (BinaryColumn){.ends = room((size_t)(rows + 1) * 4), .bytes = room((size_t)size), .validity = room((size_t)(rows + 7) / 8), .room = size};
+    return (BinaryColumn){
+        .ends = room((size_t)(rows + 1) * 4),
+        .bytes = room((size_t)size),
+        .validity = room((size_t)(rows + 7) / 8),
+        .room = size,
+    };
 }
 
 static void held(const BinaryColumn *column, int64_t rows) {
@@ -34,14 +39,18 @@ static void freed(BinaryColumn *column) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < SETTINGS) return 0;
-    int64_t left = (int64_t)size - SETTINGS, cut = left ? data[24] % (left + 1) : 0, rows = data[25] % 16, room_left = data[26];
+    int64_t left = (int64_t)size - SETTINGS, cut = left ? data[24] % (left + 1) : 0;
+    int64_t rows = data[25] & 0x80 ? data[25] % 16 : 64, bytes = data[26] & 0x80 ? data[26] % 16 : left;
     uint8_t *source = room((size_t)left);
     if (left) memcpy(source, data + SETTINGS, (size_t)left);
-    int64_t sections[2 * BATCH_FIELDS] = {0, cut, data[20] % 8, data[27], 5, NO_APPEND_TIME, 0, cut, left, data[21], 100, 5, 7, 1};
+    /* Where fuzz_scan.c has a batch's count, the second section has it; the first is empty unless it is cut off. */
+    int64_t sections[2 * BATCH_FIELDS] = {0,   cut,  data[21], data[27], 5,   NO_APPEND_TIME, 0,
+                                          cut, left, data[20], data[27], 100, 5,              1};
     memcpy(&sections[BATCH_TIMESTAMP], data, 8);
-    if (data[28] & 1) memcpy(&sections[BATCH_FIELDS + BATCH_OFFSET], data + 8, 8);
-    if (data[28] & 2) memcpy(&sections[BATCH_END], data + 16, 8);
-    BinaryColumn keys = column(rows, room_left), values = column(rows, room_left);
+    if (data[28] & 0x10) memcpy(&sections[BATCH_FIELDS + BATCH_OFFSET], data + 8, 8);
+    if (data[28] & 0x20) memcpy(&sections[BATCH_END], data + 16, 8);
+    int64_t first = data[29] & 0x80 ? data[29] & 7 : 0;
+    BinaryColumn keys = column(rows, bytes), values = column(rows, bytes);
     RecordColumns out = {
         .rows_max = rows,
         .offsets = room((size_t)rows * 8),
@@ -49,16 +58,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         .types = room((size_t)rows * 4),
         .header_positions = room((size_t)rows * 8),
         .header_counts = room((size_t)rows * 8),
-        .keys = data[28] & 4 ? NULL : &keys,
-        .values = data[28] & 8 ? NULL : &values,
+        .keys = data[28] & 0x40 ? NULL : &keys,
+        .values = data[28] & 0x80 ? NULL : &values,
     };
-    int64_t found = record_columns(source, left, sections, 2, data[29], data[29] + 100, &out);
+    int64_t found = record_columns(source, left, sections, 2, first, first + 1000, &out);
     if (found > rows) abort();
     if (found >= 0) {
         if (out.keys) held(&keys, found);
         if (out.values) held(&values, found);
         int64_t headers = out.headers < 64 ? out.headers : 64;
-        BinaryColumn names = column(headers, room_left), texts = column(headers, room_left);
+        BinaryColumn names = column(headers, bytes), texts = column(headers, bytes);
         int32_t *ends = room((size_t)(found + 1) * 4);
         uint8_t *bits = room((size_t)(found + 7) / 8);
         int64_t all = header_columns(
