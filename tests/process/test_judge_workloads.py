@@ -12,7 +12,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.judge import bank, librdkafka, librdkafka_bank, librdkafka_copier, workload
+from barnabas.judge import scan as judge_scan
 from barnabas.judge.check import JudgeVerdict, check
 from barnabas.judge.deletions import acknowledged_deletes
 from barnabas.judge.history import TOMBSTONE, Op, OperationHistory, Status
@@ -157,3 +159,39 @@ def test_librdkafka_processes_each_record_once_in_transactions_that_commit_its_o
     judged = {each.anomaly: each.evaluated for each in verdict.judged}
     assert judged["reprocessed-record"] > 0
     assert judged["unprocessed-record"] > 0
+
+
+@pytest.mark.parametrize("counts", [True, False], ids=["as it is", "offsets of transactions do not count"])
+def test_at_the_end_each_group_is_asked_for_the_offsets_that_its_transactions_have_committed(
+    kafka_cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch, counts: bool
+) -> None:
+    """The bug (KAFKA-17507's kin) keeps a group from being told anything: no member of it ever finds out."""
+    if not counts:
+        monkeypatch.setattr(GroupCoordinator, "transaction_completed", lambda *ignored: None)
+        monkeypatch.setattr(judge_scan, "PATIENCE_S", 1)
+    kafka_cluster.create_topic(LIST_APPEND, partitions=1, replication_factor=3)
+    stop = threading.Event()
+    work = Work(kafka_cluster.bootstrap, Notes({LIST_APPEND: {}}), {LIST_APPEND: LIST_APPEND}, 1, stopping=stop.is_set)
+
+    def committed() -> int:
+        history = work.notes.history()
+        rows = history.rows(Op.COMMIT_OFFSET)
+        ended = history.rows(Op.COMMIT)
+        return len(
+            set(history.txn[rows].tolist()) & set(history.txn[ended[history.status[ended] == Status.OK]].tolist())
+        )
+
+    async def both() -> None:
+        await asyncio.gather(workload.transact(work, "writer"), workload.transact(work, "copier", "copiers"))
+
+    at_work = threading.Thread(target=lambda: asyncio.run(both()))
+    at_work.start()
+    deadline = time.monotonic() + PATIENCE_S
+    while not committed():
+        assert time.monotonic() < deadline, "no transaction has committed offsets"
+        stop.wait(0.2)
+    stop.set()
+    at_work.join(PATIENCE_S)
+    asyncio.run(judge_scan.ask_groups(work))
+    found = {each.anomaly: each for each in check(work.notes.history()).anomalies}
+    assert set(found) == (set() if counts else {"stale-committed-offset"})

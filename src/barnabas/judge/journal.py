@@ -68,6 +68,11 @@ class Notes:
             self._recordings.append(Recording())
             return Journal(len(self._clients) - 1, self._recordings[-1])
 
+    def groups(self) -> list[str]:
+        """Those that had members."""
+        with self._lock:
+            return sorted({client.group for client in self._clients if client.group is not None})
+
     def value(self) -> int:
         with self._lock:
             return next(self._values)

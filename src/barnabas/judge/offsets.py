@@ -13,6 +13,7 @@ from barnabas.judge.deletions import (
 )
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NEVER, NONE, Column, Op, Status
+from barnabas.judge.records import DELAYED_END_TXN
 from barnabas.judge.seen import Seen, TransactionOutcome, grouped
 
 
@@ -87,7 +88,10 @@ def stale_committed_offsets(seen: Seen) -> Judged:
             found += _stale(seen, fetches, group[history.op[group] == Op.COMMIT_OFFSET])
     said = "group {1.name} was told {1.offset} for {1.at}, which is not what it had committed"
     rows_found = np.array(found, np.int64).reshape(-1, 2)
-    limits = {ISOLATED: while_isolated(seen, rows_found[:, 1])}
+    limits = {
+        ISOLATED: while_isolated(seen, rows_found[:, 1]),
+        DELAYED_END_TXN: np.append(seen.delayed_end, False)[seen.txn_of(rows_found[:, 0])],
+    }
     return judged(history, "stale-committed-offset", evaluated, rows_found, said, limits)
 
 

@@ -26,7 +26,7 @@ from barnabas.judge.journal import Notes
 from barnabas.judge.nemesis import HELD_S, REST_S, JudgeNemesis
 from barnabas.judge.peers import PREFIX
 from barnabas.judge.proxy import NETWORK_FAULTS, Address, Proxy
-from barnabas.judge.scan import scan, wait_until_settled
+from barnabas.judge.scan import ask_groups, scan, wait_until_settled
 from barnabas.judge.workload import Work
 from barnabas.judge.workloads import BANK, COMPACTION, DELETION, LIST_APPEND, REGISTERS, WORKLOADS
 from barnabas.model.errors import ConfigError, ErrorCode
@@ -129,6 +129,7 @@ def run(plan: RunPlan) -> RunOutcome:
     plan.told("the clients have ended: waiting for open transactions, then reading everything")
     work.bootstrap = plan.bootstrap
     unsettled = asyncio.run(wait_until_settled(work))
+    asyncio.run(ask_groups(work))
     asyncio.run(scan(work))
     met = {
         prefix + fault: count

@@ -44,6 +44,29 @@ async def _is_settled(cluster: Cluster, at: TopicPartition) -> bool:
         return False
 
 
+async def ask_groups(work: Work) -> None:
+    """Writes down what each group is told of its offsets, once nobody commits any more.
+
+    Where a transaction keeps them back for two minutes, it is what the group would be told without it. Raises what
+    `connect`'s cluster raises where no coordinator answers.
+    """
+    journal = work.notes.journal(Client("groups", OURS))
+    async with work.connect() as cluster:
+        for group in work.notes.groups():
+            stable = partial(cluster.committed_offsets, group, work.places(), require_stable=True)
+            invoked = now()
+            try:
+                told = await cluster.retrying(stable, timeout_ms=PATIENCE_S * 1000)
+            except TROUBLE:
+                invoked = now()
+                told = await cluster.committed_offsets(group, work.places())
+            completed = now()
+            for at, committed in told.items():
+                journal.add(
+                    Op.FETCH_OFFSET, invoked, at, completed=completed, offset=max(NONE, committed.offset), name=group
+                )
+
+
 async def scan(work: Work) -> None:
     """Raises what `connect`'s cluster raises where a partition cannot be read for two minutes."""
     for name, isolation, level in (
