@@ -20,8 +20,10 @@ import json
 import multiprocessing
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 import floor
@@ -56,8 +58,26 @@ def shape_of(cores: int, at_once: int) -> lane.Shape:
     return lane.Shape("", MACHINES * cores * CONNECTIONS, PARTITIONS, max(1, at_once // cores), 1, 100)
 
 
-async def run(cores: int, at_once: int, each: int) -> float:
-    """CPU in µs a record; each connection sends `each` requests."""
+class Opcodes:
+    """Counts what the interpreter does, but in this directory's programs: the same on a machine that is busy."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def begins(self, frame: FrameType, event: str, argument: object) -> Any:
+        if os.path.dirname(frame.f_code.co_filename) == os.path.dirname(lane.__file__):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self.goes_on
+
+    def goes_on(self, frame: FrameType, event: str, argument: object) -> Any:
+        if event == "opcode":
+            self.count += 1
+        return self.goes_on
+
+
+async def run(cores: int, at_once: int, each: int, opcodes: bool = False) -> float:
+    """CPU in µs a record, or thousand opcodes; each connection sends `each` requests, behind two that do not count."""
     directory = lane.log_directory()
     shape = shape_of(cores, at_once)
     try:
@@ -68,7 +88,14 @@ async def run(cores: int, at_once: int, each: int) -> float:
             leader = brokers[number % len(brokers) + 1]
             led = [index for index, replicas in enumerate(placed) if replicas[0] == leader.broker_id]
             producers.append(lane.Producer(number, shape, lane.by_connection(leader), partitions=led))
+        await lane.cpu_us(producers, shape, 2 * shape.connections)
+        if opcodes:
+            counted = Opcodes()
+            sys.settrace(counted.begins)
         figure = await lane.cpu_us(producers, shape, each * shape.connections)
+        if opcodes:
+            sys.settrace(None)
+            figure = counted.count / (each * shape.connections * shape.at_once) / 1000
         await lane.end(brokers, placed)
         return figure
     finally:
@@ -103,7 +130,7 @@ def live(cores: int, load: Load, seconds: float) -> tuple[float, float]:
         for broker, core in zip(brokers, here, strict=False):
             os.sched_setaffinity(broker["pid"], {core})
         admin = AdminClient({"bootstrap.servers": first.bootstrap, "log_level": 0})
-        topics = [NewTopic(f"on-{broker['id']}", replica_assignment=[[broker["id"]]]) for broker in brokers]
+        topics = [NewTopic(f"on-{broker['id']}", 1, replica_assignment=[[broker["id"]]]) for broker in brokers]
         for made in admin.create_topics(topics, operation_timeout=30).values():
             made.result()
         barrier, sent = forked.Barrier(cores + 1, timeout=PATIENCE_S + seconds), forked.SimpleQueue()
@@ -141,6 +168,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=20, help="of each connection")
     parser.add_argument("--rounds", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--instructions", action="store_true", help="count instructions, by valgrind")
+    parser.add_argument("--opcodes", action="store_true", help="count what the interpreter does")
     parser.add_argument("--live", type=float, metavar="SECONDS", help="real brokers, on cores of their own")
     arguments = parser.parse_args()
     if arguments.live:
@@ -152,7 +180,8 @@ def main() -> None:
             if arguments.instructions:
                 figure, unit = thousand_instructions(cores, at_once), "thousand instructions"
             else:
-                figure, unit = asyncio.run(run(cores, at_once, arguments.requests)), "µs of CPU"
+                figure = asyncio.run(run(cores, at_once, arguments.requests, arguments.opcodes))
+                unit = "thousand opcodes" if arguments.opcodes else "µs of CPU"
             alone = alone or figure
             times = cores / arguments.cores[0] * alone / figure
             print(
