@@ -83,6 +83,8 @@ class RunOutcome:
     """How many frames met each fault of the network."""
     unsettled: Sequence[str]
     """The partitions that did not come to rest before the scan."""
+    kept_back: Sequence[str]
+    """The groups whose offsets a transaction kept back all that time."""
 
     def told(self) -> Iterator[str]:
         """What was done to the cluster, and how it came to rest."""
@@ -92,6 +94,8 @@ class RunOutcome:
         if self.unsettled:
             named = ", ".join(self.unsettled)
             yield f"these partitions had open transactions, or did not answer, for two minutes: {named}"
+        if self.kept_back:
+            yield f"a transaction kept back the offsets of these groups for two minutes: {', '.join(self.kept_back)}"
 
 
 def run(plan: RunPlan) -> RunOutcome:
@@ -129,7 +133,7 @@ def run(plan: RunPlan) -> RunOutcome:
     plan.told("the clients have ended: waiting for open transactions, then reading everything")
     work.bootstrap = plan.bootstrap
     unsettled = asyncio.run(wait_until_settled(work))
-    asyncio.run(ask_groups(work))
+    kept_back = asyncio.run(ask_groups(work))
     asyncio.run(scan(work))
     met = {
         prefix + fault: count
@@ -138,7 +142,7 @@ def run(plan: RunPlan) -> RunOutcome:
         for fault, count in proxied.struck.items()
         if count
     }
-    return RunOutcome(notes.history(), nemesis.struck, met, unsettled)
+    return RunOutcome(notes.history(), nemesis.struck, met, unsettled, kept_back)
 
 
 def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: threading.Event) -> None:

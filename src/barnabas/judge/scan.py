@@ -44,12 +44,13 @@ async def _is_settled(cluster: Cluster, at: TopicPartition) -> bool:
         return False
 
 
-async def ask_groups(work: Work) -> None:
+async def ask_groups(work: Work) -> tuple[str, ...]:
     """Writes down what each group is told of its offsets, once nobody commits any more.
 
-    Where a transaction keeps them back for two minutes, it is what the group would be told without it. Raises what
-    `connect`'s cluster raises where no coordinator answers.
+    Where a transaction keeps them back for two minutes, it is what the group would be told without it; those groups are
+    returned. Raises what `connect`'s cluster raises where no coordinator answers.
     """
+    kept_back = []
     journal = work.notes.journal(Client("groups", OURS))
     async with work.connect() as cluster:
         for group in work.notes.groups():
@@ -58,6 +59,7 @@ async def ask_groups(work: Work) -> None:
             try:
                 told = await cluster.retrying(stable, timeout_ms=PATIENCE_S * 1000)
             except TROUBLE:
+                kept_back.append(group)
                 invoked = now()
                 told = await cluster.committed_offsets(group, work.places())
             completed = now()
@@ -65,6 +67,7 @@ async def ask_groups(work: Work) -> None:
                 journal.add(
                     Op.FETCH_OFFSET, invoked, at, completed=completed, offset=max(NONE, committed.offset), name=group
                 )
+    return tuple(kept_back)
 
 
 async def scan(work: Work) -> None:
