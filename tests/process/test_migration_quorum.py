@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 from kraft_controllers import KraftControllers
 from processes import Cluster, eventually
-from test_migration import create, in_sync, leaders_of
+from test_migration import comparable, create, in_sync, leaders_of, tree
 from test_roll import Load, under
 
 from barnabas.zk.inspection.migration import migration_state
@@ -58,9 +58,9 @@ def znode(address, path):
         client.close()
 
 
-def form(controllers, address, config):
-    """The controllers are formatted with the cluster's id, and begin."""
-    cluster_id = json.loads(znode(address, "/cluster/id"))["id"]
+def form(controllers, address, config, cluster_id=None):
+    """The controllers are formatted with the cluster's id, or another one, and begin."""
+    cluster_id = cluster_id or json.loads(znode(address, "/cluster/id"))["id"]
     zookeeper = {"zookeeper.connect": address, "inter.broker.listener.name": "PLAINTEXT"}
     controllers.format(cluster_id, {**zookeeper, **config})
     controllers.start()
@@ -128,6 +128,26 @@ def test_the_active_one_of_three_controllers_dies_in_the_middle(tmp_path):
         for broker in cluster.brokers:
             assert broker.output().count("registered with the KRaft controller") == 1
             assert "Traceback" not in broker.output()
+
+
+def test_controllers_with_another_clusters_id_are_given_nothing_and_take_nothing(tmp_path):
+    """An empty quorum that took the cluster would write its nothing over the znodes."""
+    controllers = KraftControllers(tmp_path, 1)
+    plain = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"}
+    with migrating(tmp_path, controllers, plain) as (cluster, address):
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        create(admin, "orders", 2)
+        before = comparable(tree(address))
+        form(controllers, address, plain, cluster_id="_fofLz9DRFCDERJ6Q4_cPA")
+        refused = "refuses the registration: INCONSISTENT_CLUSTER_ID"
+        eventually(
+            lambda: all(refused in broker.output() for broker in cluster.brokers), within=120, what="brokers tell of it"
+        )
+        eventually(lambda: "/migration" in tree(address), what="the controller has its mark there")
+        after = comparable(tree(address))
+        # The mark of a controller that waits for brokers, and has copied nothing.
+        assert migration_state(json.dumps(after.pop("/migration")).encode()).offset == -1
+        assert after == before
 
 
 def test_a_cluster_goes_over_to_a_controller_that_takes_certificates(tmp_path):
