@@ -155,13 +155,8 @@ class GroupCoordinator:
         now = self._now()
         for group in list(partition.groups.values()):
             self._carry_out(partition, group, group.loaded(now))
-        logger.info(
-            "loaded %d groups from %s in epoch %d in %d ms",
-            len(partition.groups),
-            key,
-            partition.leader_epoch,
-            self._clock.monotonic_ms() - began_ms,
-        )
+        count, took_ms = len(partition.groups), self._clock.monotonic_ms() - began_ms
+        logger.info("loaded %d groups from %s in epoch %d in %d ms", count, key, partition.leader_epoch, took_ms)
         if passed_over:
             logger.warning("%s: %d records or batches could not be read and were passed over", key, passed_over)
         if partition.unknown_keys:
