@@ -184,10 +184,19 @@ RETRIABLE: Final = frozenset(
 )
 
 
+MESSAGE_MAX: Final = 8_000
+"""Characters of a message: a string of the protocol has room for 32,767 bytes, and a character takes up to four."""
+
+
 class KafkaError(Exception):
-    """Expected trouble: answered to the client with its code, never logged as a fault of ours."""
+    """Expected trouble: answered to the client with its code, never logged as a fault of ours.
+
+    A message that names all that was wrong may be as long as the request. It is told as far as an answer has room.
+    """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        if message is not None and len(message) > MESSAGE_MAX:
+            message = f"{message[:MESSAGE_MAX]}.."
         super().__init__(message or code.name)
         self.code = code
         self.message = message
