@@ -689,6 +689,15 @@ PROTECTIONS: Final = (
         "", "",
         replace("web.door:AdminDoor.__init__", "guards is not None", "False"),
     ),
+    mutant(
+        "P79", "fencing", "who names another's transaction in a produce fences its producer",
+        "", "",
+        replace(
+            "broker.handlers.produce:_unverified",
+            "not may_write and not _may_write_in(transactional_id, context)",
+            "False",
+        ),
+    ),
 )  # fmt: skip
 
 NOTICED_BY: Final = {
@@ -773,4 +782,5 @@ NOTICED_BY: Final = {
     "P76": f"{_DOOR}::test_acls_say_what_who_is_known_may_see",
     "P77": f"{_DOOR}::test_nothing_is_told_to_who_does_not_say_a_right_password",
     "P78": f"{_DOOR}::test_what_cannot_be_guarded_as_it_is_to_be_does_not_start",
+    "P79": f"{_BROKER}/test_attacks.py::test_no_coordinator_is_asked_on_behalf_of_who_may_not_write",
 }
