@@ -66,7 +66,7 @@ def play(brokers: BothKinds, directory: Path, minutes: float, seed: int, *, ever
     verdict = check(outcome.history)
     told("\n".join(text(verdict)))
     wrong = [f"{each.anomaly}: {each.count}" for each in verdict.anomalies]
-    wrong += [] if outcome.settled else ["partitions did not come to rest"]
+    wrong += [f"did not come to rest: {each}" for each in outcome.unsettled]
     compared, unlike = differing(brokers)
     wrong += unlike
     told(f"{compared} batches compared in the replicas' files, {len(unlike)} places differ")

@@ -15,9 +15,9 @@ from barnabas.testing import KafkaCluster
 
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER", "mTLS")
 WAYS = ("-X", "--command-config")
-ELSEWHERE = ("spark", "judge")
-"""Their commands start Spark and other people's clients: tests/conformance/test_spark_secured.py,
-tests/process/test_judge_secured.py."""
+ELSEWHERE = ("spark", "judge", "metrics")
+"""The commands of the first two start Spark and other people's clients: tests/conformance/test_spark_secured.py,
+tests/process/test_judge_secured.py. The last reads an admin endpoint: tests/process/test_admin_door.py."""
 STORY = """
 topic create {t} --partitions 2
 topic list
