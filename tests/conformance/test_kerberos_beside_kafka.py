@@ -15,9 +15,11 @@ import apache
 import pytest
 from cluster import BARNABAS, until
 
+from barnabas.client import blocking
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import KafkaError
 from barnabas.security.sasl.login import login_of
+from barnabas.testing import KafkaCluster
 from barnabas.wire.messages.metadata import MetadataRequest
 
 pytestmark = [
@@ -106,3 +108,27 @@ def test_both_clients_log_in_to_both_kinds_of_broker(realm: Path) -> None:
         finally:
             process.terminate()
             process.wait(30)
+
+
+def test_a_user_of_a_tests_cluster_comes_in_by_her_ticket(realm: Path) -> None:
+    """`barnabas.testing`: the brokers are named by their address, and so is their key."""
+    service = f"kafka/127.0.0.1@{REALM}"
+    for words in (f"addprinc -randkey {service}", f"ktadd -k {realm / 'brokers'} {service}"):
+        subprocess.run(["kadmin.local", "-q", words], check=True, capture_output=True, timeout=60)
+    subprocess.run(["kinit", "-k", "-t", realm / "alice", USER], check=True, capture_output=True, timeout=60)
+    jaas = f'{_MODULE} keyTab="{realm / "brokers"}" principal="{service}";'
+    config = {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512,GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "listener.name.clients.gssapi.sasl.jaas.config": jaas,
+    }
+    with KafkaCluster(1, users=["alice"], config=config) as cluster:
+        cluster.create_topic("t", replication_factor=1)
+        alice = cluster.user("alice")
+        alice.allow("topic:t", "write")
+        with blocking.connect(config=alice.properties("GSSAPI")) as client:
+            with client.producer() as producer:
+                assert producer.send("t", b"hers").offset == 0
+            alice.revoke("topic:t")
+            with client.producer() as producer, pytest.raises(KafkaError, match="AUTHORIZATION_FAILED"):
+                producer.send("t", b"hers no more")

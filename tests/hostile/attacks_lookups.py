@@ -77,7 +77,7 @@ def validated_only(target: Target) -> None:
     topics = [CreateTopicsRequest.CreatableTopic(name, 1, 1) for name in names]
     caller = target.caller()
     caller.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000, validate_only=True), 4)
-    assigned = [CreateTopicsRequest.CreatableReplicaAssignment(each, [0]) for each in range(50_000)]
+    assigned = [CreateTopicsRequest.CreatableReplicaAssignment(each, [0]) for each in range(60_000)]
     topic = CreateTopicsRequest.CreatableTopic("assigned", -1, -1, assignments=assigned)
     answer = caller.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=True), 4)
     assert answer.topics[0].error_code in (ErrorCode.POLICY_VIOLATION, ErrorCode.NOT_CONTROLLER), answer
