@@ -59,7 +59,8 @@ WHOLE: Final = {
 PATHS: Final = [*VIEWS, *PAGES, GROUPS_PATH, *STREAMS, *WHOLE, VIEW_PATH]
 EVENTS_INTERVAL_S: Final = 0.25
 MAX_REQUEST_BYTES: Final = 16 * 1024
-READ_BYTES: Final = 64 * 1024
+READ_BYTES: Final = 256 * 1024
+"""What a client may have sent is taken at once: a connection that ends with bytes unread is reset, its answer lost."""
 MAX_STREAMS: Final = 32
 MAX_CONNECTIONS: Final = 128
 """Beyond these the oldest connection without an open request gives way, or else the new one."""
