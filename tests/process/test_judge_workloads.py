@@ -161,7 +161,12 @@ def test_librdkafka_processes_each_record_once_in_transactions_that_commit_its_o
     assert judged["unprocessed-record"] > 0
 
 
-@pytest.mark.parametrize("counts", [True, False], ids=["as it is", "offsets of transactions do not count"])
+# With the bug a copier whose first transaction was aborted waits for its offsets for ever, and none is committed.
+@pytest.mark.parametrize(
+    "counts",
+    [True, pytest.param(False, marks=pytest.mark.xfail(raises=AssertionError, strict=False))],
+    ids=["as it is", "offsets of transactions do not count"],
+)
 def test_at_the_end_each_group_is_asked_for_the_offsets_that_its_transactions_have_committed(
     kafka_cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch, counts: bool
 ) -> None:
