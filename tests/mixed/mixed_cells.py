@@ -197,22 +197,16 @@ class Cells:
         return self.chance.choice(sorted(followers))
 
     def _ask(self, question: Callable[[Cluster], Awaitable[T]]) -> T:
-        """Raises `JudgedClusterError` where the cluster does not answer, or says no; a coordinator that has only begun
-        to load is asked again."""
+        """Raises `JudgedClusterError` where the cluster does not answer, or says no."""
 
         async def asked() -> T:
             async with connect(self.brokers.bootstrap) as cluster:
                 return await question(cluster)
 
-        deadline = time.monotonic() + WHOLE_WITHIN_S
-        while True:
-            try:
-                return asyncio.run(asked())
-            except (KafkaError, OSError) as error:
-                passes = isinstance(error, KafkaError) and error.code.retriable
-                if not passes or time.monotonic() > deadline:
-                    raise JudgedClusterError(f"the cluster of both kinds says {error}") from None
-                time.sleep(0.2)
+        try:
+            return asyncio.run(asked())
+        except (KafkaError, OSError) as error:
+            raise JudgedClusterError(f"the cluster of both kinds says {error}") from None
 
     def _until(
         self, question: Callable[[Cluster], Awaitable[T]], what: Callable[[], str], within: float = WHOLE_WITHIN_S
