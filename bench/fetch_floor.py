@@ -20,15 +20,12 @@ import select
 import shutil
 import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from floor import cpu_s
+from floor import cpu_s, serving
 
 from barnabas.bench.produce_load import Load, ProduceLoad
 from barnabas.bench.side_by_side import make_topic, running_barnabas
@@ -100,18 +97,6 @@ def serve(path: str) -> None:
         await server.serve_forever()
 
     asyncio.Runner(loop_factory=fastest_loop()).run(forever())
-
-
-@contextlib.contextmanager
-def null_server(path: Path) -> Iterator[tuple[int, int]]:
-    """Port and process id."""
-    command = [sys.executable, __file__, "--serve", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield int(process.stdout.readline()), process.pid
-        finally:
-            process.kill()
 
 
 def fetch_frame(offset: int) -> bytes:
@@ -189,7 +174,7 @@ def main() -> None:
             sending.run(0, batches)
         segment = directory / "barnabas" / "broker-0" / "data" / f"{TOPIC}-0" / f"{0:020}.log"
         copy = Path(shutil.copy(segment, directory))
-        port, pid = stack.enter_context(null_server(copy))
+        port, pid = stack.enter_context(serving(__file__, str(copy)))
         at_once = ANSWER_BYTES // BATCH_BYTES
         requests = [fetch_frame(first * load.records) for first in range(0, batches - at_once, at_once)]
         subjects: Any = ((ours.port, ours.pid), (port, pid))

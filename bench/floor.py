@@ -103,16 +103,14 @@ def null_server(directory: Path) -> Iterator[tuple[int, int]]:
     # The array's length before the batch is a varint, of three bytes for every batch of 16 KB and more.
     batch_at = empty.index(marker) + 2
     tail_bytes = len(empty) - empty.index(marker) - len(marker)
-    command = [
-        sys.executable,
-        __file__,
-        "--serve",
-        str(directory / "null"),
-        str(batch_at),
-        str(tail_bytes),
-        answer.hex(),
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with serving(__file__, str(directory / "null"), str(batch_at), str(tail_bytes), answer.hex()) as served:
+        yield served
+
+
+@contextlib.contextmanager
+def serving(program: str, *words: str) -> Iterator[tuple[int, int]]:
+    """The null server that `program` runs with ``--serve``: its port, which it prints, and process id."""
+    with subprocess.Popen([sys.executable, program, "--serve", *words], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             yield int(process.stdout.readline()), process.pid
