@@ -131,11 +131,13 @@ async def give_memory_back(known: Heap, arenas: Arenas | None = None) -> None:
         rest_s = 0.0
         resident, unused = sizes()
         share = BUSY * (time.monotonic() - began)
-        busy = time.process_time() - worked > share and len(gc.get_objects()) > LOOKED_AT_MAX
+        worked_s = time.process_time() - worked
         if arenas is not None:
             # What keeps a process from its work on a busy machine does not make it one that has little to do.
             arenas.look(busy=wanted_s() - wanted > share)
         larger = resident >= least[0] + GROWTH_BYTES or unused >= least[1] + GROWTH_BYTES
+        # The objects are counted only where it matters: a list of all of them is made for that.
+        busy = larger and worked_s > share and len(gc.get_objects()) > LOOKED_AT_MAX
         wasted = unused - least[1] >= WASTE * resident
         least = min(resident, least[0]), min(unused, least[1])
         worked_meanwhile = busy or (worked_meanwhile and looks > 0)
