@@ -668,12 +668,12 @@ PROTECTIONS: Final = (
     mutant(
         "P75", "the view", "the admin endpoint asks nobody for a password, whatever its listener says",
         "", "",
-        replace("web.door:AdminDoor.asks", "bool(self._gate.mechanisms)", "False"),
+        replace("web.door:AdminDoor.asks", "bool(self.gate.mechanisms)", "False"),
     ),
     mutant(
         "P76", "the view", "whoever is let in at the admin endpoint sees what ACLs keep from it",
         "", "",
-        replace("web.door:AdminDoor.allows", "not self._gate.authenticates", "True"),
+        replace("web.door:AdminDoor.allows", "not self.gate.authenticates", "True"),
     ),
     mutant(
         "P77", "the view", "what one request to the admin endpoint shows counts for the next ones of its connection",

@@ -123,10 +123,8 @@ class Broker:
         self._registered_epoch = -1
         self.registration_wait: RegistrationWait | None = None
         """The registration that a starting broker waits for; None when it does not wait."""
-        self.admin: str | None = None
-        """Where the admin endpoint listens, host:port."""
         self.admin_url: str | None = None
-        """The same as a browser takes it."""
+        """Where the admin endpoint listens, as a browser takes it."""
         self._controller_channel: ControllerChannel | None = None
         self._forwarding_channel: ControllerChannel | None = None
         self._log_dirs: LogDirs | None = None
@@ -217,7 +215,7 @@ class Broker:
             if wait is None
             else {"owner": wait.owner, "waited_ms": wait.waited_ms, "remaining_ms": wait.remaining_ms},
             "zookeeper": None if self._client is None else self._client.status(),
-            "admin": self.admin,
+            "admin": self.admin_url and self.admin_url.partition("://")[2],
             "admin_url": self.admin_url,
             "records_checked_by": scan.RUNNING,
             "unreadable": self._unreadable(),

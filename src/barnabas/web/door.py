@@ -67,8 +67,8 @@ class AdminDoor:
                 "it would be read without. Add ADMIN:SSL, or ADMIN:SASL_SSL."
             )
         self._broker = broker
-        self._gate = ListenerGate(broker, Endpoint(LISTENER, host, port, protocol), config)
-        for name in self._gate.mechanisms:
+        self.gate = ListenerGate(broker, Endpoint(LISTENER, host, port, protocol), config)
+        for name in self.gate.mechanisms:
             if name not in _TAKEN:
                 raise ConfigError(
                     f"sasl.enabled.mechanisms has {name} for {LISTENER}: who reads by HTTP says a password or a token, "
@@ -78,27 +78,23 @@ class AdminDoor:
 
     async def startup(self) -> None:
         """To be awaited before anybody is let in."""
-        if self._gate.mechanisms:
+        if self.gate.mechanisms:
             await self._broker.scram_users.startup()
-        self._broker.socket_server.gates[LISTENER] = self._gate  # so that its stores change with the others'
-
-    @property
-    def gate(self) -> ListenerGate:
-        return self._gate
+        self._broker.socket_server.gates[LISTENER] = self.gate  # so that its stores change with the others'
 
     @property
     def scheme(self) -> str:
-        return "http" if self._gate.tls is None else "https"
+        return "http" if self.gate.tls is None else "https"
 
     @property
     def asks(self) -> bool:
         """Whether a request has to say who reads."""
-        return bool(self._gate.mechanisms)
+        return bool(self.gate.mechanisms)
 
     @property
     def challenge(self) -> str:
         """The value of ``WWW-Authenticate``."""
-        by_token = [*self._gate.mechanisms] == [oauthbearer.MECHANISM]
+        by_token = [*self.gate.mechanisms] == [oauthbearer.MECHANISM]
         return "Bearer" if by_token else 'Basic realm="barnabas", charset="UTF-8"'
 
     def of_certificate(self, certificate: bytes | None) -> Principal:
@@ -106,7 +102,7 @@ class AdminDoor:
         if certificate is None or self.asks:
             return ANONYMOUS
         try:
-            return Principal("User", self._gate.principal_mapper.name_of(subject_of(certificate)))
+            return Principal("User", self.gate.principal_mapper.name_of(subject_of(certificate)))
         except NoMatchingRule as error:
             raise ValueError(str(error)) from None
 
@@ -130,14 +126,14 @@ class AdminDoor:
                 reason = getattr(refusal, "reason", "the exchange came to no end")
             else:
                 return server.authenticated.principal
-        self._open_at = clock() + self._gate.failed_authentication_delay_ms / 1000
+        self._open_at = clock() + self.gate.failed_authentication_delay_ms / 1000
         logger.info("[broker %d] %s does not get in at %s: %s", self._broker.broker_id, peer, LISTENER, reason)
         return None
 
     def _attempts(self, authorization: str) -> Iterator[tuple[SaslMechanism, Tokens]]:
         scheme, _, shown = authorization.partition(" ")
         kind = scheme.lower()
-        for name, mechanism in self._gate.mechanisms.items():
+        for name, mechanism in self.gate.mechanisms.items():
             if name == oauthbearer.MECHANISM:
                 if kind == "bearer":
                     yield mechanism, oauthbearer.client_tokens(shown.strip(), {})
@@ -147,11 +143,11 @@ class AdminDoor:
 
     @property
     def knows_readers(self) -> bool:
-        return self._gate.authenticates
+        return self.gate.authenticates
 
     def allows(self, reader: Onlooker, right: Right, asked: str) -> bool:
         """Whether ACLs let `reader` see what takes `right`; everybody on a listener that asks nobody who it is."""
-        if not self._gate.authenticates:
+        if not self.gate.authenticates:
             return True
         operation, kind, name = right
         allowed = self._broker.authorizer.allows(reader.principal, reader.host, operation, kind, name)

@@ -100,8 +100,7 @@ class AdminEndpoint:
         self.door = AdminDoor(self.broker, host, port)
         await self.door.startup()
         self._listener = await self.broker.runtime.network.listen(self._accept, host, port)
-        self.broker.admin = f"{host}:{self._listener.port}"
-        self.broker.admin_url = f"{self.door.scheme}://{self.broker.admin}"
+        self.broker.admin_url = f"{self.door.scheme}://{host}:{self._listener.port}"
         self._local = is_loopback(host)
         self.history = SeenHistory(f"broker {self.broker.broker_id}", self.broker.runtime.clock.now_ms())
         recorder = BrokerRecorder(self.broker, self.history, self._table.group_lag, self._tell_live)
