@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.model.errors import ErrorCode
@@ -207,31 +207,31 @@ class RequestMetrics:
             what,
         )
 
-    def snapshot(self) -> dict[str, RequestFigures]:
-        """All figures, with ``Fetch`` for both kinds of fetches together."""
+    def counted(self) -> dict[str, RequestFigures]:
+        """All figures, with the counts (no times) of ``Fetch`` for both kinds of fetches together."""
         figures = dict(self.figures)
-        kinds = [figures[name] for name in ("FetchConsumer", "FetchFollower") if name in figures]
-        if kinds:
-            figures["Fetch"] = _together("Fetch", kinds)
+        if kinds := self._fetches():
+            both = figures["Fetch"] = RequestFigures("Fetch")
+            for kind in kinds:
+                both.request_bytes += kind.request_bytes
+                for version, count in kind.requests.items():
+                    both.count(version, count)
+                for code, count in kind.errors.items():
+                    both.count_error(code, count)
         return figures
 
+    def times(self, part: str) -> Iterator[tuple[str, Histogram]]:
+        """One of the times of all kinds of requests, and of ``Fetch`` for both kinds of fetches together."""
+        for name, figures in self.figures.items():
+            yield name, getattr(figures, part)
+        if kinds := self._fetches():
+            both = Histogram()
+            for kind in kinds:
+                both.add(getattr(kind, part))
+            yield "Fetch", both
 
-def _together(name: str, kinds: list[RequestFigures]) -> RequestFigures:
-    both = RequestFigures(name)
-    for kind in kinds:
-        both.request_bytes += kind.request_bytes
-        for version, count in kind.requests.items():
-            both.count(version, count)
-        for code, count in kind.errors.items():
-            both.count_error(code, count)
-        for part in TIMES:
-            into, of = getattr(both, part), getattr(kind, part)
-            into.buckets = [a + b for a, b in zip(into.buckets, of.buckets, strict=True)]
-            into.total_ns += of.total_ns
-    return both
-
-
-TIMES: Final = ("queue", "local", "remote", "throttle", "response_queue", "send", "total")
+    def _fetches(self) -> list[RequestFigures]:
+        return [self.figures[name] for name in ("FetchConsumer", "FetchFollower") if name in self.figures]
 
 
 class ToldError(NamedTuple):

@@ -32,3 +32,7 @@ class Histogram:
 
     def observe_ms(self, duration_ms: int) -> None:
         self.observe(duration_ms * 1_000_000)
+
+    def add(self, other: Histogram) -> None:
+        self.buckets = [mine + others for mine, others in zip(self.buckets, other.buckets, strict=True)]
+        self.total_ns += other.total_ns

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector
 from prometheus_client.exposition import generate_latest
 
 from barnabas.broker.server import Broker
@@ -59,9 +59,8 @@ _escapes: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 def process_registry() -> CollectorRegistry:
-    """What there is to be seen of the process: memory, CPU, files, and Python's collector."""
+    """What there is to be seen of Python and its collector; the rest of the process is in `process_metrics`."""
     registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     return registry

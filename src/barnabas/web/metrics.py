@@ -79,7 +79,7 @@ def _own(kind: Kind, name: str, help_: str, read: Callable[[Broker], Any], label
 def _requests(broker: Broker) -> dict[str, RequestFigures]:
     for connection in broker.connections:
         connection.count_repeats()
-    return broker.requests.snapshot()
+    return broker.requests.counted()
 
 
 def _requests_by_version(broker: Broker) -> Iterator[Reading]:
@@ -96,8 +96,8 @@ def _errors(broker: Broker) -> Iterator[Reading]:
 
 def _request_times(part: str) -> Callable[[Broker], Iterator[Reading]]:
     def read(broker: Broker) -> Iterator[Reading]:
-        for name, figures in broker.requests.snapshot().items():
-            yield (name,), getattr(figures, part)
+        for name, times in broker.requests.times(part):
+            yield (name,), times
 
     return read
 

@@ -7,6 +7,7 @@ from barnabas.web.exposition import process_registry
 from barnabas.web.group_lag import GroupLag
 from barnabas.web.loop_lag import LoopLag
 from barnabas.web.metrics import METRICS
+from barnabas.web.process_metrics import PROCESS_METRICS
 
 
 class Table:
@@ -15,7 +16,7 @@ class Table:
     def __init__(self) -> None:
         self._loop_lag = LoopLag()
         self.group_lag = GroupLag()
-        self.metrics = (*METRICS, *self._loop_lag.metrics, *self.group_lag.metrics)
+        self.metrics = (*METRICS, *PROCESS_METRICS, *self._loop_lag.metrics, *self.group_lag.metrics)
         self.process = process_registry()
 
     def start(self, broker: Broker) -> None:

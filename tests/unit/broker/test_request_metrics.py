@@ -85,11 +85,11 @@ def test_followers_and_consumers_fetches_are_told_apart_and_together(tmp_path: P
         broker, session = fetched_once(tmp_path, 17)
         broker.feed(fetch(17, session.session_id, 1, [], max_wait_ms=0))
         broker.feed(consumers_fetch())
-        figures = broker.requests.snapshot()
+        figures = broker.requests.counted()
         assert figures["FetchFollower"].requests == {17: 2}
         assert figures["FetchConsumer"].requests == {12: 1}
         assert figures["Fetch"].requests == {17: 2, 12: 1}
-        assert figures["Fetch"].total.count == 3
+        assert dict(broker.requests.times("total"))["Fetch"].count == 3
 
     asyncio.run(main())
 

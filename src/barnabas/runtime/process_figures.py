@@ -1,0 +1,56 @@
+"""What the system tells of this process, asked for in the cheapest way.
+
+`prometheus_client`'s collector reads ``/proc/self/stat``, for which the kernel looks at every thread, and lists every
+descriptor: half a millisecond in one piece on a broker with few connections. What a system does not tell raises
+`OSError`.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+_DESCRIPTORS: Final = "/proc/self/fd"
+
+
+def virtual_memory_bytes() -> int:
+    return _pages(0) * _PAGE_BYTES
+
+
+def resident_memory_bytes() -> int:
+    return _pages(1) * _PAGE_BYTES
+
+
+def _pages(column: int) -> int:
+    return int(Path("/proc/self/statm").read_bytes().split()[column])
+
+
+def cpu_seconds() -> float:
+    """Of all threads, in user and in kernel mode."""
+    return time.process_time()
+
+
+def open_descriptors() -> int:
+    """Linux tells their number as the directory's size since 6.2; before that it is 0."""
+    return os.stat(_DESCRIPTORS).st_size or len(os.listdir(_DESCRIPTORS))
+
+
+def most_descriptors() -> float:
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return float("inf") if most == resource.RLIM_INFINITY else most
+
+
+@cache
+def began_s() -> float:
+    """Seconds since the epoch. It stays, so that it does not matter what it costs to find out."""
+    for family in ProcessCollector(registry=CollectorRegistry()).collect():
+        if family.name == "process_start_time_seconds":
+            return float(family.samples[0].value)
+    raise OSError("This system does not tell when a process began.")

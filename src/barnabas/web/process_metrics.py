@@ -1,0 +1,32 @@
+"""Memory, CPU and descriptors of the broker's process, by the names that `prometheus_client` gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from barnabas.broker.server import Broker
+from barnabas.runtime import process_figures as figures
+from barnabas.web.metrics import Kind, Metric, Reading
+
+
+def _metric(kind: Kind, name: str, help_: str, read: Callable[[], float]) -> Metric:
+    def readings(_: Broker) -> Iterator[Reading]:
+        try:
+            yield (), read()
+        except OSError:  # this system does not tell
+            return
+
+    return Metric(f"process_{name}", kind, (), "", help_, readings)
+
+
+PROCESS_METRICS: Final = (
+    _metric(Kind.GAUGE, "virtual_memory_bytes", "Virtual memory size in bytes.", figures.virtual_memory_bytes),
+    _metric(Kind.GAUGE, "resident_memory_bytes", "Resident memory size in bytes.", figures.resident_memory_bytes),
+    _metric(
+        Kind.GAUGE, "start_time_seconds", "Start time of the process since unix epoch in seconds.", figures.began_s
+    ),
+    _metric(Kind.COUNTER, "cpu_seconds", "Total user and system CPU time spent in seconds.", figures.cpu_seconds),
+    _metric(Kind.GAUGE, "max_fds", "Maximum number of open file descriptors.", figures.most_descriptors),
+    _metric(Kind.GAUGE, "open_fds", "Number of open file descriptors.", figures.open_descriptors),
+)
