@@ -455,12 +455,13 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     async def _tell_pieces(self, path: str) -> None:
         kind = [("content-type", WHOLE[path]), ("cache-control", "no-store")]
-        self._send(h11.Response(status_code=200, headers=kind))
+        before: list[h11.Event] = [h11.Response(status_code=200, headers=kind)]
         async for piece in self._endpoint.pieces(path):
-            self._send(h11.Data(data=piece))
+            self._send(*before, h11.Data(data=piece))
+            before = []
             while self._writable is not None:
                 await self._writable
-        self._end()
+        self._end(*before)
 
     def _told(self, _: None, error: BaseException | None) -> None:
         self._story = None
@@ -476,28 +477,28 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _send_whole(self, status: int, body: bytes, content_type: str, more: Iterable[tuple[str, str]] = ()) -> None:
         headers = [("content-type", content_type), ("content-length", str(len(body))), *more]
-        self._send(h11.Response(status_code=status, headers=[*headers, ("cache-control", "no-cache")]))
-        self._send(h11.Data(data=body))
-        self._end()
+        head = h11.Response(status_code=status, headers=[*headers, ("cache-control", "no-cache")])
+        self._end(head, h11.Data(data=body))
 
     def _respond(self, status: int, value: Any, *, head: bool = False, more: Iterable[tuple[str, str]] = ()) -> None:
         body = json.dumps(value).encode() + b"\n"
         headers = [("content-type", "application/json"), ("content-length", str(len(body))), *more]
-        self._send(h11.Response(status_code=status, headers=[*headers, ("cache-control", "no-store")]))
+        answer: list[h11.Event] = [h11.Response(status_code=status, headers=[*headers, ("cache-control", "no-store")])]
         if not head:
-            self._send(h11.Data(data=body))
-        self._end()
+            answer.append(h11.Data(data=body))
+        self._end(*answer)
 
-    def _end(self) -> None:
-        """Ends an answer."""
-        self._send(h11.EndOfMessage())
+    def _end(self, *events: h11.Event) -> None:
+        """Ends an answer, perhaps with all that there is of it."""
+        self._send(*events, h11.EndOfMessage())
         self.waits = True
         self._set_deadline()
 
     def send_event(self, event: bytes) -> None:
         self._send(h11.Data(data=event))
 
-    def _send(self, event: h11.Event) -> None:
-        data = self._http.send(event)
+    def _send(self, *events: h11.Event) -> None:
+        """In one write: each wakes whoever reads."""
+        data = b"".join([self._http.send(event) or b"" for event in events])
         if data and self._transport is not None:
             self._transport.write(data)
