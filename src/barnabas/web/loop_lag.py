@@ -8,7 +8,7 @@ from typing import Final
 from barnabas.runtime import Histogram
 from barnabas.web.metrics import Kind, Metric
 
-INTERVAL_S: Final = 0.1
+INTERVAL_S: Final = 0.25
 
 
 class LoopLag:
