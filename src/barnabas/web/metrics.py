@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from barnabas.broker.request_metrics import RequestFigures
 from barnabas.broker.server import Broker
 from barnabas.controller.events import ControllerState
 from barnabas.controller.reign import Reign
@@ -76,20 +75,14 @@ def _own(kind: Kind, name: str, help_: str, read: Callable[[Broker], Any], label
 # Requests
 
 
-def _requests(broker: Broker) -> dict[str, RequestFigures]:
-    for connection in broker.connections:
-        connection.count_repeats()
-    return broker.requests.counted()
-
-
 def _requests_by_version(broker: Broker) -> Iterator[Reading]:
-    for name, figures in _requests(broker).items():
+    for name, figures in broker.requests.counted().items():
         for version, count in sorted(figures.requests.items()):
             yield (name, str(version)), count
 
 
 def _errors(broker: Broker) -> Iterator[Reading]:
-    for name, figures in _requests(broker).items():
+    for name, figures in broker.requests.counted().items():
         for code, count in sorted(figures.errors.items()):
             yield (name, ErrorCode(code).name), count
 
@@ -103,7 +96,7 @@ def _request_times(part: str) -> Callable[[Broker], Iterator[Reading]]:
 
 
 def _request_bytes(broker: Broker) -> Iterator[Reading]:
-    for name, figures in _requests(broker).items():
+    for name, figures in broker.requests.counted().items():
         yield (name,), Total(sum(figures.requests.values()), figures.request_bytes)
 
 

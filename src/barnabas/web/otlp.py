@@ -44,6 +44,7 @@ from barnabas.web.exposition import (
     LEFT_OUT_HELP,
     SERIES_KEY,
     Series,
+    count_repeats,
     exposed_name,
     partitions_of,
     topic_counts,
@@ -119,6 +120,7 @@ class OtlpSender:
         broker, turn = self._broker, self._broker.long_requests.turns.next
         series = Series(broker.config.number(SERIES_KEY))
         now_ns = broker.runtime.clock.now_ms() * 1_000_000
+        await count_repeats(broker, turn)
         for metric in self._table.metrics:
             readings = series.readings(metric, broker)
             for family in self._told(exposed_name(metric), metric.help, metric.kind, metric.labels, readings, now_ns):

@@ -37,7 +37,7 @@ def leading(directory: Path, topics: int = TOPICS) -> Any:
         for index in range(PARTITIONS)
     ]
     replicas.become_leader_or_follower(LeaderAndIsrRequest(controller_epoch=1, ungrouped_partition_states=states))
-    return SimpleNamespace(config=config, log_dirs=log_dirs, replicas=replicas)
+    return SimpleNamespace(config=config, log_dirs=log_dirs, replicas=replicas, connections=[])
 
 
 async def scraped(broker: Any, *metrics: Metric) -> tuple[list[str], int]:
