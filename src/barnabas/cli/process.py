@@ -436,13 +436,15 @@ async def _until_signalled(story: Story) -> None:
 
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, ask_to_stop, number.name)
-    from barnabas.runtime import memory
+    from barnabas.runtime import Tasks, memory
     from barnabas.runtime.arenas import Arenas
     from barnabas.wire.kernel import kernel
 
     heap = memory.heap()
     arenas = None if heap is None or kernel is None else Arenas(kernel.arenas)
-    giving_back = None if heap is None else loop.create_task(memory.give_memory_back(heap, arenas))
+    tasks = Tasks(lambda name, error: None)  # without it a server goes on, only larger: the log says why
+    if heap is not None:
+        tasks.begin(memory.give_memory_back(heap, arenas), "memory")
 
     def ready(notice: dict[str, Any]) -> None:
         if arenas is not None:
@@ -452,8 +454,7 @@ async def _until_signalled(story: Story) -> None:
     try:
         await story(stop, ready)
     finally:
-        if giving_back is not None:
-            giving_back.cancel()
+        await tasks.end()
 
 
 def _let_the_next_signal_end_this(loop: asyncio.AbstractEventLoop) -> None:

@@ -63,10 +63,22 @@ class _MallInfo(ctypes.Structure):
     ]
 
 
+class _Figures:
+    """A file of the kernel's about this process. It stays open: who looks when all descriptors are taken, by
+    connections that nobody wants, sees the memory that they took."""
+
+    def __init__(self, name: str) -> None:
+        self._descriptor = os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC)
+
+    def read(self) -> list[int]:
+        return [int(figure) for figure in os.pread(self._descriptor, 256, 0).split()]
+
+
 class Heap:
     """glibc's heap, by its own figures."""
 
     def __init__(self) -> None:
+        self._pages = _Figures("statm")
         libc = ctypes.CDLL(None)
         self._trim = libc.malloc_trim
         self._option: Callable[[int, int], int] = libc.mallopt
@@ -77,10 +89,8 @@ class Heap:
         """Bytes allocated and not freed, without those in mappings of their own."""
         return int(self._info().uordblks)
 
-    @staticmethod
-    def resident_bytes() -> int:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    def resident_bytes(self) -> int:
+        return self._pages.read()[1] * os.sysconf("SC_PAGE_SIZE")
 
     def keep_large_apart(self) -> None:
         """Gives blocks from `LARGE_BYTES` on mappings of their own, which go back when they are freed.
@@ -103,19 +113,24 @@ def heap() -> Heap | None:
         return None
 
 
-def wanted_s() -> float:
-    """Seconds for which the loop's thread has run, or has waited for a core, since it began."""
+def _wanted() -> Callable[[], float]:
+    """Asks for how many seconds the loop's thread has run, or has waited for a core, since it began."""
     try:
-        with open("/proc/self/schedstat") as file:
-            running_ns, waiting_ns, _ = file.read().split()
+        turns = _Figures("schedstat")
     except OSError:  # a kernel without these
-        return time.thread_time()
-    return (int(running_ns) + int(waiting_ns)) / 1e9
+        return time.thread_time
+
+    def wanted_s() -> float:
+        running_ns, waiting_ns, _ = turns.read()
+        return (running_ns + waiting_ns) / 1e9
+
+    return wanted_s
 
 
 async def give_memory_back(known: Heap, arenas: Arenas | None = None) -> None:
     """Looks at the process, and gives memory back, until it is cancelled."""
     known.keep_large_apart()
+    wanted_s = _wanted()
 
     def sizes() -> tuple[int, int]:
         resident = known.resident_bytes()

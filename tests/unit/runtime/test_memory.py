@@ -40,6 +40,21 @@ def test_what_was_freed_in_the_midst_of_the_heap_goes_back() -> None:
     subprocess.run([sys.executable, "-c", STORY], check=True, timeout=60)
 
 
+WITHOUT_DESCRIPTORS = STORY.replace(
+    "    large.clear()\n",
+    """
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    await asyncio.sleep(0.1)  # it looks in vain, if it opens a file for it
+    large.clear()
+""",
+).replace("import asyncio, os", "import asyncio, os, resource")
+
+
+@pytest.mark.skipif(memory.heap() is None, reason="the C library is not glibc 2.33 or later")
+def test_it_goes_back_where_connections_have_taken_all_descriptors() -> None:
+    subprocess.run([sys.executable, "-c", WITHOUT_DESCRIPTORS], check=True, timeout=60)
+
+
 AFTERWARDS = """
 import asyncio, os
 from barnabas.runtime import memory
