@@ -7,6 +7,7 @@ from typing import Any
 
 from hostile_frame import Broken, Caller, Target, attack
 
+from barnabas.zk.protocol.data import ACL, AddWatchMode
 from barnabas.zk.protocol.frames import ConnectRequest, encode_request, framed
 from barnabas.zk.protocol.ops import (
     Create,
@@ -17,9 +18,10 @@ from barnabas.zk.protocol.ops import (
     GetChildrenWithoutStat,
     Multi,
     MultiRead,
+    SetData,
     ZkOperation,
 )
-from barnabas.zk.protocol.session_ops import SetWatches
+from barnabas.zk.protocol.session_ops import AddWatch, SetWatches
 
 MIB = 1 << 20
 SESSIONS = 20
@@ -108,3 +110,47 @@ def words(target: Target) -> None:
             caller = target.coordinator()
             caller.send(word)
         caller.until_closed()
+
+
+@attack("an ACL of forty thousand addresses, looked at again and again")
+def long_acl(target: Target) -> None:
+    caller = session(target)
+    addresses = [f"10.{each >> 16 & 255}.{each >> 8 & 255}.{each & 255}" for each in range(40_000)]
+    ask(caller, Create("/addresses", acl=[ACL(31, "ip", each) for each in [*addresses, "127.0.0.1"]]))
+    ask(caller, Create("/addresses", acl=[ACL(31, "ip", each) for each in [*addresses[:99], "127.0.0.1"]]))
+    for _ in range(3):
+        ask(caller, Multi([SetData("/addresses", b"")] * (30_000 if target.thorough else 3_000)))
+
+
+@attack("everybody watches everything, and a transaction changes it twenty thousand times")
+def watched_by_everybody(target: Target) -> None:
+    for _ in range(200 if target.thorough else 50):
+        ask(session(target), AddWatch("/", AddWatchMode.PERSISTENT_RECURSIVE))
+    writer = session(target)
+    ask(writer, Create("/watched"))
+    for _ in range(3):
+        ask(writer, Multi([SetData("/watched", b"")] * (20_000 if target.thorough else 4_000)))
+
+
+@attack("a name of half a megabyte, watched by a hundred who do not read")
+def long_name_watched(target: Target) -> None:
+    writer = session(target)
+    path = "/" + "n" * 500_000
+    ask(writer, Create(path))
+    for _ in range(100):
+        ask(session(target), AddWatch("/", AddWatchMode.PERSISTENT_RECURSIVE))
+    for _ in range(60 if target.thorough else 10):
+        ask(writer, SetData(path, b""))
+    ask(writer, Delete(path))
+
+
+@attack("a hundred thousand znodes, counted a thousand times in one breath")
+def counted_again_and_again(target: Target) -> None:
+    writer = session(target)
+    ask(writer, Create("/counted"))
+    for begin in range(0, 100_000 if target.thorough else 10_000, 10_000):
+        ask(writer, Multi([Create(f"/counted/{each:06}") for each in range(begin, begin + 10_000)]))
+    counter = session(target)
+    counter.send(encode_request(1, GetAllChildrenNumber("/counted")) * 1_000)
+    for _ in range(20):
+        counter.answer_bytes()

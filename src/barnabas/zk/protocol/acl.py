@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from barnabas.zk.protocol.data import ACL, OPEN_ACL_UNSAFE, ACLs, ZkPermission
@@ -12,6 +13,8 @@ Identity: TypeAlias = tuple[str, str]
 """A scheme, and who it is under that scheme."""
 
 SUPER: Final[Identity] = ("super", "")
+ENTRIES_MAX: Final = 100
+"""Of one znode: each of a transaction's fifty thousand operations may look at them. ZooKeeper has no such bound."""
 _AUTHENTICATING: Final = ("digest", "sasl", "x509")
 """Schemes whose identities stand in for the id of an ``auth`` ACL."""
 
@@ -45,7 +48,7 @@ def resolved(acl: ACLs, identities: Sequence[Identity], path: str) -> ACLs:
             kept[entry] = None
         else:
             raise InvalidACL(path)
-    if not kept:
+    if not 0 < len(kept) <= ENTRIES_MAX:
         raise InvalidACL(path)
     found = tuple(kept)
     return OPEN_ACL_UNSAFE if found == OPEN_ACL_UNSAFE else found
@@ -83,8 +86,11 @@ def _is_number(text: str, highest: int) -> bool:
 
 def permits(acl: ACLs, permission: int, identities: Sequence[Identity]) -> bool:
     """Whether one of the identities has one of the permissions."""
-    if acl is OPEN_ACL_UNSAFE or not acl:
-        return True
+    return acl is OPEN_ACL_UNSAFE or not acl or _permits(acl, permission, tuple(identities))
+
+
+@lru_cache(maxsize=256)
+def _permits(acl: ACLs, permission: int, identities: tuple[Identity, ...]) -> bool:
     for scheme, _ in identities:
         if scheme == "super":
             return True

@@ -29,5 +29,9 @@ def ancestors(path: str) -> Iterator[str]:
         yield path
 
 
+def is_below(path: str, ancestor: str) -> bool:
+    return ancestor != "" and path.startswith(ancestor if ancestor == "/" else f"{ancestor}/")
+
+
 def joined(parent: str, name: str) -> str:
     return f"{parent}/{name}" if parent != "/" else f"/{name}"

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
 
 from barnabas.zk.protocol.acl import Identity
+from barnabas.zk.protocol.data import OpCode
 from barnabas.zk.protocol.jute import INT, JuteError
 from barnabas.zk.server.four_letter_words import WORDS
 
@@ -37,8 +38,10 @@ A SASL token has 4 KiB at most.
 """
 STRANGER_MS: Final = 10_000
 """How long a client may stay a stranger."""
-UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
-"""How much may wait for a client that does not read before it is dropped; in the end only watch events are added."""
+DEAR: Final = frozenset((OpCode.GET_ALL_CHILDREN_NUMBER, OpCode.GET_EPHEMERALS))
+"""Requests that look at every znode, or at all of a session's: each waits for its turn, as a long one does."""
+_OP_CODE: Final = 8
+"""Where it stands in a frame with its length."""
 
 
 class Latency:
@@ -148,6 +151,7 @@ class ServerConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writing_is_paused = False
+        self._server.unsent.note(self, 0)
         self._go_on()
 
     def _hold(self) -> None:
@@ -228,7 +232,8 @@ class ServerConnection(asyncio.Protocol):
             if start + length > size:
                 self._wanted = start + length - position
                 break
-            if (length > LONG_BYTES and not self._has_turn) or begun == REQUESTS_AT_ONCE:
+            dear = length > LONG_BYTES or (length >= _OP_CODE and INT.unpack_from(data, position + _OP_CODE)[0] in DEAR)
+            if (dear and not self._has_turn) or begun == REQUESTS_AT_ONCE:
                 self._wait_for_turn()
                 break
             self._has_turn = False
@@ -266,8 +271,11 @@ class ServerConnection(asyncio.Protocol):
             transport.write(out[0] if len(out) == 1 else b"".join(out))
         if self.closing:
             transport.close()
-        elif transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
-            self.drop("it does not read what is sent to it")
+            return
+        if self._writing_is_paused:
+            most = self._server.unsent.note(self, transport.get_write_buffer_size())
+            if most is not None:
+                most.drop("it does not read what is sent to it, and others need the memory")
         elif self._held:
             self._go_on()
 

@@ -65,6 +65,7 @@ from barnabas.zk.server.recovery import logged_record, recover
 from barnabas.zk.server.sessions import Session, Sessions
 from barnabas.zk.server.snapshot import encode_snapshot
 from barnabas.zk.server.tree import DataTree
+from barnabas.zk.server.unsent import UnsentEvents
 from barnabas.zk.server.wal import WriteAheadLog
 from barnabas.zk.server.watches import WATCHES_AT_ONCE, Fired
 
@@ -142,6 +143,7 @@ class CoordinatorServer:
         self._lock: Lock | None = None
         self._loop: asyncio.AbstractEventLoop
         self._outgoing: list[ServerConnection] = []
+        self.unsent: UnsentEvents[ServerConnection] = UnsentEvents()
         self._flush_is_due = False
         self._expiry_timer: asyncio.TimerHandle | None = None
         self._expiry_due_ms = 0
@@ -318,6 +320,9 @@ class CoordinatorServer:
 
     def _tell(self, fired: Sequence[Fired[ServerConnection]], zxid: int) -> None:
         """Sends the watch events of transaction `zxid`; -1 for those that a returning client had missed."""
+        given_up, self.tree.watches.given_up = self.tree.watches.given_up, []
+        for connection in given_up:
+            connection.drop("a transaction has more events than are told to those who watch persistently")
         told: WatchEvent | None = None
         frame = b""
         for connection, event, acl in fired:
@@ -354,6 +359,7 @@ class CoordinatorServer:
         self._log_of_closings.log(VARYING.sub("", reason), "connection from %s closed: %s", connection.peer, reason)
 
     def disconnected(self, connection: ServerConnection) -> None:
+        self.unsent.note(connection, 0)
         self.connections.pop(connection, None)
         self.packets_received += connection.received
         self.packets_sent += connection.sent

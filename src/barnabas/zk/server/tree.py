@@ -47,7 +47,7 @@ from barnabas.zk.protocol.frames import WatchEvent
 from barnabas.zk.protocol.ops import Check, Create, Delete, DeleteContainer, Multi, SetACL, SetData, ZkOperation
 from barnabas.zk.protocol.paths import is_valid_path, parent_of
 from barnabas.zk.protocol.session_ops import CloseSession, SetWatches
-from barnabas.zk.server.watches import Fired, Watches
+from barnabas.zk.server.watches import EVENTS_MAX, Fired, Watches
 
 W = TypeVar("W", bound=Hashable)
 
@@ -257,6 +257,8 @@ class DataTree(Generic[W]):
         fired: list[Fired[W]] = []
         for tell, path, acl, parent_acl in changes:
             tell(path, acl, parent_acl, fired)
+            if len(fired) > EVENTS_MAX:
+                self.watches.give_up_persistent()
         return result, fired
 
     def _multi(

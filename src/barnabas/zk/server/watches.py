@@ -11,10 +11,13 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 from barnabas.zk.protocol.data import ACLs, EventType, KeeperState, WatcherType
 from barnabas.zk.protocol.frames import WatchEvent
-from barnabas.zk.protocol.paths import ancestors, parent_of
+from barnabas.zk.protocol.paths import ancestors, is_below, parent_of
 
 WATCHES_AT_ONCE: Final = 1024
 """How many are set or taken away in one go before others have their turn."""
+EVENTS_MAX: Final = 100_000
+"""Of one transaction: with more of them, those who watch persistently are given up. A transaction may have fifty
+thousand operations, and each of them an event for everybody."""
 
 W = TypeVar("W", bound=Hashable)
 _Table: TypeAlias = "dict[str, dict[W, None]]"
@@ -58,6 +61,8 @@ class Watches(Generic[W]):
         """Where a watcher may have watches: a path stays until the watcher goes, its one-shot watch may have fired."""
         self.noted = 0
         """How many paths those are, of all watchers together."""
+        self.given_up: list[W] = []
+        """Who has lost its persistent watches, and is to be told by the end of its connection."""
 
     def __len__(self) -> int:
         return sum(
@@ -112,6 +117,13 @@ class Watches(Generic[W]):
             if number % WATCHES_AT_ONCE == 0:
                 yield
 
+    def give_up_persistent(self) -> None:
+        """Forgets all watches that have an event for each change."""
+        tables = (self.persistent, self.recursive)
+        self.given_up += {watcher: None for table in tables for watchers in table.values() for watcher in watchers}
+        for table in tables:
+            table.clear()
+
     def counts(self) -> tuple[int, int]:
         """How many watchers there are, and on how many paths."""
         tables = (self.data, self.children, self.persistent, self.recursive)
@@ -163,8 +175,13 @@ class Watches(Generic[W]):
             watchers.update(self.persistent.get(path, {}))
         if self.recursive:
             watchers.update(self.recursive.get(path, {}))
-            for ancestor in ancestors(path):
-                watchers.update(self.recursive.get(ancestor, {}))
+            if len(self.recursive) < path.count("/"):
+                for above, watching in self.recursive.items():
+                    if is_below(path, above):
+                        watchers.update(watching)
+            else:
+                for ancestor in ancestors(path):
+                    watchers.update(self.recursive.get(ancestor, {}))
         if watchers:
             event = WatchEvent(kind, _CONNECTED, path)
             fired.extend((watcher, event, acl) for watcher in watchers)
