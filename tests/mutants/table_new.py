@@ -456,7 +456,7 @@ _COORDINATOR: Final = (
         "exactly-once is broken: an offset is told that an open transaction is about to replace",
         remove(
             "coordinator.group_offsets:GroupOffsets.is_unstable",
-            "any(key in offsets for offsets in self.pending_transactional.values())",
+            "key in self._open",
         ),
     ),
     _new(

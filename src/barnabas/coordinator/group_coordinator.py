@@ -52,6 +52,8 @@ from barnabas.wire.records import Record, build_batch
 
 logger = logging.getLogger(__name__)
 
+PROTOCOLS_MAX: Final = 100
+"""Of one member: each member that joins is compared with all others in all of theirs. Clients have five at most."""
 COMPRESSION_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 Verify: TypeAlias = Callable[[TopicPartition], Awaitable[ErrorCode]]
@@ -281,6 +283,8 @@ class GroupCoordinator:
         partition = self._partition_of(group_id)
         if not self.limits.min_session_timeout_ms <= join.session_timeout_ms <= self.limits.max_session_timeout_ms:
             return JoinResult(ErrorCode.INVALID_SESSION_TIMEOUT, join.member_id)
+        if len(join.protocols) > PROTOCOLS_MAX:
+            return JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, join.member_id)
         now = self._now()
         if join.member_id != UNKNOWN_MEMBER_ID and group_id not in partition.groups:
             return JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, join.member_id)
@@ -557,8 +561,8 @@ class GroupCoordinator:
         """Groups of this broker, in the given states and of the given types where any are given."""
         if not self._active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
-        wanted_states = [state.lower() for state in states]
-        wanted_types = [kind.lower() for kind in types]
+        wanted_states = {state.lower() for state in states}
+        wanted_types = {kind.lower() for kind in types}
         loading = any(partition.loading for partition in self._partitions.values())
         found = [
             GroupOverview(group.group_id, group.protocol_type or "", group.state.value)
@@ -585,7 +589,7 @@ class GroupCoordinator:
                 outcome[group_id] = ErrorCode.NON_EMPTY_GROUP
             else:
                 group.pending_members.clear()
-                group.offsets.pending_transactional.clear()
+                group.offsets.forget_transactions()
                 await self._clean_up(partition, group, list(group.offsets.committed))
                 outcome[group_id] = ErrorCode.NONE
         return outcome

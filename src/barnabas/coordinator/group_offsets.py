@@ -30,6 +30,8 @@ class GroupOffsets:
         self.pending: dict[TopicPartition, OffsetAndMetadata] = {}
         self.pending_transactional: dict[int, dict[TopicPartition, CommitRecord]] = {}
         """By the producer id of the open transaction."""
+        self._open: dict[TopicPartition, dict[int, None]] = {}
+        """The other way round: which producers' open transactions have the partition."""
 
     def __bool__(self) -> bool:
         return bool(self.committed or self.pending or self.pending_transactional)
@@ -64,10 +66,11 @@ class GroupOffsets:
         """Takes up a committed offset of the log, or its tombstone; one in a transaction counts after its end."""
         if producer_id >= 0:
             pending = self.pending_transactional.setdefault(producer_id, {})
-            if committed is None:
-                pending.pop(key, None)
-            else:
+            if committed is not None:
                 pending[key] = CommitRecord(record_offset, committed)
+                self._open.setdefault(key, {})[producer_id] = None
+            elif pending.pop(key, None) is not None:
+                self._close(key, producer_id)
         elif committed is None:
             self.committed.pop(key, None)
         elif key not in self.committed or self.committed[key].record_offset < record_offset:
@@ -76,20 +79,32 @@ class GroupOffsets:
     def replay_marker(self, producer_id: int, committed: bool) -> None:
         """Ends a transaction: what it committed counts, unless something later was committed without it."""
         for key, offset in self.pending_transactional.pop(producer_id, {}).items():
+            self._close(key, producer_id)
             if committed:
                 self.replay(key, offset.committed, offset.record_offset)
 
+    def _close(self, key: TopicPartition, producer_id: int) -> None:
+        producers = self._open[key]
+        del producers[producer_id]
+        if not producers:
+            del self._open[key]
+
+    def forget_transactions(self) -> None:
+        """Drops what open transactions have committed."""
+        self.pending_transactional.clear()
+        self._open.clear()
+
     def is_unstable(self, key: TopicPartition) -> bool:
         """Whether another offset than the known one is about to count."""
-        return key in self.pending or any(key in offsets for offsets in self.pending_transactional.values())
+        return key in self.pending or key in self._open
 
     def remove(self, keys: Iterable[TopicPartition]) -> list[KeyValue]:
         """Forgets committed offsets; returns tombstones for those that there were."""
         tombstones = []
         for key in keys:
             self.pending.pop(key, None)
-            for pending in self.pending_transactional.values():
-                pending.pop(key, None)
+            for producer_id in self._open.pop(key, ()):
+                del self.pending_transactional[producer_id][key]
             if self.committed.pop(key, None) is not None:
                 tombstones.append(offset_record(self.group_id, key, None))
         return tombstones

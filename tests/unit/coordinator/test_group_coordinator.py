@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from barnabas.coordinator.coordinator_log import Stretch
 from barnabas.coordinator.group_answers import FetchedOffset, Leaver, partition_for
-from barnabas.coordinator.group_coordinator import GroupCoordinator
+from barnabas.coordinator.group_coordinator import PROTOCOLS_MAX, GroupCoordinator
 from barnabas.coordinator.group_members import Join, Sync
 from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.model.config import broker_config
@@ -282,6 +283,45 @@ def test_groups_are_listed_and_deleted_for_good() -> None:
 
     play(story, log)
     play(afterwards, log)
+
+
+class Word(str):
+    """Counts how often it is compared."""
+
+    __slots__ = ()
+    times = 0
+
+    def lower(self) -> str:
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        Word.times += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_group_is_not_compared_with_each_state_that_is_asked_for() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        await joined(groups)
+        words = [Word(number) for number in range(1_000)]
+        Word.times = 0
+        assert groups.list_groups([*words, "stable"], [*words, "classic"])[1] != []
+        assert Word.times < 10
+
+    play(story)
+
+
+def test_who_names_more_protocols_than_any_client_has_does_not_get_in() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        many = tuple((f"p{number}", b"") for number in range(PROTOCOLS_MAX + 1))
+        result = await groups.join("g", replace(join(""), protocols=many))
+        assert result.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert groups.list_groups()[1] == []
+        result = await groups.join("g", replace(join(""), protocols=many[1:]))
+        assert result.error is ErrorCode.NONE
+
+    play(story)
 
 
 def test_offsets_are_deleted_where_nobody_reads_them() -> None:

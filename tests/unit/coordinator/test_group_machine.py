@@ -431,6 +431,42 @@ def test_a_transactions_offsets_count_at_its_end() -> None:
     assert group.offsets.committed[T0].committed.offset == 5
 
 
+def test_an_offset_is_unstable_until_the_last_transaction_that_has_it_ends() -> None:
+    offsets = new_group().offsets
+    offsets.replay(T0, OffsetAndMetadata(5), 1, producer_id=7)
+    offsets.replay(T0, OffsetAndMetadata(6), 2, producer_id=8)
+    offsets.replay(T0, OffsetAndMetadata(7), 3, producer_id=7)
+    offsets.replay_marker(7, committed=False)
+    assert offsets.is_unstable(T0)
+    offsets.replay(T0, None, 4, producer_id=8)
+    assert not offsets.is_unstable(T0)
+    offsets.replay(T0, OffsetAndMetadata(8), 5, producer_id=9)
+    assert offsets.remove([T0]) == []
+    assert not offsets.is_unstable(T0)
+    offsets.replay_marker(9, committed=True)
+    assert offsets.committed == {}
+
+
+class LookedUp(TopicPartition):
+    """Counts how often it is looked up."""
+
+    times = 0
+
+    def __hash__(self) -> int:
+        LookedUp.times += 1
+        return super().__hash__()
+
+
+def test_whether_an_offset_is_unstable_is_not_asked_of_each_open_transaction() -> None:
+    offsets = new_group().offsets
+    for producer_id in range(1_000):
+        offsets.replay(T0, OffsetAndMetadata(1), 1, producer_id=producer_id)
+    LookedUp.times = 0
+    assert not offsets.is_unstable(LookedUp("t", 1))
+    assert offsets.remove([LookedUp("t", 1)]) == []
+    assert LookedUp.times < 10
+
+
 def test_offsets_expire_only_as_kip_211_says() -> None:
     day_ms = 86_400_000
     committed = OffsetAndMetadata(1, commit_timestamp_ms=at(0).wall_ms)
