@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hmac
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -115,9 +115,8 @@ class DelegationTokens:
         expires_at_ms = min(token.expiry_timestamp, token.max_timestamp)
         return TokenCredential(found, Principal.parse(token.owner), expires_at_ms)
 
-    def described(self, wanted: Callable[[TokenInformation], bool]) -> list[tuple[TokenInformation, bytes]]:
-        """Tokens, each with its HMAC."""
-        return [(token, self.hmac(token.token_id)) for token in self._tokens.values() if wanted(token)]
+    def all(self) -> list[TokenInformation]:
+        return list(self._tokens.values())
 
     # What is asked for
 
@@ -199,7 +198,6 @@ class DelegationTokens:
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
 
 
-def concerns(token: TokenInformation, principals: Iterable[Principal]) -> bool:
-    """Whether one of them owns it, asked for it or may renew it (``TokenInformation.ownerOrRenewer``)."""
-    theirs = (token.owner, token.token_requester, *token.renewers)
-    return any(str(principal) in theirs for principal in principals)
+def concerns(token: TokenInformation, names: Set[str]) -> bool:
+    """Whether one of these principals owns it, asked for it or may renew it (``TokenInformation.ownerOrRenewer``)."""
+    return not names.isdisjoint((token.owner, token.token_requester, *token.renewers))

@@ -32,7 +32,7 @@ async def handle(
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     owners = None
     if request.owners is not None:
-        owners = [Principal(owner.principal_type, owner.principal_name) for owner in request.owners]
+        owners = {str(Principal(owner.principal_type, owner.principal_name)) for owner in request.owners}
         if not owners:
             return DescribeDelegationTokenResponse()
 
@@ -40,13 +40,18 @@ async def handle(
         if owners is not None and not concerns(token, owners):
             return False
         return (
-            concerns(token, [context.principal])
+            concerns(token, {str(context.principal)})
             or authorized(context, Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id)
             or authorized(context, Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)
         )
 
-    found = broker.delegation_tokens.described(wanted)
-    return DescribeDelegationTokenResponse(tokens=[_described(token, mac, context) for token, mac in found])
+    tokens = []
+    for token in broker.delegation_tokens.all():
+        if wanted(token):
+            tokens.append(_described(token, broker.delegation_tokens.hmac(token.token_id), context))
+        if context.due(1 + len(token.renewers)):
+            await context.turn()
+    return DescribeDelegationTokenResponse(tokens=tokens)
 
 
 def _described(token: TokenInformation, mac: bytes, context: RequestContext) -> Described:
