@@ -15,6 +15,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -27,6 +28,7 @@ from barnabas.model.cluster import is_loopback
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Listener, Story, Tasks, drive
 from barnabas.runtime.tls_transport import TlsTransport
+from barnabas.runtime.turns import Turns
 from barnabas.security.principal import ANONYMOUS
 from barnabas.web.assets import PROTECTION, asset, exported
 from barnabas.web.door import DESCRIBE_CLUSTER, DESCRIBE_CONFIGS, KNOWN_FOR_S, AdminDoor, Onlooker, Right
@@ -93,6 +95,7 @@ class AdminEndpoint:
         self._local = True
         self._told_lines = 0
         self._told_controller: dict[str, Any] | None = None
+        self.turns = Turns()
         self.door: AdminDoor | None = None
 
     async def start(self, host: str, port: int) -> None:
@@ -285,6 +288,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._story: Story[None] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._awaits_turn = False
+        self._reading_paused = False
         self.waits = True
         """Whether all that was asked for is answered."""
 
@@ -325,6 +330,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         else:
             self._writable = asyncio.get_running_loop().create_future()
             self._set_deadline()
+            self._read_or_not()
 
     def resume_writing(self) -> None:
         if not self.waits:
@@ -332,6 +338,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         writable, self._writable = self._writable, None
         if writable is not None:
             writable.set_result(None)
+        self._serve()
 
     def close(self) -> None:
         if self._transport is not None:
@@ -355,28 +362,62 @@ class HttpConnection(asyncio.BufferedProtocol):
         return _arrived_view
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._streaming:
+            return  # behind a stream nothing is asked
+        self._http.receive_data(bytes(_arrived_view[:nbytes]))
+        self._serve()
+
+    def _serve(self) -> None:
         try:
-            self._http.receive_data(bytes(_arrived_view[:nbytes]))
-            self._serve()
+            self._serve_what_came()
         except h11.RemoteProtocolError as error:
             if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not self._streaming:
                 self._respond(error.error_status_hint, {"error": f"This is no HTTP request: {error}."})
             self.close()
+        self._read_or_not()
 
-    def _serve(self) -> None:
-        while True:
+    def _serve_what_came(self) -> None:
+        """Answers one request; those behind it when others had their turn, and what was written is nearly read."""
+        answered = False
+        while not self._holds:
             event = self._http.next_event()
             if event is h11.PAUSED:
                 if self._http.our_state is not h11.DONE:
                     return
                 self._http.start_next_cycle()
+            elif isinstance(event, h11.Request) and answered:
+                self._awaits_turn = True
+                self._endpoint.turns.next().add_done_callback(partial(self._has_turn, event))
             elif isinstance(event, h11.Request):
+                answered = True
                 self._request(event)
             elif isinstance(event, h11.ConnectionClosed) or self._http.our_state is h11.MUST_CLOSE:
                 self.close()
                 return
             elif event is h11.NEED_DATA:
                 return
+
+    @property
+    def _holds(self) -> bool:
+        """Whether nothing is answered for now."""
+        return self._awaits_turn or self._writable is not None
+
+    def _has_turn(self, request: h11.Request, _: object) -> None:
+        self._awaits_turn = False
+        if self._transport is not None and not self._transport.is_closing():
+            self._request(request)
+            self._serve()
+
+    def _read_or_not(self) -> None:
+        """Reads nothing while requests wait that came before: they would be kept, however many they are."""
+        paused = self._holds or self._story is not None
+        if self._transport is None or paused == self._reading_paused or self._transport.is_closing():
+            return
+        self._reading_paused = paused
+        if paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def _request(self, request: h11.Request) -> None:
         self.waits = False

@@ -140,3 +140,66 @@ def test_a_page_of_another_site_has_nothing_asked(headers: tuple[bytes, ...], st
         assert (await answer(connect, *headers)).startswith(b"HTTP/1.1 " + status)
 
     played(story)
+
+
+PIPELINED = 2_000
+REQUEST = b"GET / HTTP/1.1\r\n" + LOCAL + b"\r\n\r\n"
+
+
+def test_of_many_requests_in_one_breath_one_is_answered_at_a_turn_and_no_more_than_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answered = turns = 0
+    most = 0
+
+    def answer_slowly(self: AdminEndpoint, method: str, target: str) -> tuple[int, Any]:
+        nonlocal answered
+        answered += 1
+        return 200, "x" * 10_000
+
+    monkeypatch.setattr(AdminEndpoint, "answer", answer_slowly)
+
+    async def story(connect: Connect) -> None:
+        nonlocal most, turns
+        reader, writer = await connect()
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(REQUEST * PIPELINED)
+        await writer.drain()
+        before = 0
+        for _ in range(PIPELINED):
+            await asyncio.sleep(0)
+            most, before = max(most, answered - before), answered
+        assert 0 < answered < PIPELINED, "nobody reads"
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        writer.write(REQUEST.replace(LOCAL, LOCAL + b"\r\nconnection: close"))
+        assert (await reader.read()).count(IS_HERE) == PIPELINED + 1
+
+    played(story)
+    assert most <= 2
+
+
+def test_what_comes_behind_a_request_that_is_being_answered_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(connect: Connect) -> None:
+        asked = asyncio.Event()
+
+        async def pieces(self: AdminEndpoint, path: str) -> Any:
+            asked.set()
+            await asyncio.get_running_loop().create_future()
+            yield b""
+
+        monkeypatch.setattr(AdminEndpoint, "pieces", pieces)
+        _, writer = await connect()
+        writer.write(b"GET /metrics HTTP/1.1\r\n" + LOCAL + b"\r\n\r\n")
+        await asked.wait()
+        writer.transport.set_write_buffer_limits(0)
+
+        async def gigabyte() -> None:
+            for _ in range(1_000):
+                writer.write(bytes(1 << 20))
+                await writer.drain()
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(gigabyte(), 0.5)
+        writer.transport.abort()
+
+    played(story)
