@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker import client_quotas
 from barnabas.broker.change_notifications import ChangeNotifications
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
+
+VALUES_MAX: Final = 5_000
+VALUES_BYTES_MAX: Final = 1024 * 1024
+"""Of one resource, in one request: a broker's keys may have any name, and all of them are one znode."""
 
 
 class ConfigChanges:
@@ -126,6 +130,7 @@ class ConfigChanges:
         validate_only: bool,
     ) -> None:
         """Applies single changes to what is set now."""
+        require_few((key, text) for key, _, text in operations)
         entity_type, entity = self._entity(resource_type, name)
         if entity_type == BROKERS:
             _refuse_promises(key for key, operation, _ in operations if operation != AlterOperation.DELETE)
@@ -143,6 +148,7 @@ class ConfigChanges:
 
     @telling(ErrorCode.REQUEST_TIMED_OUT)
     async def replace(self, resource_type: int, name: str, values: dict[str, str], *, validate_only: bool) -> None:
+        require_few(values.items())
         entity_type, entity = self._entity(resource_type, name)
         if entity_type == BROKERS:
             _refuse_promises(values)
@@ -227,3 +233,15 @@ def _refuse_promises(names: Iterable[str]) -> None:
             "This broker changes neither what holds for all listeners nor how principals are made while it runs: "
             f"{', '.join(sorted(promised))}",
         )
+
+
+def require_few(values: Iterable[tuple[str, str | None]]) -> None:
+    """Raises INVALID_REQUEST for more than one resource can have."""
+    size = 0
+    for number, (name, text) in enumerate(values, 1):
+        size += len(name) + len(text or "")
+        if number > VALUES_MAX or size > VALUES_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"One resource has more than {VALUES_MAX} values, or {VALUES_BYTES_MAX} bytes of them.",
+            )

@@ -370,12 +370,17 @@ def apply_incremental(
                 ErrorCode.INVALID_CONFIG,
                 f"Config value {operation.name.lower()} is not allowed for config key: {name}",
             )
-        base = values.get(name, definition.default or "")
-        items = [entry.strip() for entry in base.split(",") if entry.strip()]
-        changed = [entry.strip() for entry in text.split(",") if entry.strip()]
+        items = _entries(values.get(name, definition.default or ""))
+        changed = _entries(text)
         if operation is AlterOperation.APPEND:
-            items.extend(entry for entry in changed if entry not in items)
+            known = frozenset(items)
+            items += [entry for entry in dict.fromkeys(changed) if entry not in known]
         else:
-            items = [entry for entry in items if entry not in changed]
+            removed = frozenset(changed)
+            items = [entry for entry in items if entry not in removed]
         values[name] = ",".join(items)
     return values
+
+
+def _entries(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]

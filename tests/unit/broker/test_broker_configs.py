@@ -1,5 +1,8 @@
+import time
+
 import pytest
 
+from barnabas.broker.config_changes import VALUES_BYTES_MAX, VALUES_MAX, require_few
 from barnabas.broker.configs import (
     BrokerConfigLayers,
     ConfigSource,
@@ -97,6 +100,28 @@ def test_single_changes_build_on_what_is_set():
         "segment.ms": "3",
         "cleanup.policy": "compact",
     }
+
+
+def test_an_entry_of_a_list_is_there_once():
+    append = [("cleanup.policy", AlterOperation.APPEND, "compact, delete,compact,,x")]
+    assert apply_incremental({}, append, topic_definitions()) == {"cleanup.policy": "delete,compact,x"}
+
+
+def test_the_entries_of_a_list_are_not_compared_each_with_each():
+    name, entries = "leader.replication.throttled.replicas", ",".join(f"{number}:1" for number in range(5_000))
+    for operation, expected in ((AlterOperation.APPEND, entries), (AlterOperation.SUBTRACT, "")):
+        began = time.thread_time()
+        assert apply_incremental({name: entries}, [(name, operation, entries)], topic_definitions())[name] == expected
+        assert time.thread_time() - began < 0.1, "some milliseconds, or seconds"
+
+
+def test_one_resource_is_not_given_more_than_it_can_have():
+    require_few((f"k{number}", "") for number in range(VALUES_MAX))
+    with pytest.raises(KafkaError, match="more than"):
+        require_few((f"k{number}", None) for number in range(VALUES_MAX + 1))
+    require_few([("k" * VALUES_BYTES_MAX, "")])
+    with pytest.raises(KafkaError, match="more than"):
+        require_few([("k", "v" * VALUES_BYTES_MAX)])
 
 
 @pytest.mark.parametrize(
