@@ -12,8 +12,9 @@ a roll syncs the directory here; for the rest the log does, once for each of its
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import cast, overload
+from typing import Final, cast, overload
 
 from barnabas.log.batches import HEADER_BYTES, CorruptBatch, StoredBatch
 from barnabas.log.offset_index import MAX_RELATIVE_OFFSET
@@ -25,6 +26,10 @@ from barnabas.runtime import Bytes, Disk
 from barnabas.runtime.file_records import FILE_RECORDS_BYTES, FileRecords
 from barnabas.wire.message_sets import records_in_turns
 from barnabas.wire.records import parse_header
+
+OPEN_MAX: Final = 8
+"""How many old segments of a log may keep their files open between two looks of the upkeep: a segment may be a record
+long, and a client may write and read thousands of them in that time."""
 
 
 class LogSegments(Sequence[Segment]):
@@ -39,6 +44,7 @@ class LogSegments(Sequence[Segment]):
         "_roll_ms",
         "_segments",
         "_settings",
+        "_used",
         "active",
         "changed",
         "unflushed_rolls",
@@ -57,6 +63,8 @@ class LogSegments(Sequence[Segment]):
         self._bases = [segment.base_offset for segment in segments]
         self._marked: list[tuple[int | None, list[str]]] = []
         """Files renamed to ``.deleted``: when they are due (None: not decided yet), and which."""
+        self._used: deque[Segment] = deque()
+        """The old segments whose files were used last, and may be open."""
         self.active = segments[-1]
         self.changed = 0
         """Counts removals and cuts: whoever works on old segments sees by it whether they are still the same."""
@@ -218,10 +226,19 @@ class LogSegments(Sequence[Segment]):
         length = min(end_position - position, max_bytes)
         if length <= 0:
             return b""
+        if segment is not self.active:
+            self._uses(segment)
         if in_place and length >= FILE_RECORDS_BYTES:
             # Only what is done with them between here and the connection is counted.
             return cast(bytes, FileRecords(segment, position, length))
         return segment.file.pread(length, position)
+
+    def _uses(self, old: Segment) -> None:
+        used = self._used
+        if old not in used:
+            used.append(old)
+            if len(used) > OPEN_MAX:
+                used.popleft().close_files()
 
     # Rolling
 
@@ -317,6 +334,7 @@ class LogSegments(Sequence[Segment]):
             new=True,
         )
         self._appended_before += self.active.size
+        self._uses(self.active)
         self._segments.append(segment)
         self._bases.append(base_offset)
         self.active = segment

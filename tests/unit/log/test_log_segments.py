@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
-from log_worlds import NOW, append, open_log
+from log_worlds import NOW, append, open_log, values
 
 from barnabas.log.log import Log
+from barnabas.log.log_segments import OPEN_MAX
 
 
 @pytest.fixture
@@ -71,3 +73,25 @@ def test_marked_files_follow_a_directory_that_is_renamed(log: Log, tmp_path: Pat
     log.segments.remove_marked_files()
     assert not list((tmp_path / "flights-0-future").glob("*.deleted"))
     assert not log.segments.has_marked_files
+
+
+def open_files(directory: Path) -> int:
+    links = [Path(f"/proc/self/fd/{descriptor}") for descriptor in os.listdir("/proc/self/fd")]
+    return sum(link.is_symlink() and str(link.readlink()).startswith(str(directory)) for link in links)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="here nobody tells which files are open")
+def test_old_segments_keep_few_files_open_however_many_are_written_and_read(tmp_path: Path) -> None:
+    log = open_log(tmp_path, config={"segment.bytes": "100", "index.interval.bytes": "0"})
+    for number in range(200):
+        append(log, f"value {number}")
+    assert len(log.segments) == 200
+    allowed = 4 * (OPEN_MAX + 1)
+    assert open_files(tmp_path) <= allowed
+    log.segments.close_files()
+    assert [value for _, value in values(log)] == [f"value {number}" for number in range(200)]
+    assert open_files(tmp_path) <= allowed
+    append(log, "goes on")
+    assert values(log, 200) == [(200, "goes on")]
+    log.close(now_ms=NOW)
+    assert open_files(tmp_path) == 0
