@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from operator import attrgetter
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -10,6 +12,7 @@ from barnabas.runtime import Disk, File
 
 _ENTRY: Final = Struct(">hqqqq")
 _VERSION: Final = 0
+_last_offset: Final = attrgetter("last_offset")
 
 
 class AbortedTxn(NamedTuple):
@@ -65,8 +68,11 @@ class TransactionIndex:
 
     def collect(self, fetch_offset: int, upper_bound_offset: int, into: list[AbortedTxn]) -> bool:
         """Adds the transactions that touch the range; True when later segments hold no more of them."""
-        for entry in self.aborted():
-            if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset:
+        aborted = self.aborted()
+        # They are in the order of their ends: those that ended before the range are not looked at one by one.
+        for index in range(bisect_left(aborted, fetch_offset, key=_last_offset), len(aborted)):
+            entry = aborted[index]
+            if entry.first_offset < upper_bound_offset:
                 into.append(entry)
             if entry.last_stable_offset >= upper_bound_offset:
                 return True
