@@ -171,11 +171,13 @@ class Asking(ABC, Generic[Connected]):
         asked = None if topics is None else list(topics)
         request = metadata_request(asked, allow_auto_topic_creation=allow_auto_topic_creation)
 
-        async def attempt() -> Any:
-            return await self.ask(await self.any(), request)
+        async def attempt() -> ClusterMetadata:
+            answer = read_metadata(await self.ask(await self.any(), request))
+            if not answer.brokers:  # a broker that starts: no controller has told it anything (Kafka's NetworkClient)
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the broker that answers knows of no broker yet")
+            return answer
 
-        answer = read_metadata(await self.retrying(attempt))
-        self.metadata = self.metadata.merged(answer, asked)
+        self.metadata = self.metadata.merged(await self.retrying(attempt), asked)
         return self.metadata
 
     async def leader(self, topic_partition: TopicPartition) -> Connected:

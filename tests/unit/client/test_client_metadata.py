@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
+from barnabas.client.cluster import ClusterClient
 from barnabas.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from barnabas.model.ids import NO_EPOCH, TopicPartition, Uuid
+from barnabas.runtime.real import real_runtime
+from barnabas.wire.messages.metadata import MetadataResponse
 
 FIRST, SECOND = Uuid(bytes(15) + b"\x01"), Uuid(bytes(15) + b"\x02")
 ORDERS = TopicPartition("orders", 0)
@@ -38,3 +44,26 @@ def test_topics_that_were_not_asked_for_stay_and_those_that_are_gone_go() -> Non
     assert told(1, 5).merged(nothing, ["payments"]).leader(ORDERS) == 1
     assert told(1, 5).merged(nothing, ["orders"]).leader(ORDERS) == -1
     assert told(1, 5).merged(nothing, None).leader(ORDERS) == -1
+
+
+class Answered(ClusterClient):
+    """One broker gives these answers, one after the other."""
+
+    def __init__(self, *answers: MetadataResponse) -> None:
+        super().__init__(real_runtime(), "127.0.0.1:1")
+        self._answers = list(answers)
+
+    async def any(self) -> Any:
+        return None
+
+    async def ask(
+        self, connection: Any, message: Any, version: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        return self._answers.pop(0)
+
+
+def test_a_broker_that_starts_and_has_been_told_nothing_is_asked_again() -> None:
+    node = MetadataResponse.MetadataResponseBroker(node_id=1, host="a", port=9092)
+    topic = MetadataResponse.MetadataResponseTopic(name="orders")
+    client = Answered(MetadataResponse(), MetadataResponse(brokers=[node], topics=[topic]))
+    assert list(asyncio.run(client.refresh()).topics) == ["orders"]
