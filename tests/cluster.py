@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.bench.apache import cluster_view
+from barnabas.cli.local_state import StartedProcess
 
 BARNABAS = [sys.executable, "-m", "barnabas"]
 
@@ -58,6 +59,12 @@ class Cluster:
 
     def kill(self, broker_id: int) -> None:
         os.kill(self.broker(broker_id)["pid"], signal.SIGKILL)
+
+    def stop(self, broker_id: int) -> None:
+        """A controlled shutdown, of which a process may yet be there when no ISR has its broker any more."""
+        process = StartedProcess(self.broker(broker_id)["pid"])
+        process.signal(signal.SIGTERM)
+        until(lambda: not process.alive, f"broker {broker_id} has ended")
 
     def up(self, timeout: float = 90) -> None:
         """Starts what is down."""

@@ -292,12 +292,12 @@ def test_a_record_that_too_few_replicas_would_have_is_refused_with_the_brokers_r
     lines = operator.cluster.directory / "thin.txt"
     lines.write_text("1\n")
     where = ("--dir", str(operator.cluster.directory))
-    os.kill(operator.cluster.broker(2)["pid"], signal.SIGTERM)
+    operator.cluster.stop(2)
     try:
         until(lambda: operator.json("partition", "list", "thin")[0]["isr"] == [0], "the ISR without broker 2")
-        said = operator.complaint("produce", "-t", "thin", "--file", str(lines), "-X", "message.timeout.ms=300")
+        said = operator.complaint("produce", "-t", "thin", "--file", str(lines), "-X", "message.timeout.ms=3000")
         assert said == (
-            "1 records were not acknowledged: thin-0: not acknowledged within 300 ms; the last attempt: "
+            "1 records were not acknowledged: thin-0: not acknowledged within 3000 ms; the last attempt: "
             "NOT_ENOUGH_REPLICAS: fewer replicas are in sync than min.insync.replicas asks for; "
             "`barnabas topic describe` shows which are missing."
         )
