@@ -1098,6 +1098,88 @@ _MORE: Final = (
 )
 """Written from the code of a later day, before the campaign learnt to ask what they violate."""
 
+_LATER: Final = (
+    _new(
+        "N114",
+        "log",
+        "committed readers are given records of an open transaction after a restart, where another began before it",
+        replace(
+            "log.producer_state:ProducerStateManager.truncate_and_reload",
+            "sorted(open_txns, key=lambda entry: entry.current_txn_first_offset)",
+            "open_txns",
+        ),
+    ),
+    _new(
+        "N115",
+        "log",
+        "deleted records are back after a restart, unless the log began in its last segment",
+        replace(
+            "log.checkpointed_logs:CheckpointedLogs._checkpoint_log_start_offsets_in",
+            "log.segments[0].base_offset",
+            "log.active_segment.base_offset",
+        ),
+    ),
+    _new(
+        "N116",
+        "replica",
+        "a partition is followed no more, for good, where an election came while its leader was asked for offsets",
+        remove(
+            "replica.followed_partitions:FollowedPartitions._pause",
+            """
+            if self.states.get(state.topic_partition) is not state:
+                return
+            """,
+        ),
+    ),
+    _new(
+        "N117",
+        "replica",
+        "a broker that missed a topic's deletion tells partitions of the old one beside those of the new one",
+        remove("replica.metadata_cache:_update_topic", "partitions = copied[name] = {}"),
+    ),
+    _new(
+        "N118",
+        "coordinator",
+        "a rebalance takes all its time though the member that it waited for has left",
+        remove("coordinator.group_rebalance:RebalancingGroup._remove_and_rebalance", "self._maybe_complete_join(now)"),
+    ),
+    _new(
+        "N119",
+        "coordinator",
+        "a dead member keeps its partitions until a later deadline of its group, which was set first",
+        replace(
+            "coordinator.group_coordinator:GroupCoordinator._set_timer",
+            "deadline_ms is not None and due_ms <= deadline_ms",
+            "deadline_ms is not None",
+        ),
+    ),
+    _new(
+        "N120",
+        "client",
+        "a client finds no leader of a topic that was made again, until it was led as often as the old one",
+        remove("client.metadata:TopicMetadata.not_before", "self.topic_id == known.topic_id"),
+    ),
+    _new(
+        "N121",
+        "client",
+        "a producer never writes to a partition again whose leader moved just before a batch went out",
+        remove("client.producing:Producing._sealed", "queue.under_way = False"),
+    ),
+    _new(
+        "N122",
+        "zk",
+        "a controller back from a lost connection never hears of brokers that died meanwhile",
+        remove("zk.server.tree:DataTree._take_away", "parent.pzxid = zxid"),
+    ),
+    _new(
+        "N123",
+        "controller",
+        "a broker that was killed and is back at once still leads, and is in sync, whatever it lost",
+        remove("controller.brokers:process_broker_change", "context.remove_live_brokers(bounced)"),
+    ),
+)
+"""Written from the code of a still later day, in the packages of which the list had least."""
+
 _OWN: Final = (
     _new(
         "N113",
@@ -1127,4 +1209,5 @@ NEW_MUTANTS: Final = (
     *_GROUND,
     *_MORE,
     *_OWN,
+    *_LATER,
 )
