@@ -132,9 +132,10 @@ class Checkers:
     def offsets_partition(self, group: str) -> str:
         return f"{GROUP_METADATA_TOPIC}-{partition_for(group, len(self.topics().get(GROUP_METADATA_TOPIC, [0])))}"
 
-    def commit_may_be_lost(self, group: str, partition: str) -> bool:
-        """Whether the last of what the group committed, and was acknowledged, may be gone from the offsets topic."""
-        offset, told_ns = self.history.commits[group, partition]
+    def commit_may_be_lost(self, group: str, partition: str, commit: tuple[int, int] | None = None) -> bool:
+        """Whether `commit`, or the last of what the group committed, may be gone from the offsets topic: an offset that
+        was acknowledged, and when."""
+        offset, told_ns = commit or self.history.commits[group, partition]
         asked_ns = self.history.asked_to_commit.get((group, partition), {}).get(offset, 0)
         kept_in = self.offsets_partition(group)
         return self.logs.losses.may_be_lost(kept_in, since_ns=asked_ns, until_ns=told_ns, owner=group)

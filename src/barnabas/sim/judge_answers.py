@@ -33,7 +33,6 @@ class Answers:
     def offsets_asked(self, group: str) -> Callable[[str, int], None]:
         """G6: a group is never told less than what was acknowledged before it asked, nor what nobody committed."""
         checkers, before = self.checkers, dict(self.checkers.history.commits)
-        may_be_lost = {key for key in before if key[0] == group and checkers.commit_may_be_lost(*key)}
         kept_in = checkers.offsets_partition(group)
         alone = self._leads_alone(kept_in)
 
@@ -41,10 +40,12 @@ class Answers:
             if checkers.gone_ns(partition.rpartition("-")[0]) >= 0:
                 return
             checkers.world.check("G6")
-            acknowledged, asked = before.get((group, partition), (-1, 0))[0], checkers.history.asked_to_commit
+            commit, asked = before.get((group, partition)), checkers.history.asked_to_commit
+            acknowledged = -1 if commit is None else commit[0]
             # Who had got so far, or farther, into what is lost is thrown back, and commits less.
             thrown_back = checkers.logs.losses.may_be_lost(partition, reaching=acknowledged - 1)
-            less = (group, partition) in may_be_lost or thrown_back
+            # It may have been lost since the question, too: who asks waits for a coordinator.
+            less = thrown_back or (commit is not None and checkers.commit_may_be_lost(group, partition, commit))
             if less and acknowledged >= 0:
                 checkers.world.waive("G6")
             earlier = not less and offset < acknowledged and alone and self._leads_alone(kept_in)

@@ -1085,6 +1085,19 @@ def test_who_has_all_may_not_leave_though_the_lag_may_be_half_a_second(make: Cal
         made.checkers.__exit__()
 
 
+def test_a_commit_may_be_lost_between_the_question_and_the_answer(cluster: Cluster) -> None:
+    cluster.history.asked_to_commit["strangers", "orders-0"] = {2: 0, 3: 0}
+    cluster.history.commits["strangers", "orders-0"] = 3, 0
+    told = cluster.checkers.answers.offsets_asked("strangers")
+    cluster.world.violations.clear()
+    with patched(cluster.logs.losses, "may_be_lost", lambda *_, **__: True):
+        told("orders-0", 2)
+    assert cluster.world.violations == []
+    told("orders-0", 2)
+    assert [each.invariant for each in cluster.world.violations] == ["G6"]
+    cluster.history.commits.clear()
+
+
 def test_a_log_that_dies_while_it_is_cut_need_not_have_said_so(cluster: Cluster) -> None:
     cluster.world.violations.clear()
     starts(cluster, 0)
