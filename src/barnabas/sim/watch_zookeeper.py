@@ -37,6 +37,8 @@ class ZooKeeperWatch:
         self.logs = logs
         self.states: dict[str, dict[str, Any]] = {}
         """By partition."""
+        self._been_in_sync: dict[str, dict[int, None]] = {}
+        """By partition: members of its ISR, now or earlier since its replicas last changed."""
         self.topics: dict[str, TopicSeen] = {}
         self.controller_epoch = 0
         self.controller = -1
@@ -221,7 +223,11 @@ class ZooKeeperWatch:
                 world.violated(
                     "C12", f"{in_sync} are no replicas of {partition} any more, and in its ISR {isr}", partition
                 )
-            completed = all(replica in isr for replica in replicas)
+            # A leader that writes its ISR itself may shrink it while the controller completes what it saw complete.
+            seen = self._been_in_sync.get(partition, {})
+            self._been_in_sync[partition] = dict.fromkeys(isr)
+            known = isr if world.metadata_version.is_alter_partition_supported else seen
+            completed = all(replica in known for replica in replicas)
             if not cancelled and not completed and set(original) - set(replicas):
                 world.violated(
                     "C12", f"{partition} went from replicas {was} to {replicas} with the ISR {isr}", partition
@@ -259,6 +265,7 @@ class ZooKeeperWatch:
         seen = self.topics.get(topic)
         if seen is not None and ordered and seen.topic_id == ordered:
             world.violated("C20", f"the order to delete {topic} is gone, and the topic is there", topic)
+            self._been_in_sync.pop(partition, None)
 
     def _block_given(self, read: dict[str, Any]) -> None:
         """C16: no two blocks of producer ids have one in common."""
@@ -309,6 +316,7 @@ class ZooKeeperWatch:
                 "C9", f"{partition} is made with the ISR {isr}, and {gone} are not registered", partition
             )
 
+        self._been_in_sync.setdefault(partition, {}).update(dict.fromkeys(isr))
     def _compared(
         self, partition: str, before: dict[str, Any], leader: int, isr: list[int], epoch: int, controller_epoch: int
     ) -> None:

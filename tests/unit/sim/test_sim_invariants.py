@@ -1098,6 +1098,21 @@ def test_a_commit_may_be_lost_between_the_question_and_the_answer(cluster: Clust
     cluster.history.commits.clear()
 
 
+def test_a_leader_that_writes_its_isr_may_shrink_it_while_a_move_ends() -> None:
+    made = Cluster({"inter.broker.protocol.version": "2.6"})
+    try:
+        there = json.loads(made.world.znode("/brokers/topics/orders") or b"{}")["partitions"]
+        leader, follower, _ = there["0"]
+        for target, is_told in (([leader, follower], False), ([leader, 9], True)):
+            made.world.violations.clear()
+            shrunk = {**made.ensemble.states["orders-0"], "isr": [leader]}
+            made.commits("/brokers/topics/orders/partitions/0/state", shrunk)
+            made.topic(partitions={**there, "0": target})
+            assert ("C12" in {each.invariant for each in made.world.violations}) == is_told
+    finally:
+        made.checkers.__exit__()
+
+
 def test_a_log_that_dies_while_it_is_cut_need_not_have_said_so(cluster: Cluster) -> None:
     cluster.world.violations.clear()
     starts(cluster, 0)
