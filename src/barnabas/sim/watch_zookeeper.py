@@ -317,6 +317,7 @@ class ZooKeeperWatch:
             )
 
         self._been_in_sync.setdefault(partition, {}).update(dict.fromkeys(isr))
+
     def _compared(
         self, partition: str, before: dict[str, Any], leader: int, isr: list[int], epoch: int, controller_epoch: int
     ) -> None:
