@@ -239,6 +239,7 @@ class ZooKeeperWatch:
         self.logs.unclean.pop(topic, None)
         for partition in [known for known in self.states if known.rpartition("-")[0] == topic]:
             del self.states[partition]
+            self._been_in_sync.pop(partition, None)
             self.logs.losses.forgotten(partition)
 
     def _config_changed(self, part: Any, path: str) -> None:
@@ -265,7 +266,6 @@ class ZooKeeperWatch:
         seen = self.topics.get(topic)
         if seen is not None and ordered and seen.topic_id == ordered:
             world.violated("C20", f"the order to delete {topic} is gone, and the topic is there", topic)
-            self._been_in_sync.pop(partition, None)
 
     def _block_given(self, read: dict[str, Any]) -> None:
         """C16: no two blocks of producer ids have one in common."""
@@ -290,6 +290,7 @@ class ZooKeeperWatch:
         seen = self.topics.get(topic)
         replicas = [] if seen is None else seen.replicas.get(int(number), [])
         self.states[partition] = read
+        self._been_in_sync.setdefault(partition, {}).update(dict.fromkeys(isr))
         world.check("C8")
         if not isr:
             world.violated("C8", f"the ISR of {partition} is empty", partition)
@@ -315,8 +316,6 @@ class ZooKeeperWatch:
             self.world.violated(
                 "C9", f"{partition} is made with the ISR {isr}, and {gone} are not registered", partition
             )
-
-        self._been_in_sync.setdefault(partition, {}).update(dict.fromkeys(isr))
 
     def _compared(
         self, partition: str, before: dict[str, Any], leader: int, isr: list[int], epoch: int, controller_epoch: int
