@@ -25,6 +25,8 @@ def normalised(message: str) -> str:
         text = text.partition("]")[2].lstrip(" :")
     text = re.split(r"[\[({=]|\b(Hash)?(Set|Map)\b|\bList\b", text)[0]
     text = re.sub(r"0x[0-9a-f]+", "N", text)
+    # Which of the controller's events its session expires in the midst of is chance.
+    text = re.sub(r"^(Error processing event) \w+", r"\1 EVENT", text)
     text = re.sub(r"\b(__\w+|t|u|v|judge-\w+-(registers|transfers|list-append|bank))-\d+", "PARTITION", text)
     text = re.sub(r"(PARTITION)([, ]+PARTITION)+", r"\1", text)
     text = re.sub(r"\bjudge-\w+-(rd-)?(committeds?|readers|copiers|auditors)\b", "GROUP", text)

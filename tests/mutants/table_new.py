@@ -44,8 +44,8 @@ _LOG: Final = (
         "a committed reader that begins within an aborted transaction is given the rest of its records",
         replace(
             "log.txn_index:TransactionIndex.collect",
-            "entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset",
-            "entry.first_offset >= fetch_offset and entry.first_offset < upper_bound_offset",
+            "entry.first_offset < upper_bound_offset",
+            "fetch_offset <= entry.first_offset < upper_bound_offset",
         ),
     ),
     _new(
