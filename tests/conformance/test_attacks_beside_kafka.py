@@ -667,6 +667,17 @@ def enters(cluster: Attacked, broker: int, certificate: Certificate) -> bool:
         return False
 
 
+def until_only(cluster: Attacked, broker: int, certificate: Certificate, other: Certificate) -> None:
+    """Waits until `certificate` is let in, and `other` is not, by each of a broker's network threads.
+
+    Of Kafka's, which are three, one after the other takes up a changed store; connections go to them in turn.
+    """
+    until(
+        lambda: all(enters(cluster, broker, certificate) and not enters(cluster, broker, other) for _ in range(6)),
+        "the changed store counts",
+    )
+
+
 def test_whom_no_authority_and_no_rule_knows_is_not_let_in(cluster: Attacked, tmp_path: Path) -> None:
     """Expired, of another authority, of a name that no mapping rule fits; and after the trust store was changed."""
     other = Authority(tmp_path, "other")
@@ -678,15 +689,12 @@ def test_whom_no_authority_and_no_rule_knows_is_not_let_in(cluster: Attacked, tm
         said: list[Any] = [enters(cluster, broker, each) for each in (cluster.k, late, theirs, nameless)]
         with cluster.connect(broker, certificate=cluster.k) as open_already:
             cluster.alter(broker, store, str(other.trust_store))
-            # Kafka's network threads change one after the other.
-            until(
-                lambda: enters(cluster, broker, theirs) and not enters(cluster, broker, cluster.k), "the other counts"
-            )
+            until_only(cluster, broker, theirs, cluster.k)
             expired = other.issue(f"late{broker}", days=-1)
             said += [enters(cluster, broker, each) for each in (cluster.k, late, expired)]
             said.append(len(open_already.send(MetadataRequest(topics=[]), 12).brokers))
         cluster.alter(broker, store, str(cluster.authority.trust_store))
-        until(lambda: enters(cluster, broker, cluster.k) and not enters(cluster, broker, theirs), "the first counts")
+        until_only(cluster, broker, cluster.k, theirs)
         return said
 
     assert alike(attack) == [True, False, False, False, False, False, False, 2]
@@ -721,7 +729,7 @@ def test_a_certificate_is_used_for_what_it_was_given_alone(cluster: Attacked, tm
             # Before the store counts, the certificate is one of an authority that this client does not know.
             said.append(until(lambda told=told: KNOWN.match(told()), "the store counts")[0])
         cluster.alter(broker, store, str(cluster.key_store))
-        until(lambda: enters(cluster, broker, cluster.k), "the first store counts")
+        until(lambda: all(enters(cluster, broker, cluster.k) for _ in range(6)), "the first store counts")
         return said
 
     assert alike(attack) == ["unsuitable certificate purpose", "TLSv1.3"]
@@ -780,14 +788,10 @@ def test_a_tls_session_opens_no_door_that_its_certificate_does_not(
         again, _ = certified(broker, k, began)
         theirs = other.issue(f"k{broker}")
         cluster.alter(broker, store, str(other.trust_store))
-        # Kafka's network threads, of which there are three, change one after the other.
-        until(
-            lambda: enters(cluster, broker, theirs) and not any(enters(cluster, broker, cluster.k) for _ in range(6)),
-            "the other store counts",
-        )
+        until_only(cluster, broker, theirs, cluster.k)
         said += [came_in, again, certified(broker, k, began)[0]]
         cluster.alter(broker, store, str(cluster.authority.trust_store))
-        until(lambda: enters(cluster, broker, cluster.k) and not enters(cluster, broker, theirs), "the first counts")
+        until_only(cluster, broker, cluster.k, theirs)
         return said
 
     assert alike(attack) == [True, False, True, True, False]
