@@ -40,11 +40,13 @@ class LeaderEpochCache:
         """The latest epoch in the file."""
 
     def load(self) -> bool:
-        """Reads the file; False where there is none. Raises ``ValueError`` for one that is no such checkpoint."""
+        """Reads the file; False where there is none, or an empty one, which Apache makes before the first record.
+        Raises ``ValueError`` for one that is no such checkpoint."""
         path = f"{self._directory}/{FILE_NAME}"
-        if not self._disk.exists(path):
+        data = self._disk.read(path) if self._disk.exists(path) else b""
+        if not data:
             return False
-        entries = [EpochEntry(int(epoch), int(start)) for epoch, start in decode_lines(self._disk.read(path), path)]
+        entries = [EpochEntry(int(epoch), int(start)) for epoch, start in decode_lines(data, path)]
         for entry in entries:
             if entry.epoch < 0 or entry.start_offset < 0:
                 raise ValueError(f"{path} holds {entry}")

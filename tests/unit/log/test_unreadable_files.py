@@ -51,6 +51,15 @@ def logs(dirs: LogDirs) -> dict[str, list[tuple[int, str]]]:
     return {partition.topic: values(log) for partition, log in dirs.logs.items()}
 
 
+def test_an_empty_file_of_leader_epochs_is_nothing_to_complain_of(tmp_path: Path) -> None:
+    """Apache's broker makes it so, and leaves it so where a replica never had a record."""
+    stopped(tmp_path)
+    (tmp_path / "a-0" / "leader-epoch-checkpoint").write_bytes(b"")
+    dirs = started(tmp_path)
+    assert dirs.unreadable.counts == {}
+    assert [tuple(entry) for entry in dirs.logs[A].leader_epochs.entries] == [(0, 0)]
+
+
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"version: 7\ntopic_id: x", b"version: 0\ntopic_id: x"])
 def test_a_partition_whose_topic_id_cannot_be_read_takes_the_controllers(tmp_path: Path, content: bytes) -> None:
     stopped(tmp_path)
