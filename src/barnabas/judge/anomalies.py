@@ -364,6 +364,11 @@ LIMITS: Final[dict[str, str]] = {
         "lost its office, and sends the next one to that partition with its epoch and sequence. The broker takes "
         "it for the record that it has, and the acknowledged one is nowhere."
     ),
+    "librdkafka-validation": (
+        "librdkafka (up to 2.16.0) asks a new leader where the epoch of its position ends (KIP-320), may have gone on "
+        "when the answer comes, and takes it for one about its new position: it goes back, and reads again what it has "
+        "read."
+    ),
     "KAFKA-17754": (
         "Under transactions of version 1 (before Kafka 4.0's, KIP-890, or with a client from before it) an EndTxn that "
         "comes late ends whatever transaction of that id is open by then: it can be torn, lost, or committed though it "

@@ -9,6 +9,8 @@ from barnabas.judge.history import NONE, Op, Status
 from barnabas.judge.records import DELAYED_END_TXN, UNCLEAN
 from barnabas.judge.seen import Seen, TransactionOutcome, composite
 
+VALIDATION = "librdkafka-validation"
+
 
 def aborted_reads(seen: Seen) -> Judged:
     """G1a: a committed reader was given a record of an aborted transaction, or anybody one whose send failed."""
@@ -56,7 +58,13 @@ def polls(seen: Seen) -> tuple[Judged, Judged]:
     after_read = history.op[one] == Op.READ
     back = history.offset[two] < history.offset[one] + after_read
     said = "{0.client} was at {0.at}@{0.offset}, and then was given {1.at}@{1.offset}"
-    limits = {UNCLEAN: seen.unclean[history.place[two[back]]]} if back.any() else None
+    limits = None
+    if back.any():
+        validates = np.array([client.driver == "librdkafka" for client in history.context.clients], bool)
+        limits = {
+            UNCLEAN: seen.unclean[history.place[two[back]]],
+            VALIDATION: validates[history.process[two[back]]] & after_read[back],
+        }
     behind = judged(history, "nonmonotonic-poll", len(one), np.stack([one[back], two[back]], 1), said, limits)
 
     start = np.where(after_read, history.offset[one] + 1, history.offset[one])
