@@ -224,7 +224,7 @@ class BrokerConnection(FramedConnection):
             if len(frame) <= LONG_BYTES:
                 request, _ = route.decode(frame, version, offset)
             else:
-                decoding = route.decode_in_turns(frame, version, offset, elements_allowed(api_key, len(frame)))
+                decoding = route.decode_in_turns(frame, version, offset, elements_allowed(api_key))
                 try:
                     next(decoding)
                 except StopIteration as end:

@@ -1,13 +1,12 @@
 """Requests and answers that may be long: how large they may be, and how they are served in slices.
 
 A request of a megabyte may have a hundred thousand elements. It is decoded, answered and its answer encoded in slices
-between which the loop does what else there is to do (`barnabas.runtime.turns`). How many elements a request may have
-depends on its size: an element, decoded and answered, takes a few hundred bytes of objects, so that a large request
-takes about three times its size in memory, and a small one what `ELEMENTS` take. (Kafka's own bound, since 4.4, is a
-million in each array.) Requests of brokers to each other, which have an entry for each partition of the cluster, may
-have `ELEMENTS_MAX` whatever their size. Of requests with more than `HUGE` elements at most `HUGE_AT_A_TIME` are under
-way, and others wait as bytes, but not behind one that takes longer than `HUGE_S`. The controller's requests wait for
-nobody else's.
+between which the loop does what else there is to do (`barnabas.runtime.turns`). It may have no more than `ELEMENTS`,
+whatever its size: an element, decoded and answered, takes a few hundred bytes of objects, and here and there one step
+goes over all of them. (Kafka's own bound, since 4.4, is a million in each array.) Requests of brokers to each other
+have an entry for each partition of the cluster, and ten times the room. Of requests with more than `HUGE` elements at
+most `HUGE_AT_A_TIME` are under way, and others wait as bytes, but not behind one that takes longer than `HUGE_S`. The
+controller's requests wait for nobody else's.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ logger = logging.getLogger(__name__)
 LONG_BYTES: Final = 8 * 1024
 """Shorter requests are decoded in one go: they have some 2,700 elements at most, which takes a few milliseconds."""
 ELEMENTS: Final = 100_000
-BYTES_OF_A_FURTHER_ELEMENT: Final = 100
-ELEMENTS_MAX: Final = 1_000_000
+ELEMENTS_BETWEEN_BROKERS: Final = 1_000_000
 HUGE: Final = 10_000
 HUGE_AT_A_TIME: Final = 1
 HUGE_S: Final = 5.0
@@ -97,13 +95,15 @@ class LongRequests:
                 if elements > HUGE and place is None and not urgent:
                     await self._huge.enter()
                     place = _Place(self._huge)
-            return await self.answer(context, context.route.handle(broker, context.request, context))
+            return await self.answer(context, context.route.handle(broker, context.request, context), long=True)
         finally:
             if place is not None:
                 place.leave()
 
-    async def answer(self, context: RequestContext, handled: Coroutine[Any, Any, Any]) -> list[Bytes]:
-        """The parts of the answer's frame; empty where there is no answer."""
+    async def answer(
+        self, context: RequestContext, handled: Coroutine[Any, Any, Any], *, long: bool = False
+    ) -> list[Bytes]:
+        """The parts of the answer's frame; empty where there is no answer. That to a `long` request may be so, too."""
         try:
             response = await handled
             if type(response) is Pending:
@@ -116,8 +116,10 @@ class LongRequests:
             return []
         if type(response) is bytes:
             return [response]
-        context.connection.told(context, response)
         urgent = context.header.api_key in BETWEEN_BROKERS
+        if long:  # whoever counts its errors goes over all of it
+            await self.turns.next(urgent=urgent)
+        context.connection.told(context, response)
         encoding = encode_response_in_turns(response, context.version, context.header.correlation_id)
         try:
             while True:
@@ -133,8 +135,6 @@ class LongRequests:
             raise Disconnect(f"the response to its {context.api_name} cannot be written ({failure})") from failure
 
 
-def elements_allowed(api_key: int, size: int) -> int:
-    """How many elements, in all its arrays together, a request of `size` bytes may have."""
-    if api_key in BETWEEN_BROKERS:
-        return ELEMENTS_MAX
-    return min(ELEMENTS + size // BYTES_OF_A_FURTHER_ELEMENT, ELEMENTS_MAX)
+def elements_allowed(api_key: int) -> int:
+    """How many elements, in all its arrays together, a request may have."""
+    return ELEMENTS_BETWEEN_BROKERS if api_key in BETWEEN_BROKERS else ELEMENTS
