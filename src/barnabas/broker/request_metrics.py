@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.model.errors import ErrorCode
@@ -262,6 +263,7 @@ class _Shape(NamedTuple):
         return self.code or bool(self.lists)
 
 
+_error_code: Final = attrgetter("error_code")
 _shapes: Final[dict[type, _Shape]] = {}
 _counters: Final[dict[type, Callable[[Any], int] | None]] = {}
 
@@ -285,23 +287,25 @@ def errors_in(response: Any) -> tuple[Counter[int], ToldError | None]:
         shape = _shapes[kind] = _shape_of(kind, kind)
     codes: Counter[int] = Counter()
     seen: list[ToldError] = []
-    _look(response, shape, (), codes, seen)
+    _look([response], shape, (), codes, seen)
     return codes, seen[0] if seen else None
 
 
-def _look(struct: Any, shape: _Shape, above: tuple[Any, ...], codes: Counter[int], seen: list[ToldError]) -> None:
+def _look(
+    structs: Sequence[Any], shape: _Shape, above: tuple[Any, ...], codes: Counter[int], seen: list[ToldError]
+) -> None:
     """Counts, and sees the first that is refused."""
     if shape.code:
-        code = struct.error_code
-        codes[code] += 1
-        if code in _REFUSED and not seen:
-            seen.append(_told(struct, shape, above))
-    if not shape.lists:
-        return
-    below = (*above, struct)
+        found = Counter(map(_error_code, structs))
+        codes.update(found)
+        if not seen and not _REFUSED.isdisjoint(found):
+            first = next(struct for struct in structs if struct.error_code in _REFUSED)
+            seen.append(_told(first, shape, above))
     for name, inner in shape.lists:
-        for element in getattr(struct, name) or ():
-            _look(element, inner, below, codes, seen)
+        for struct in structs:
+            below = getattr(struct, name)
+            if below:
+                _look(below, inner, (*above, struct), codes, seen)
 
 
 def _told(struct: Any, shape: _Shape, above: tuple[Any, ...]) -> ToldError:
