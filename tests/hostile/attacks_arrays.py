@@ -6,11 +6,12 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from bulk_requests import REQUESTS
 from hostile_frame import Broken, Target, attack
 
 from barnabas.broker.router import HANDLED
 from barnabas.wire.api import SUPPORTED, ApiKey
-from barnabas.wire.frames import request_class
+from barnabas.wire.frames import encode_request, request_class
 from barnabas.wire.schema import Field, StructSchema, message_schema
 from barnabas.wire.varint import write_unsigned
 
@@ -164,3 +165,16 @@ def different_elements(target: Target) -> None:
         body = array.differing(90_000 if target.thorough else 3_000)
         if body is not None and array.key not in BETWEEN_BROKERS:
             send(target, array, body)
+
+
+@attack("forty thousand elements that make sense", memory_bytes=160 * MIB)
+def elements_that_make_sense(target: Target) -> None:
+    for message, version in REQUESTS.values():
+        caller = target.caller()
+        try:
+            caller.send(b"".join(encode_request(message, version, 1, "")))
+            caller.answer_bytes()
+        except Broken:  # what is wrong with it is told by no answer
+            pass
+        finally:
+            caller.close()

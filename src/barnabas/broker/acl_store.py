@@ -8,6 +8,7 @@ kinds read it again. The broker that was asked goes by the change at once, the o
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,7 @@ from barnabas.broker.passing import telling
 from barnabas.model.acl import Operation, PatternType, Permission, ResourceType
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.runtime.turns import SLICE
 from barnabas.security.acls import Acl, AclAuthorizer, AclFilter, Resource
 from barnabas.security.authorizer import AllowAll, Authorizer
 from barnabas.security.principal import Principal
@@ -155,6 +157,8 @@ class AclStore:
         outcomes: list[KafkaError | None] = [None] * len(bindings)
         by_resource: dict[Resource, list[int]] = {}
         for index, (resource, acl) in enumerate(bindings):
+            if not (index + 1) % SLICE:
+                await asyncio.sleep(0)
             if "/" in resource.name or not (resource.is_known and acl.is_known):
                 outcomes[index] = KafkaError(ErrorCode.INVALID_REQUEST, "Failed to create ACL")
             else:
@@ -174,12 +178,23 @@ class AclStore:
                     )
         return outcomes
 
-    async def delete(self, filters: Sequence[AclFilter]) -> list[list[tuple[Resource, Acl, KafkaError | None]]]:
+    async def delete(self, filters: Sequence[AclFilter]) -> list[dict[tuple[Resource, Acl], KafkaError | None]]:
         """Removes ACLs; for each filter those that it was the first to take, with why one is still there, or None."""
         deleted: list[dict[tuple[Resource, Acl], KafkaError | None]] = [{} for _ in filters]
-        named = [resource for wanted in filters for resource in wanted.named_resources()]
+        named: dict[Resource, list[tuple[int, AclFilter]]] = {}
+        others: list[tuple[int, AclFilter]] = []
+        for index, wanted in enumerate(filters):
+            if not (index + 1) % SLICE:
+                await asyncio.sleep(0)
+            resources = wanted.named_resources()
+            for resource in resources:
+                named.setdefault(resource, []).append((index, wanted))
+            if not resources:
+                others.append((index, wanted))
         for resource in sorted({*self.authorizer.acls, *named}):
-            taking = [(index, wanted) for index, wanted in enumerate(filters) if wanted.takes_resource(resource)]
+            await asyncio.sleep(0)
+            taking = [(index, wanted) for index, wanted in others if wanted.takes_resource(resource)]
+            taking = sorted(taking + named.get(resource, []))
             if not taking:
                 continue
             of_resource: dict[Acl, int] = {}
@@ -203,7 +218,7 @@ class AclStore:
                 refusal = error.with_traceback(None)
             for acl, index in of_resource.items():
                 deleted[index][resource, acl] = refusal
-        return [[(resource, acl, error) for (resource, acl), error in refusals.items()] for refusals in deleted]
+        return deleted
 
     @telling(ErrorCode.REQUEST_TIMED_OUT)
     async def _update(self, resource: Resource, change: Change) -> None:

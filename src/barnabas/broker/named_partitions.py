@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from barnabas.broker.authorize import authorized_topics
 from barnabas.broker.context import RequestContext
@@ -59,11 +59,15 @@ async def readable(
     return found, refused
 
 
-def by_topic(
-    topics: Iterable[NamedTopic[P]], outcome: dict[TopicPartition, ErrorCode]
-) -> dict[str, dict[int, ErrorCode]]:
-    """Each partition once, however often it was named, and no topic without one (``OffsetCommitResponse.Builder``)."""
+def by_topic(topics: Iterable[NamedTopic[P]], outcome: Mapping[Any, ErrorCode]) -> dict[str, dict[int, ErrorCode]]:
+    """Each partition once, however often it was named, and no topic without one (``OffsetCommitResponse.Builder``).
+
+    `outcome` is by `TopicPartition`; a tuple finds it as well, and costs nothing to make.
+    """
     answered: dict[str, dict[int, ErrorCode]] = {}
-    for key, _ in named(topics):
-        answered.setdefault(key.topic, {})[key.partition] = outcome[key]
+    for topic in topics:
+        if topic.partitions:
+            codes = answered.setdefault(topic.name, {})
+            for partition in topic.partitions:
+                codes[partition.partition_index] = outcome[topic.name, partition.partition_index]
     return answered

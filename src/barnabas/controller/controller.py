@@ -41,6 +41,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition, Uuid
 from barnabas.model.leadership import ElectionType
 from barnabas.runtime import Runtime, Tasks
+from barnabas.runtime.turns import in_slices
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.wire.messages.alter_partition_reassignments import (
@@ -235,25 +236,25 @@ class KafkaController:
             election_type = ElectionType(request.election_type)
         except ValueError:
             return ElectLeadersResponse(error_code=int(ErrorCode.INVALID_REQUEST))
-        partitions = requests.partitions_to_elect(request)
+        partitions = await in_slices(requests.partitions_to_elect(request))
         try:
             outcomes = await self._ask(events.ReplicaLeaderElection(partitions, election_type, _answer()))
         except KafkaError as error:
             if partitions is None:
                 return ElectLeadersResponse(error_code=int(error.code))
             outcomes = dict.fromkeys(partitions, error)
-        return requests.elect_leaders_response(outcomes)
+        return await in_slices(requests.elect_leaders_response(outcomes))
 
     async def alter_partition_reassignments(
         self, request: AlterPartitionReassignmentsRequest
     ) -> AlterPartitionReassignmentsResponse:
         """Begins moves, changes them, or cancels those whose target is null."""
-        asked_for = requests.reassignments_asked_for(request)
+        asked_for = await in_slices(requests.reassignments_asked_for(request))
         try:
             outcomes = await self._ask(events.ApiPartitionReassignment(asked_for, _answer()))
         except KafkaError as error:
             return AlterPartitionReassignmentsResponse(error_code=int(error.code), error_message=error.message)
-        return requests.alter_partition_reassignments_response(outcomes)
+        return await in_slices(requests.alter_partition_reassignments_response(outcomes))
 
     async def list_partition_reassignments(
         self, request: ListPartitionReassignmentsRequest

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 from barnabas.model.error_texts import text_of
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -20,16 +21,26 @@ from barnabas.wire.messages.update_features import UpdateFeaturesResponse
 from barnabas.zk.kafka.znodes import ReplicaAssignment
 
 
-def partitions_to_elect(request: ElectLeadersRequest) -> tuple[TopicPartition, ...] | None:
+def partitions_to_elect(request: ElectLeadersRequest) -> Generator[None, None, tuple[TopicPartition, ...] | None]:
     """The partitions to elect leaders for; None for all."""
     if request.topic_partitions is None:
         return None
-    return tuple(TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions)
+    partitions = []
+    for topic in request.topic_partitions:
+        for index in topic.partitions:
+            partitions.append(TopicPartition(topic.topic, index))
+            if not len(partitions) % SLICE:
+                yield
+    return tuple(partitions)
 
 
-def elect_leaders_response(outcomes: Mapping[TopicPartition, int | KafkaError]) -> ElectLeadersResponse:
+def elect_leaders_response(
+    outcomes: Mapping[TopicPartition, int | KafkaError],
+) -> Generator[None, None, ElectLeadersResponse]:
     topics: dict[str, ElectLeadersResponse.ReplicaElectionResult] = {}
-    for partition, outcome in outcomes.items():
+    for number, (partition, outcome) in enumerate(outcomes.items(), 1):
+        if not number % SLICE:
+            yield
         topic = topics.get(partition.topic)
         if topic is None:
             topic = topics[partition.topic] = ElectLeadersResponse.ReplicaElectionResult(
@@ -48,22 +59,25 @@ def elect_leaders_response(outcomes: Mapping[TopicPartition, int | KafkaError]) 
 
 def reassignments_asked_for(
     request: AlterPartitionReassignmentsRequest,
-) -> dict[TopicPartition, tuple[int, ...] | None]:
+) -> Generator[None, None, dict[TopicPartition, tuple[int, ...] | None]]:
     """The target of each partition; None to cancel."""
-    return {
-        TopicPartition(topic.name, partition.partition_index): None
-        if partition.replicas is None
-        else tuple(partition.replicas)
-        for topic in request.topics
-        for partition in topic.partitions
-    }
+    targets: dict[TopicPartition, tuple[int, ...] | None] = {}
+    named = ((topic.name, partition) for topic in request.topics for partition in topic.partitions)
+    for number, (name, partition) in enumerate(named, 1):
+        if not number % SLICE:
+            yield
+        target = None if partition.replicas is None else tuple(partition.replicas)
+        targets[TopicPartition(name, partition.partition_index)] = target
+    return targets
 
 
 def alter_partition_reassignments_response(
     outcomes: Mapping[TopicPartition, KafkaError | None],
-) -> AlterPartitionReassignmentsResponse:
+) -> Generator[None, None, AlterPartitionReassignmentsResponse]:
     topics: dict[str, AlterPartitionReassignmentsResponse.ReassignableTopicResponse] = {}
-    for partition, error in outcomes.items():
+    for number, (partition, error) in enumerate(outcomes.items(), 1):
+        if not number % SLICE:
+            yield
         topic = topics.get(partition.topic)
         if topic is None:
             topic = topics[partition.topic] = AlterPartitionReassignmentsResponse.ReassignableTopicResponse(

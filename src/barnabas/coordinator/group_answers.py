@@ -41,6 +41,9 @@ class FetchedOffset(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
 
 
+NOTHING_COMMITTED: Final = FetchedOffset()
+
+
 class Leaver(NamedTuple):
     member_id: str
     group_instance_id: str | None

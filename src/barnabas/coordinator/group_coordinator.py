@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from barnabas.coordinator.coordinator_log import CoordinatorLog
 from barnabas.coordinator.group_answers import (
+    NOTHING_COMMITTED,
     FetchedOffset,
     GroupOverview,
     GroupSummary,
@@ -452,14 +453,14 @@ class GroupCoordinator:
         """Committed offsets of the partitions asked for, or (None) of all."""
         group = self._partition_of(group_id, may_be_empty=True).groups.get(group_id)
         if group is None or group.state is DEAD:
-            return {key: FetchedOffset() for key in topic_partitions or ()}
+            return dict.fromkeys(topic_partitions or (), NOTHING_COMMITTED)
         fetched = {}
         for key in list(group.offsets.committed) if topic_partitions is None else topic_partitions:
             known = group.offsets.committed.get(key)
             if require_stable and group.offsets.is_unstable(key):
                 fetched[key] = FetchedOffset(error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
             elif known is None:
-                fetched[key] = FetchedOffset()
+                fetched[key] = NOTHING_COMMITTED
             else:
                 committed = known.committed
                 fetched[key] = FetchedOffset(committed.offset, committed.leader_epoch, committed.metadata)

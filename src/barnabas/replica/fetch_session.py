@@ -15,7 +15,7 @@ something else. Apache Kafka's leader reads every partition of the session at ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.model.errors import ErrorCode
@@ -257,13 +257,14 @@ class FetchContext:
 
     def __init__(
         self,
-        fetches: list[FetchedPartition],
+        fetches: Iterable[FetchedPartition],
         *,
         session: FetchSession | None = None,
         full: bool = True,
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
         self.fetches = fetches
+        """For one loop: those of many partitions are made as it goes."""
         self.full = full
         self.error = error
         self._session = session
@@ -456,13 +457,11 @@ class FetchSessions:
         return True
 
 
-def _asked(request: FetchRequest, topic_names: Mapping[Uuid, str]) -> list[FetchedPartition]:
-    fetches = []
+def _asked(request: FetchRequest, topic_names: Mapping[Uuid, str]) -> Iterator[FetchedPartition]:
     for topic in request.topics:
         name = topic.topic if topic.topic_id == ZERO_UUID else topic_names.get(topic.topic_id)
         for partition in topic.partitions:
-            fetches.append(FetchedPartition(TopicIdPartition(topic.topic_id, name, partition.partition), partition))
-    return fetches
+            yield FetchedPartition(TopicIdPartition(topic.topic_id, name, partition.partition), partition)
 
 
 def refused(partition: int, error: ErrorCode) -> FetchResponse.PartitionData:

@@ -11,13 +11,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from barnabas.runtime.small_objects import SmallObjects
 
 SLICE: Final = 128
 """Elements between two turns: a few milliseconds of the most expensive handlers."""
+
+T = TypeVar("T")
+
+
+async def in_slices(work: Generator[None, None, T]) -> T:
+    """What `work` returns; wherever it yields, others may go on."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await asyncio.sleep(0)
 
 
 class Turns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.broker.authorize import authorized_cluster
@@ -25,7 +26,12 @@ async def handle(
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     moves = broker.replicas.log_dir_moves
     results: dict[str, TopicResult] = {}
-    for topic_partition, path in _paths(request).items():
+    paths: dict[TopicPartition, str] = {}
+    for topic_partition, path in _named(request):
+        paths[topic_partition] = path  # of each the last counts
+        if context.due():
+            await context.turn()
+    for topic_partition, path in paths.items():
         code = ErrorCode.NONE
         try:
             moves.alter(topic_partition, path.rstrip("/") or "/")
@@ -42,19 +48,17 @@ def failed(
     request: AlterReplicaLogDirsRequest, error: KafkaError, context: RequestContext
 ) -> AlterReplicaLogDirsResponse:
     results: dict[str, TopicResult] = {}
-    for topic_partition in _paths(request):
+    for topic_partition in dict(_named(request)):
         _tell(results, topic_partition, error.code)
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
-def _paths(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
-    """Each partition once, however often and below however many directories it was named; the last one counts."""
-    return {
-        TopicPartition(topic.name, number): directory.path
-        for directory in request.dirs
-        for topic in directory.topics
-        for number in topic.partitions
-    }
+def _named(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[TopicPartition, str]]:
+    """Each partition as often as it was named, below however many directories."""
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for number in topic.partitions:
+                yield TopicPartition(topic.name, number), directory.path
 
 
 def _tell(results: dict[str, TopicResult], topic_partition: TopicPartition, code: ErrorCode) -> None:

@@ -41,9 +41,12 @@ async def handle(
         if context.due():
             await context.turn()
     outcomes = await scram_credentials.alter(broker.zk, changes)
-    if context.due(len(outcomes)):
-        await context.turn()
-    return AlterUserScramCredentialsResponse(results=[_result(user, error) for user, error in outcomes.items()])
+    results = []
+    for user, error in outcomes.items():
+        results.append(_result(user, error))
+        if context.due():
+            await context.turn()
+    return AlterUserScramCredentialsResponse(results=results)
 
 
 def _result(user: str, error: KafkaError | None) -> Result:

@@ -17,27 +17,39 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
-    bindings = [
-        binding_of(
-            creation.resource_type,
-            creation.resource_name,
-            creation.resource_pattern_type,
-            creation.principal,
-            creation.host,
-            creation.operation,
-            creation.permission_type,
-            context,
+    bindings = []
+    for creation in request.creations:
+        bindings.append(
+            binding_of(
+                creation.resource_type,
+                creation.resource_name,
+                creation.resource_pattern_type,
+                creation.principal,
+                creation.host,
+                creation.operation,
+                creation.permission_type,
+                context,
+            )
         )
-        for creation in request.creations
-    ]
+        if context.due():
+            await context.turn()
     require_cluster(context, Operation.ALTER)
     if broker.acls is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    refusals = [_refusal(resource) for resource, _ in bindings]
+    refusals: list[KafkaError | None] = []
+    for resource, _ in bindings:
+        refusals.append(_refusal(resource))
+        if context.due():
+            await context.turn()
     sound = [index for index, refusal in enumerate(refusals) if refusal is None]
     for index, outcome in zip(sound, await broker.acls.create([bindings[index] for index in sound]), strict=True):
         refusals[index] = outcome
-    return CreateAclsResponse(results=[_answered(error) for error in refusals])
+    results = []
+    for refusal in refusals:
+        results.append(_answered(refusal))
+        if context.due():
+            await context.turn()
+    return CreateAclsResponse(results=results)
 
 
 def _refusal(resource: Resource) -> KafkaError | None:

@@ -16,26 +16,29 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
-    filters = [
-        filter_of(
-            wanted.resource_type_filter,
-            wanted.resource_name_filter,
-            wanted.pattern_type_filter,
-            wanted.principal_filter,
-            wanted.host_filter,
-            wanted.operation,
-            wanted.permission_type,
-            context,
+    filters = []
+    for wanted in request.filters:
+        filters.append(
+            filter_of(
+                wanted.resource_type_filter,
+                wanted.resource_name_filter,
+                wanted.pattern_type_filter,
+                wanted.principal_filter,
+                wanted.host_filter,
+                wanted.operation,
+                wanted.permission_type,
+                context,
+            )
         )
-        for wanted in request.filters
-    ]
+        if context.due():
+            await context.turn()
     require_cluster(context, Operation.ALTER)
     if broker.acls is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     results = []
     for taken in await broker.acls.delete(filters):
         result = DeleteAclsResponse.DeleteAclsFilterResult(error_message=None)
-        for resource, acl, error in taken:
+        for (resource, acl), error in taken.items():
             result.matching_acls.append(
                 DeleteAclsResponse.DeleteAclsMatchingAcl(
                     0 if error is None else error.code,
@@ -50,6 +53,8 @@ async def handle(broker: Broker, request: DeleteAclsRequest, context: RequestCon
                 )
             )
         results.append(result)
+        if context.due(1 + len(taken)):
+            await context.turn()
     return DeleteAclsResponse(filter_results=results)
 
 

@@ -26,6 +26,8 @@ async def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestC
         outcome.update(await broker.groups.delete_groups([name]))
         if context.due_after(name):
             await context.turn()
+    if context.due(len(outcome)):
+        await context.turn()
     return _response(outcome)
 
 

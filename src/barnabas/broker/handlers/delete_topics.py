@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.authorize import authorized
@@ -71,7 +72,7 @@ def failed(request: DeleteTopicsRequest, error: KafkaError, context: RequestCont
     )
 
 
-def _asked(request: DeleteTopicsRequest, context: RequestContext) -> list[tuple[str | None, Uuid]]:
+def _asked(request: DeleteTopicsRequest, context: RequestContext) -> Iterator[tuple[str | None, Uuid]]:
     if context.version >= 6:
-        return [(topic.name, Uuid(topic.topic_id)) for topic in request.topics]
-    return [(name, ZERO_UUID) for name in request.topic_names]
+        return ((topic.name, Uuid(topic.topic_id)) for topic in request.topics)
+    return ((name, ZERO_UUID) for name in request.topic_names)

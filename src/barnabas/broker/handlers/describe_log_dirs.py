@@ -23,16 +23,20 @@ async def handle(broker: Broker, request: DescribeLogDirsRequest, context: Reque
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
-    return DescribeLogDirsResponse(results=[_described(broker, path, wanted) for path in broker.log_dirs.paths])
+    return DescribeLogDirsResponse(
+        results=[await _described(broker, path, wanted, context) for path in broker.log_dirs.paths]
+    )
 
 
-def _described(
-    broker: Broker, path: str, wanted: set[tuple[str, int]] | None
+async def _described(
+    broker: Broker, path: str, wanted: set[tuple[str, int]] | None, context: RequestContext
 ) -> DescribeLogDirsResponse.DescribeLogDirsResult:
     if not broker.log_dirs.is_online(path):
         return Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
     topics: dict[str, DescribeLogDirsResponse.DescribeLogDirsTopic] = {}
     for partition, log in sorted(broker.log_dirs.logs_in(path).items()):
+        if context.due():
+            await context.turn()
         if wanted is not None and partition not in wanted:
             continue
         topic = topics.setdefault(partition.topic, DescribeLogDirsResponse.DescribeLogDirsTopic(partition.topic))

@@ -45,17 +45,19 @@ async def handle(
                 if topic.name not in broker.metadata.image.topics:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 log = broker.replicas.partition_or_raise(key).local_log()
-                response.active_producers = [
-                    DescribeProducersResponse.ProducerState(
-                        producer_id=producer.producer_id,
-                        producer_epoch=producer.producer_epoch,
-                        last_sequence=producer.last_sequence,
-                        last_timestamp=producer.last_timestamp,
-                        coordinator_epoch=producer.coordinator_epoch,
-                        current_txn_start_offset=producer.current_txn_first_offset,
+                for _, producer in sorted(log.producers.entries.items()):
+                    response.active_producers.append(
+                        DescribeProducersResponse.ProducerState(
+                            producer_id=producer.producer_id,
+                            producer_epoch=producer.producer_epoch,
+                            last_sequence=producer.last_sequence,
+                            last_timestamp=producer.last_timestamp,
+                            coordinator_epoch=producer.coordinator_epoch,
+                            current_txn_start_offset=producer.current_txn_first_offset,
+                        )
                     )
-                    for _, producer in sorted(log.producers.entries.items())
-                ]
+                    if context.due():
+                        await context.turn()
             except KafkaError as error:
                 response.error_code = error.code
                 # Apache's broker says of a partition that is elsewhere nothing but its error code.

@@ -9,6 +9,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.coordinator.group_answers import Leaver
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
@@ -23,13 +24,15 @@ async def handle(broker: Broker, request: LeaveGroupRequest, context: RequestCon
     if context.version < _FIRST_VERSION_WITH_MEMBERS:
         (error,) = broker.groups.leave(request.group_id, [Leaver(request.member_id, None)])
         return LeaveGroupResponse(error_code=error)
-    leavers = [Leaver(member.member_id, member.group_instance_id) for member in request.members]
-    errors = broker.groups.leave(request.group_id, leavers)
-    return LeaveGroupResponse(
-        members=[
-            LeaveGroupResponse.MemberResponse(
-                member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=error
-            )
-            for leaver, error in zip(leavers, errors, strict=True)
+    members = []
+    for begin in range(0, max(1, len(request.members)), SLICE):
+        leavers = [
+            Leaver(member.member_id, member.group_instance_id) for member in request.members[begin : begin + SLICE]
         ]
-    )
+        errors = broker.groups.leave(request.group_id, leavers)
+        members += [
+            LeaveGroupResponse.MemberResponse(*leaver, error) for leaver, error in zip(leavers, errors, strict=True)
+        ]
+        if context.due(len(leavers)):
+            await context.turn()
+    return LeaveGroupResponse(members=members)

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
     error, groups = broker.groups.list_groups(request.states_filter, request.types_filter)
     all_of_them = authorized_cluster(context, Operation.DESCRIBE, log_denied=False)
-    return ListGroupsResponse(
-        error_code=error,
-        groups=[
-            ListGroupsResponse.ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type,
-                group_state=group.state,
-                group_type="classic",
+    listed = []
+    for group in groups:
+        if all_of_them or authorized(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id, log_denied=False):
+            listed.append(
+                ListGroupsResponse.ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type,
+                    group_state=group.state,
+                    group_type="classic",
+                )
             )
-            for group in groups
-            if all_of_them
-            or authorized(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id, log_denied=False)
-        ],
-    )
+        if context.due():
+            await context.turn()
+    return ListGroupsResponse(error_code=error, groups=listed)

@@ -17,15 +17,16 @@ async def handle(broker: Broker, request: ListTransactionsRequest, context: Requ
     unknown, found = broker.transactions.coordinator.list_transactions(
         request.producer_id_filters, request.state_filters, request.duration_filter
     )
-    return ListTransactionsResponse(
-        unknown_state_filters=unknown,
-        transaction_states=[
-            ListTransactionsResponse.TransactionState(
-                transactional_id=listing.transactional_id,
-                producer_id=listing.producer_id,
-                transaction_state=listing.state,
+    states = []
+    for listing in found:
+        if authorized(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, listing.transactional_id):
+            states.append(
+                ListTransactionsResponse.TransactionState(
+                    transactional_id=listing.transactional_id,
+                    producer_id=listing.producer_id,
+                    transaction_state=listing.state,
+                )
             )
-            for listing in found
-            if authorized(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, listing.transactional_id)
-        ],
-    )
+        if context.due():
+            await context.turn()
+    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=states)

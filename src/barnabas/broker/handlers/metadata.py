@@ -45,6 +45,8 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
         for described in topics:
             if described.name is not None and described.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 described.topic_authorized_operations = operations_bits(context, ResourceType.TOPIC, described.name)
+            if context.due():
+                await context.turn()
     response = MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(node_id=info.broker_id, host=host, port=port, rack=info.rack)

@@ -20,6 +20,11 @@ async def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestC
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     found, outcome = await readable(broker, request.topics, context)
     outcome.update(await broker.groups.delete_offsets(request.group_id, [key for key, _ in found]))
+    if context.due(len(outcome)):
+        await context.turn()
+    answered = by_topic(request.topics, outcome)
+    if context.due(len(outcome)):
+        await context.turn()
     return OffsetDeleteResponse(
         topics=[
             OffsetDeleteResponse.OffsetDeleteResponseTopic(
@@ -29,6 +34,6 @@ async def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestC
                     for index, code in partitions.items()
                 ],
             )
-            for name, partitions in by_topic(request.topics, outcome).items()
+            for name, partitions in answered.items()
         ]
     )

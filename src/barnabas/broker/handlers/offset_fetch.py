@@ -42,7 +42,7 @@ async def handle(broker: Broker, request: OffsetFetchRequest, context: RequestCo
             ):
                 await context.turn()
         return OffsetFetchResponse(groups=groups)
-    asked = _asked(request.topics)
+    asked = await _asked(request.topics, context)
     try:
         if context.version == 0:
             fetched = await _fetch_from_zookeeper(broker, request.group_id, asked or [], context)
@@ -50,9 +50,7 @@ async def handle(broker: Broker, request: OffsetFetchRequest, context: RequestCo
             fetched = _fetch(broker, request.group_id, asked, context, require_stable=request.require_stable)
     except KafkaError as error:
         return failed(request, error, context)
-    if context.due(len(fetched)):
-        await context.turn()
-    topics = _by_topic(fetched, OffsetFetchResponse.OffsetFetchResponsePartition)
+    topics = await _by_topic(fetched, OffsetFetchResponse.OffsetFetchResponsePartition, context)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponse.OffsetFetchResponseTopic(name=name, partitions=partitions)
@@ -87,19 +85,27 @@ def failed(request: OffsetFetchRequest, error: KafkaError, context: RequestConte
     )
 
 
-def _asked(topics: Iterable[Any] | None) -> list[TopicPartition] | None:
+async def _asked(topics: Iterable[Any] | None, context: RequestContext) -> list[TopicPartition] | None:
     """The partitions that a request names; None for all."""
     if topics is None:
         return None
-    return [TopicPartition(topic.name, number) for topic in topics for number in topic.partition_indexes]
+    asked = []
+    for topic in topics:
+        for number in topic.partition_indexes:
+            asked.append(TopicPartition(topic.name, number))
+            if context.due():
+                await context.turn()
+    return asked
 
 
-def _by_topic(
-    fetched: Mapping[TopicPartition, FetchedOffset], partition_of: Callable[..., PartitionT]
+async def _by_topic(
+    fetched: Mapping[TopicPartition, FetchedOffset], partition_of: Callable[..., PartitionT], context: RequestContext
 ) -> dict[str, list[PartitionT]]:
     """The answers by topic. Their class is another one in the versions that have groups."""
     topics: dict[str, list[PartitionT]] = {}
     for key, offset in fetched.items():
+        if context.due():
+            await context.turn()
         topics.setdefault(key.topic, []).append(
             partition_of(
                 partition_index=key.partition,
@@ -142,6 +148,8 @@ async def _fetch_from_zookeeper(
     topics = broker.metadata.image.topics
     fetched = {}
     for key in asked:
+        if context.due():
+            await context.turn()
         offset: int | None = None
         code = ErrorCode.NONE
         if not _may_see(context, key.topic):
@@ -171,15 +179,11 @@ async def _group(
     context: RequestContext,
 ) -> OffsetFetchResponse.OffsetFetchResponseGroup:
     try:
-        asked = _asked(group.topics)
-        if context.due(len(asked or ())):
-            await context.turn()
+        asked = await _asked(group.topics, context)
         fetched = _fetch(broker, group.group_id, asked, context, require_stable=request.require_stable)
     except KafkaError as error:
         return OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
-    if context.due(len(fetched)):
-        await context.turn()
-    topics = _by_topic(fetched, OffsetFetchResponse.OffsetFetchResponsePartitions)
+    topics = await _by_topic(fetched, OffsetFetchResponse.OffsetFetchResponsePartitions, context)
     return OffsetFetchResponse.OffsetFetchResponseGroup(
         group_id=group.group_id,
         topics=[
