@@ -19,7 +19,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-examples check bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-matrix spark-submit conformance rights clients mixed mixed-chaos mixed-roles mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration judge-mutants judge-versions
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-examples test-fuzz check check-types check-types-elsewhere check-style check-pages bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-matrix spark-submit conformance rights clients mixed mixed-chaos mixed-roles mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration judge-mutants judge-versions
 
 setup: $(KERNEL)
 
@@ -47,23 +47,29 @@ $(KERNEL): $(STAMP) hatch_build.py $(wildcard src/barnabas/wire/*.[ch])
 demo: setup
 	$(BIN)/barnabas demo
 
-# Side by side: what runs in virtual time or in memory keeps one core busy, real processes mostly wait.
+# Side by side: real processes mostly wait, and what runs in virtual time or in memory takes what they leave of the cores.
 test: check
-	+@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-conformance test-in-memory test-processes test-examples
+	+@$(MAKE) --no-print-directory --jobs=3 --output-sync=target \
+		test-conformance test-processes test-in-memory test-examples test-fuzz $(if $(CI),package)
 
 IN_MEMORY := tests/unit tests/property tests/simulation
+PAGES := tests/unit/docs tests/unit/web/test_metrics_table.py tests/process/test_recorded_output.py
 
+test-in-memory: PYTEST := nice -n 5 $(PYTEST)
 test-in-memory: setup
-	$(call tested,$(IN_MEMORY))
-	$(if $(CLANG),mkdir -p build && $(MAKE) --no-print-directory fuzz MINUTES=1 > /dev/null 2> build/fuzz.log || { tail -40 build/fuzz.log; false; })
-	$(MAKE) --no-print-directory fuzz-protocol MINUTES=1 SEED=$$(( 0x$$(git rev-parse --short=7 HEAD 2> /dev/null || echo 0) ))
+	$(call tested,$(addprefix --ignore=,$(PAGES)) $(IN_MEMORY))
 
 # Beside Apache Kafka and ZooKeeper, and with other people's clients.
 test-conformance: setup
 	$(call tested,tests/conformance)
 
 test-processes: setup
-	$(call tested,$(addprefix --ignore=,$(IN_MEMORY) tests/conformance) tests)
+	$(call tested,$(addprefix --ignore=,$(IN_MEMORY) tests/conformance $(PAGES)) tests)
+
+# A minute of each of the two that search; what comes beside it has the cores first.
+test-fuzz: setup
+	$(if $(CLANG),mkdir -p build && nice $(MAKE) --no-print-directory fuzz MINUTES=1 > /dev/null 2> build/fuzz.log || { tail -40 build/fuzz.log; false; })
+	nice $(MAKE) --no-print-directory fuzz-protocol MINUTES=1 SEED=$$(( 0x$$(git rev-parse --short=7 HEAD 2> /dev/null || echo 0) ))
 
 # What the documents show, run as it stands there; most of it is Spark.
 test-examples: setup
@@ -74,11 +80,22 @@ PORTABLE := $(filter-out $(addprefix src/barnabas/,__pycache__/ bench/ cli/ spar
 	src/barnabas/cli/app.py src/barnabas/cli/cluster.py src/barnabas/cli/local.py src/barnabas/cli/process.py
 
 check: setup
+	+@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-style check-types-elsewhere check-pages
+
+check-types: setup
+	$(BIN)/mypy
+
+check-types-elsewhere: setup
+	$(BIN)/mypy --platform darwin --python-version 3.14 --follow-imports silent $(PORTABLE)
+
+check-style: setup
 	$(BIN)/ruff format --check src tests docs/examples hatch_build.py
 	$(BIN)/ruff check src tests docs/examples hatch_build.py
-	$(BIN)/mypy
-	$(BIN)/mypy --platform darwin --python-version 3.14 --follow-imports silent $(PORTABLE)
 	$(BIN)/lint-imports --cache-dir $(VENV)/.import_linter
+
+# A stale page, a file too long: what `make docs` or a look at the file mends is told at once, not by the lanes.
+check-pages: setup
+	$(call tested,$(PAGES))
 
 bench: setup
 	$(BIN)/barnabas bench all
