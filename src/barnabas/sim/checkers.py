@@ -31,6 +31,7 @@ from barnabas.sim.readers import readers_get_to_the_end
 from barnabas.sim.watch_cleaner import CleanerWatch
 from barnabas.sim.watch_cluster import ClusterWatch
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
+from barnabas.sim.watch_deadlines import DeadlineWatch
 from barnabas.sim.watch_derived import DerivedWatch
 from barnabas.sim.watch_lag import SWEEP_MS, LagWatch
 from barnabas.sim.watch_leftovers import LeftoverWatch
@@ -68,6 +69,7 @@ class Checkers:
         self.leftovers: LeftoverWatch
         self.ensemble: ZooKeeperWatch
         self.cluster: ClusterWatch
+        self.deadlines: DeadlineWatch
 
     def __enter__(self) -> Checkers:
         world = self.world
@@ -79,6 +81,7 @@ class Checkers:
         self.leftovers = LeftoverWatch(world, self.logs, self.ensemble.is_assigned)
         self.ensemble.on_dropped = self.leftovers.dropped
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
+        self.deadlines = DeadlineWatch(world, self.probes)
         self.cluster.generations_may_begin_anew = lambda group: (
             self.logs.losses.may_be_lost(self.offsets_partition(group), owner=group)
             or self.offsets_partition(group) in self.logs.leaders.begun_anew
@@ -108,6 +111,7 @@ class Checkers:
         if self._sweeps % self.lag.sweeps == 0:
             self.leftovers.look()
             self.lag.look()
+            self.deadlines.look()
         self.cluster.look_at_groups()
         self.world.loop.call_later(SWEEP_MS / 1000, self._sweep)
 

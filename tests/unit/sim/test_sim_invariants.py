@@ -20,6 +20,11 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import ListedOffset
 from barnabas.client.producer import Producer
+from barnabas.client.transactions import TransactionalProducer
+from barnabas.coordinator.group_coordinator import GroupCoordinator
+from barnabas.coordinator.group_values import PREPARING
+from barnabas.coordinator.groups import Group
+from barnabas.coordinator.transactions import TransactionMachine
 from barnabas.log.checkpoints import RECOVERY_POINTS
 from barnabas.log.log import Log
 from barnabas.log.producer_state import BatchMetadata, ProducerEntry
@@ -820,6 +825,22 @@ def t5(cluster: Cluster) -> None:
         cluster.run(nothing_stays_open(cluster.world, cluster.history, lambda *_: False))
 
 
+def t8(cluster: Cluster) -> None:
+    """Nobody aborts what its producer has left open."""
+    world = cluster.world
+
+    async def left(_: object, client: ClusterClient) -> None:
+        producer = TransactionalProducer(client, "idler", transaction_timeout_ms=1_000)
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await producer.append("orders", b"one")
+        await producer.flush()
+        await world.until(lambda: "T8" in {each.invariant for each in world.violations}, "somebody notices", 60)
+
+    with patched(TransactionMachine, "time_out", lambda *_: None):
+        cluster.run(world.client(left, "idler"))
+
+
 def g1(cluster: Cluster) -> None:
     cluster.history.commits["strangers", "orders-0"] = 5, 0
     cluster.run(cluster.world.client(lambda _, client: cluster.checkers._commits_stay(client), "auditor"))
@@ -939,6 +960,48 @@ def g7_of_one_that_no_follower_has(cluster: Cluster) -> None:
     acknowledged_commit(cluster, before=False, high_watermark=0)
 
 
+def joined(cluster: Cluster, group_id: str) -> tuple[GroupCoordinator, Group]:
+    """A group of one member, and who coordinates it."""
+
+    async def join(_: object, client: ClusterClient) -> None:
+        consumer = Consumer(client, group=group_id, session_timeout_ms=6_000)
+        await consumer.subscribe(["orders"])
+        await consumer.poll(2_000)
+
+    cluster.run(cluster.world.client(join, f"member of {group_id}"))
+    return next(
+        (broker.groups, partition.groups[group_id])
+        for broker in cluster.world.brokers.values()
+        for partition in broker.groups.hosted
+        if group_id in partition.groups
+    )
+
+
+def noticed(cluster: Cluster) -> None:
+    violations = cluster.world.violations
+    cluster.run(
+        cluster.world.until(lambda: "G8" in {each.invariant for each in violations}, "somebody notices", timeout_s=60)
+    )
+
+
+def g8(cluster: Cluster) -> None:
+    """A member is gone, and its session does not end."""
+    groups, group = joined(cluster, "forgotten")
+    timer, _ = groups._timers[group]
+    timer.cancel()
+    noticed(cluster)
+
+
+def g8_of_those_who_are_all_there(cluster: Cluster) -> None:
+    """The only member has joined again, and has no answer."""
+    _, group = joined(cluster, "kept waiting")
+    (member,) = group.members.values()
+    group.state, kept = PREPARING, group.state
+    member.join_ticket = "a join"
+    noticed(cluster)
+    group.state, member.join_ticket = kept, None
+
+
 def read_to_the_end(cluster: Cluster, group: str) -> None:
     """A consumer stays at the beginning of a partition that has records."""
     at = {TopicPartition("orders", with_records(cluster)): 0}
@@ -995,16 +1058,16 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made, c10, c11, c11_of_one_that_leads_alone, c12,
     c12_of_one_that_is_in_sync, c13, c14, c15, c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17,
     c17_of_ephemeral_znodes, c17_of_a_snapshot, c18, c18_of_what_was_announced, c19, c20, r1, r2, r3, r4, r5, r6, r7,
-    r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12, r12_of_one_that_comes_back_too_early, r13,
-    r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17, r18, r19, r20, r22, r22_of_headers,
+    r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12, r12_of_one_that_comes_back_too_early, r13, r14,
+    r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17, r18, r19, r20, r22, r22_of_headers,
     r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest, r23_of_what_an_operator_asks, r24,
     r24_by_fetches, r25, r26, r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began,
     r27_of_an_abort, r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
     r27_of_a_recovery_point_beyond_the_end, r28, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
     t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two, t7,
-    t7_of_one_that_is_left_out, g1, g2, g3, g4, g4_of_a_group, g5, g5_of_a_group, g6, g6_of_what_nobody_committed,
-    g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer,
-    l1_of_a_teller,
+    t7_of_one_that_is_left_out, t8, g1, g2, g3, g4, g4_of_a_group, g5, g5_of_a_group, g6, g6_of_what_nobody_committed,
+    g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, g8, g8_of_those_who_are_all_there, l1,
+    l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller,
 )  # fmt: skip
 
 

@@ -1,0 +1,131 @@
+"""Watches what coordinators owe those who wait: G8 and T8, that whatever has a time is done when its time is over.
+
+Members and transactions that are gone show in nothing that a client is told before somebody needs what they hold. A
+coordinator that is disturbed may be late; from when it is not, it has `LATE_MS`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from barnabas.broker.server import Broker
+from barnabas.coordinator.group_values import PREPARING
+from barnabas.coordinator.groups import Group
+from barnabas.coordinator.transactions import ONGOING, TransactionMachine, TransactionMetadata
+from barnabas.model.errors import KafkaError
+from barnabas.sim.plan import MS
+from barnabas.sim.probes import Probes, node
+from barnabas.sim.world import World
+
+LATE_MS: Final = 2_000
+_SWEEP: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+
+
+class Debt(NamedTuple):
+    """What the coordinator of a group owes: a tick that is due, or an answer to members that have all joined."""
+
+    node: str
+    group: str
+    what: str
+
+
+class OpenTransaction(NamedTuple):
+    """Coordinated by `node`, and open since then, or since it could not be ended."""
+
+    node: str
+    since_ns: int
+
+
+class DeadlineWatch:
+    def __init__(self, world: World, probes: Probes) -> None:
+        self.world = world
+        self.owed: dict[Debt, int] = {}
+        """Since when."""
+        self.open: dict[TransactionMachine, OpenTransaction] = {}
+        probes.around(TransactionMachine, "written", self._around_written)
+        probes.after(TransactionMachine, "not_written", self._not_written)
+
+    def look(self) -> None:
+        owed: dict[Debt, int] = {}
+        for name, broker in self.world.brokers.items():
+            if self.world.disturbed(name):
+                continue
+            for partition in broker.groups.owned:
+                for group in partition.groups.values():
+                    self._look_at_group(name, broker, group, owed)
+        self.owed = owed
+        for machine, opened in list(self.open.items()):
+            self._look_at_transaction(machine, opened)
+
+    # G8
+
+    def _look_at_group(self, name: str, broker: Broker, group: Group, owed: dict[Debt, int]) -> None:
+        world, now_ms = self.world, broker.runtime.clock.monotonic_ms()
+        due_ms = group.next_deadline_ms()
+        late_ms = {}
+        if due_ms is not None and due_ms <= now_ms:
+            late_ms[f"what was due at {due_ms} ms"] = LATE_MS
+        if _all_are_there(group):
+            # Those who join while the first rebalance is put off have it put off once more.
+            answer = f"an answer to {', '.join(group.members)}, who are all there"
+            late_ms[answer] = 2 * group.limits.initial_rebalance_delay_ms + LATE_MS
+        world.check("G8")
+        for what, allowed_ms in late_ms.items():
+            debt = Debt(name, group.group_id, what)
+            since_ns = owed[debt] = self.owed.get(debt, world.loop.now_ns)
+            if world.loop.now_ns - since_ns > allowed_ms * MS:
+                world.violated("G8", f"{name} owes group {group.group_id} {what}, for {allowed_ms} ms", node=name)
+                owed[debt] = world.loop.now_ns
+
+    # T8
+
+    def _around_written(self, original: Any) -> Any:
+        def written(machine: TransactionMachine, metadata: TransactionMetadata) -> None:
+            before = machine.metadata.state
+            original(machine, metadata)
+            if metadata.state is not ONGOING:
+                self.open.pop(machine, None)
+            elif before is not ONGOING or machine not in self.open:
+                self.open[machine] = OpenTransaction(node(), self.world.loop.now_ns)
+
+        return written
+
+    def _not_written(self, _: object, machine: TransactionMachine) -> None:
+        """Perhaps it was to be ended; that is tried again."""
+        if machine in self.open:
+            self.open[machine] = OpenTransaction(self.open[machine].node, self.world.loop.now_ns)
+
+    def _look_at_transaction(self, machine: TransactionMachine, opened: OpenTransaction) -> None:
+        world, name = self.world, opened.node
+        broker = world.brokers.get(name)
+        if broker is None or not _is_coordinated(broker, machine):
+            del self.open[machine]
+            return
+        if world.disturbed(name) or name in world.nodes_in_disk_trouble() or world.clocks_touched:
+            self.open[machine] = opened._replace(since_ns=world.loop.now_ns)
+            return
+        if machine.pending is not None:
+            return
+        world.check("T8")
+        allowed_ms = machine.metadata.timeout_ms + broker.config.number(_SWEEP) + LATE_MS
+        if world.loop.now_ns - opened.since_ns > allowed_ms * MS:
+            world.violated(
+                "T8", f"{name} leaves a transaction of {machine.transactional_id!r} open for {allowed_ms} ms; its time "
+                f"is {machine.metadata.timeout_ms} ms", node=name,
+            )  # fmt: skip
+            del self.open[machine]
+
+
+def _all_are_there(group: Group) -> bool:
+    """Whether the members of a group that rebalances have all joined."""
+    members = group.members.values()
+    waits = group.state is PREPARING and not group.pending_members
+    return waits and bool(members) and all(member.awaits_join for member in members)
+
+
+def _is_coordinated(broker: Broker, machine: TransactionMachine) -> bool:
+    """Whether it still is what this broker knows of its id."""
+    try:
+        return broker.transactions.coordinator.describe(machine.transactional_id) is machine.metadata
+    except KafkaError:
+        return False
