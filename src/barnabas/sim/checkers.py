@@ -368,6 +368,8 @@ class Checkers:
             if sorted(image.brokers) != list(range(self.plan.brokers)):
                 wrong.append(f"{name} knows the brokers {sorted(image.brokers)}")
             for topic, partitions in topics.items():
+                if strangers := sorted(image.topics[topic].partitions.keys() - partitions):
+                    wrong.append(f"{name} knows the partitions {strangers} of {topic}, which are not in ZooKeeper")
                 for number in partitions:
                     state, info = self.world.state(f"{topic}-{number}"), image.topics[topic].partitions.get(number)
                     known = None if info is None else (info.leader, info.leader_epoch, sorted(info.isr))

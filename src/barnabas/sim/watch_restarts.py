@@ -29,7 +29,7 @@ class Dead(NamedTuple):
     """What a log held when its process ended, and how it ended.
 
     `in_trouble`: its disk had given errors. `closed`: the process was on its way down, and had closed it. `appending`
-    and `cutting_at`: it died amid that.
+    and `cutting_at`: it died amid that. `stopped`: it had done all that is to be done before the end.
     """
 
     topic_id: str
@@ -40,6 +40,7 @@ class Dead(NamedTuple):
     closed: bool
     appending: bool
     cutting_at: int | None
+    stopped: bool = False
 
     def may_lack(self, links: int, since: int) -> bool:
         """Whether the cut that it died in explains that only so many of those from `since` on are left."""
@@ -80,6 +81,11 @@ class RestartWatch:
         if dead.in_trouble or self._in_trouble(chain.node):
             return  # an operation that failed half-way may have been undone, or not
         world.check("R15")
+        if dead.stopped and chain.log_start < dead.log_start:
+            world.violated(
+                "R15", f"after a clean stop, {chain.partition} on {chain.node} begins at {chain.log_start}, before "
+                f"{dead.log_start}", chain.partition, chain.node,
+            )  # fmt: skip
         # Segments before the log's start may be back: as in Kafka, nobody syncs their removal or the start.
         start, how = max(chain.log_start, dead.log_start), dead.how
         start = max(start, self.logs.cleaned_to(chain.partition, chain.topic_id))
@@ -156,8 +162,13 @@ class RestartWatch:
                 if chain is not None:
                     self._dead[name, partition] = Dead(
                         chain.topic_id, chain.links, chain.log_start, how, in_trouble, log.closed,
-                        chain.appending, chain.cutting_at,
+                        chain.appending, chain.cutting_at, self._is_stopped(name, partition),
                     )  # fmt: skip
+
+    def _is_stopped(self, name: str, partition: str) -> bool:
+        """Whether the marker of a clean stop lies beside the log."""
+        directory = (self._directory(name, partition) or "").rpartition("/")[0]
+        return f"{directory}/{CLEAN_SHUTDOWN_FILE}" in self.world.nodes[name].volume.names
 
     def power_going(self, name: str) -> None:
         """Remembers what is on the platter for certain."""

@@ -301,6 +301,16 @@ def c14(cluster: Cluster) -> None:
         del cluster.checkers.topics  # type: ignore[method-assign]
 
 
+def c14_of_a_partition_that_is_gone(cluster: Cluster) -> None:
+    there = cluster.checkers.topics()
+    fewer = {number: replicas for number, replicas in there["orders"].items() if number}
+    cluster.checkers.topics = lambda: {**there, "orders": fewer}  # type: ignore[method-assign]
+    try:
+        cluster.run(cluster.checkers._caches_agree(cluster.world))
+    finally:
+        del cluster.checkers.topics  # type: ignore[method-assign]
+
+
 def c15(cluster: Cluster) -> None:
     name, _, log, _ = cluster.following(9)
     watch, member, controller = cluster.checkers.leftovers, broker_number(name), cluster.world.controller()
@@ -555,6 +565,14 @@ def starts(cluster: Cluster, cutting_at: int | None) -> None:
 
 def r15_of_a_checkpoint_that_trusts_what_is_not_synced(cluster: Cluster) -> None:
     starts(cluster, None)
+
+
+def r15_of_a_log_that_begins_before_its_start(cluster: Cluster) -> None:
+    """After a clean stop records are back that were deleted."""
+    _, _, log, chain = cluster.leading(8)
+    dead = Dead(chain.topic_id, chain.links, chain.log_start + 1, "down", False, True, False, None, stopped=True)
+    cluster.logs.restarts._dead[chain.node, chain.partition] = dead
+    cluster.logs.restarts.restarted(log, chain)
 
 
 def r16(cluster: Cluster) -> None:
@@ -1056,13 +1074,14 @@ def l1(cluster: Cluster) -> None:
 
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made, c10, c11, c11_of_one_that_leads_alone, c12,
-    c12_of_one_that_is_in_sync, c13, c14, c15, c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17,
-    c17_of_ephemeral_znodes, c17_of_a_snapshot, c18, c18_of_what_was_announced, c19, c20, r1, r2, r3, r4, r5, r6, r7,
-    r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12, r12_of_one_that_comes_back_too_early, r13, r14,
-    r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r16, r17, r18, r19, r20, r22, r22_of_headers,
-    r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest, r23_of_what_an_operator_asks, r24,
-    r24_by_fetches, r25, r26, r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began,
-    r27_of_an_abort, r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
+    c12_of_one_that_is_in_sync, c13, c14, c14_of_a_partition_that_is_gone, c15, c15_of_a_topic_that_is_deleted, c16,
+    c16_of_two_blocks, c17, c17_of_ephemeral_znodes, c17_of_a_snapshot, c18, c18_of_what_was_announced, c19, c20, r1,
+    r2, r3, r4, r5, r6, r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12,
+    r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced,
+    r15_of_a_log_that_begins_before_its_start, r16, r17, r18, r19, r20, r22, r22_of_headers, r22_of_a_timestamp,
+    r22_of_the_time_of_a_broker, r23, r23_of_the_latest, r23_of_what_an_operator_asks, r24, r24_by_fetches, r25, r26,
+    r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began, r27_of_an_abort,
+    r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
     r27_of_a_recovery_point_beyond_the_end, r28, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
     t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two, t7,
     t7_of_one_that_is_left_out, t8, g1, g2, g3, g4, g4_of_a_group, g5, g5_of_a_group, g6, g6_of_what_nobody_committed,
