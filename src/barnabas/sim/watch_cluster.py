@@ -10,6 +10,7 @@ from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.server import Broker
 from barnabas.client.connection import Connection
 from barnabas.client.group import GroupMember, Joined
+from barnabas.controller.batch import BrokerRequest, ControllerBrokerRequestBatch
 from barnabas.controller.controller import KafkaController
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_offsets import CommitRecord
@@ -29,6 +30,7 @@ from barnabas.sim.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.world import World
 from barnabas.wire.api import ApiKey
 from barnabas.wire.frames import request_class
+from barnabas.wire.messages.stop_replica import StopReplicaRequest
 
 _LATE_MS: Final = 2_000
 _API_KEY_AT: Final = 4
@@ -51,6 +53,7 @@ class ClusterWatch:
         probes.around(Broker, "update_metadata", self._around_update_metadata)
         probes.around(ProducerIds, "next", self._around_next_producer_id)
         probes.around(KafkaController, "controlled_shutdown", self._around_controlled_shutdown)
+        probes.after(ControllerBrokerRequestBatch, "requests", self._told)
         probes.around(produce, "response", self._around_produce_response)
         probes.around(LogDirs, "checkpoint_high_watermarks", self._around_checkpoint)
         probes.around(Connection, "send_request_frame", self._around_send)
@@ -118,7 +121,17 @@ class ClusterWatch:
 
         return stop_replica
 
-    # C11, C16
+    # C11, C16, C20
+
+    def _told(self, requests: list[BrokerRequest], _: object, controller_epoch: int) -> None:
+        for each in requests:
+            if not isinstance(each.request, StopReplicaRequest):
+                continue
+            for topic in each.request.topic_states:
+                for state in topic.partition_states:
+                    partition = f"{topic.topic_name}-{state.partition_index}"
+                    if state.delete_partition:
+                        self.ensemble.told_to_delete[controller_epoch, partition, each.broker_id] = None
 
     def _around_controlled_shutdown(self, original: Any) -> Any:
         async def controlled_shutdown(controller: Any, broker_id: int, broker_epoch: int) -> Any:

@@ -44,6 +44,10 @@ class ZooKeeperWatch:
         self.controller = -1
         self.gone_ns: dict[int, int] = {}
         """Since when a broker is not registered."""
+        self._registered_ns: dict[int, int] = {}
+        self.told_to_delete: dict[tuple[int, str, int], None] = {}
+        """By controller epoch, partition and broker: the controller has sent the broker a StopReplica with deletion, or
+        is about to."""
         self.left: dict[int, int] = {}
         """Brokers whose controlled shutdown was granted, and in which controller epoch."""
         self.deleted_ns: dict[str, int] = {}
@@ -92,6 +96,7 @@ class ZooKeeperWatch:
             elif type(part) is Create:
                 self.gone_ns.pop(number, None)
                 self.left.pop(number, None)
+                self._registered_ns[number] = self.world.loop.now_ns
         elif path.startswith(_DELETIONS):
             self._deletion_changed(part, path[len(_DELETIONS) :], session, checked)
         elif path.startswith("/isr_change_notification/") and type(part) is Delete:
@@ -214,6 +219,8 @@ class ZooKeeperWatch:
                 continue
             for replica in dropped:
                 self.on_dropped(partition, replica)
+                if replica in before.removing.get(number, []):
+                    self._left_for_good(partition, replica)
             world.check("C12")
             original = [replica for replica in was if replica not in before.adding.get(number, [])]
             isr = self.states.get(partition, {}).get("isr", [])
@@ -232,6 +239,25 @@ class ZooKeeperWatch:
                 world.violated(
                     "C12", f"{partition} went from replicas {was} to {replicas} with the ISR {isr}", partition
                 )
+
+    def _left_for_good(self, partition: str, broker_id: int) -> None:
+        """C20: who is noted as leaving is told to delete its replica before the note goes: by it the next controller
+        goes on."""
+        world, told = self.world, (self.controller_epoch, partition, broker_id)
+        world.check("C20")
+        if told in self.told_to_delete:
+            del self.told_to_delete[told]
+        elif (
+            broker_id in self.gone_ns
+            or not self._is_known_since(self._registered_ns.get(broker_id, 0))
+            or not world.metadata_version.is_alter_partition_supported
+        ):
+            world.waive("C20")
+        else:
+            world.violated(
+                "C20", f"{broker_id} is noted no more as one that leaves {partition}, and was not told to delete it",
+                partition,
+            )  # fmt: skip
 
     def _deleted(self, topic: str) -> None:
         self.topics.pop(topic, None)
@@ -361,10 +387,12 @@ class ZooKeeperWatch:
 
     def _long_gone(self, number: int) -> bool:
         """Whether the broker is not registered, and any controller must have heard of it."""
-        world, gone_ns = self.world, self.gone_ns.get(number)
-        if gone_ns is None:
-            return False
-        since_ns = max(gone_ns, self._controller_since_ns)
+        gone_ns = self.gone_ns.get(number)
+        return gone_ns is not None and self._is_known_since(gone_ns)
+
+    def _is_known_since(self, happened_ns: int) -> bool:
+        """Whether any controller must have heard of what happened then, as a watch tells it."""
+        world, since_ns = self.world, max(happened_ns, self._controller_since_ns)
         if self.controller >= 0:
             name = broker_name(self.controller)
             if world.disturbed(name):

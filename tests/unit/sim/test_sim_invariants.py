@@ -411,6 +411,17 @@ def c20(cluster: Cluster) -> None:
     cluster.ensemble.committed(Multi(parts), owner, None, 1 << 40)
 
 
+def c20_of_a_replica_that_was_not_told_to_go(cluster: Cluster) -> None:
+    """A move is noted as done, and the replica that it takes away has not heard of it."""
+    there = json.loads(cluster.world.znode("/brokers/topics/orders") or b"{}")
+    leaves = there["partitions"]["0"][-1]
+    controller, cluster.ensemble._controller_since_ns = cluster.ensemble._controller_since_ns, -100 * A_SECOND
+    cluster.ensemble._registered_ns[leaves], registered = -100 * A_SECOND, cluster.ensemble._registered_ns[leaves]
+    cluster.commits("/brokers/topics/orders", {**there, "removing_replicas": {"0": [leaves]}})
+    cluster.topic(partitions={**there["partitions"], "0": there["partitions"]["0"][:-1]})
+    cluster.ensemble._controller_since_ns, cluster.ensemble._registered_ns[leaves] = controller, registered
+
+
 def r1(cluster: Cluster) -> None:
     cluster.append(2, b"one")
     cluster.append_copy(2, b"another")
@@ -1075,18 +1086,18 @@ def l1(cluster: Cluster) -> None:
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made, c10, c11, c11_of_one_that_leads_alone, c12,
     c12_of_one_that_is_in_sync, c13, c14, c14_of_a_partition_that_is_gone, c15, c15_of_a_topic_that_is_deleted, c16,
-    c16_of_two_blocks, c17, c17_of_ephemeral_znodes, c17_of_a_snapshot, c18, c18_of_what_was_announced, c19, c20, r1,
-    r2, r3, r4, r5, r6, r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12,
-    r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced,
-    r15_of_a_log_that_begins_before_its_start, r16, r17, r18, r19, r20, r22, r22_of_headers, r22_of_a_timestamp,
-    r22_of_the_time_of_a_broker, r23, r23_of_the_latest, r23_of_what_an_operator_asks, r24, r24_by_fetches, r25, r26,
-    r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began, r27_of_an_abort,
-    r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
-    r27_of_a_recovery_point_beyond_the_end, r28, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
-    t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two, t7,
-    t7_of_one_that_is_left_out, t8, g1, g2, g3, g4, g4_of_a_group, g5, g5_of_a_group, g6, g6_of_what_nobody_committed,
-    g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, g8, g8_of_those_who_are_all_there, l1,
-    l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller,
+    c16_of_two_blocks, c17, c17_of_ephemeral_znodes, c17_of_a_snapshot, c18, c18_of_what_was_announced, c19, c20,
+    c20_of_a_replica_that_was_not_told_to_go, r1, r2, r3, r4, r5, r6, r7, r7_of_a_leader_that_cut_what_its_platter_had,
+    r8, r9, r10, r11, r12, r12_of_one_that_comes_back_too_early, r13, r14, r15,
+    r15_of_a_checkpoint_that_trusts_what_is_not_synced, r15_of_a_log_that_begins_before_its_start, r16, r17, r18, r19,
+    r20, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest,
+    r23_of_what_an_operator_asks, r24, r24_by_fetches, r25, r26, r27, r27_of_a_batch_that_is_not_remembered,
+    r27_of_a_transaction_that_nobody_began, r27_of_an_abort, r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end,
+    r27_of_a_snapshot_beyond_the_end, r27_of_a_recovery_point_beyond_the_end, r28, t1, t1_of_one_that_is_there_twice,
+    t2, t3, t3_of_an_aborted_one, t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two,
+    t7, t7_of_one_that_is_left_out, t8, g1, g2, g3, g4, g4_of_a_group, g5, g5_of_a_group, g6,
+    g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, g8,
+    g8_of_those_who_are_all_there, l1, l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller,
 )  # fmt: skip
 
 
