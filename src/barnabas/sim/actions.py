@@ -63,8 +63,8 @@ CLIENTS: Final[dict[str, str]] = {
     "delivery_timeout_ms, compression, skew_ms (timestamps are up to so much before or after now), headers, tombstones "
     "(a key is deleted behind so many of a hundred). Distinct values over its duration",
     "transact": "client, topic, records, transaction_timeout_ms, delivery_timeout_ms, request_timeout_ms, nap_ms (the "
-    "first that is written to stays open for so long). A few records at once; some transactions are slow, some are "
-    "aborted, and now and then it begins anew",
+    "first that is written to stays open for so long), dawdle_ms (from record to record). A few records at once; some "
+    "transactions are slow, some are aborted, and now and then it begins anew",
     "consume": "client, topic, isolation. Follows every partition to its end",
     "stranger": "node. Somebody connects and sends what is no request",
     "silent-member": "client, group, topic. Joins a group and sends heartbeats, and never asks for its share",
@@ -75,11 +75,12 @@ CLIENTS: Final[dict[str, str]] = {
     "ask": "client, group, topic. What the group has committed, which groups and transactions are there, lookups",
     "keep": "client. An application that writes znodes of its own, several at once, some of them ephemeral",
     "look-on": "client. Follows those by watches",
-    "work": "client, topic, transaction_timeout_ms, delivery_timeout_ms. Writes a result of each record exactly once",
+    "work": "client, topic, transaction_timeout_ms, delivery_timeout_ms, dawdle_ms (before some commits). Writes a "
+    "result of each record exactly once",
 }
 
 ADMINISTRATION: Final[dict[str, str]] = {
-    "create-topic": "topic, partitions, replication_factor",
+    "create-topic": "topic, partitions, replication_factor, or replicas (the first partition's, then in turn)",
     "delete-topic": "topic",
     "recreate-topic": "topic, partitions. Deleted and created again at once",
     "add-partitions": "topic, partitions",

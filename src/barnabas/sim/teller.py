@@ -15,12 +15,13 @@ from barnabas.client.transactions import State, TransactionalProducer
 from barnabas.model.errors import KafkaError
 from barnabas.sim.chance import Chance
 from barnabas.sim.history import History, Sent
-from barnabas.sim.plan import Action
+from barnabas.sim.plan import MS, Action
 
 COMMITTED = "acknowledged"
 ABORTED = "aborted"
 REGRETS = 0.3
 DAWDLES = 0.3
+DAWDLES_MS = 500
 AT_ONE_PLACE = 0.5
 """How often all records of a transaction have one key, and lie in one partition."""
 REGRETS_LATE = 0.7
@@ -40,6 +41,7 @@ class Teller:
         self.timeout_ms = action.whole("transaction_timeout_ms", 8_000)
         self.delivery_timeout_ms = action.whole("delivery_timeout_ms", 20_000)
         self.request_timeout_ms = action.whole("request_timeout_ms", 10_000)
+        self.dawdle_ms = action.whole("dawdle_ms", 0)
         self.nap_s = action.whole("nap_ms", 0) / 1e3
         self.pause_s = action.duration_ns / 1e9 / max(1, self.records)
         self.chance = chance
@@ -55,7 +57,7 @@ class Teller:
 
     async def work_on(self, cluster: ClusterClient, transactions: int) -> bool:
         """Now that all is well; then it leaves. False where it could end none."""
-        self.ended = 0
+        self.ended = self.dawdle_ms = 0
         for _ in range(2 * transactions):
             await self._step(cluster)
         await self._leave()
@@ -99,9 +101,9 @@ class Teller:
             at_one_place = self.chance.happens(AT_ONE_PLACE)
             for _ in range(self.chance.whole(1, 5)):
                 await self._append(producer, sent, key if at_one_place else self._key())
-                if self.chance.happens(DAWDLES):
+                if self.dawdle_ms or self.chance.happens(DAWDLES):
                     await producer.flush()
-                    await asyncio.sleep(self.chance.exponential_ns(500_000_000) / 1e9)
+                    await asyncio.sleep(self.chance.exponential_ns((self.dawdle_ms or DAWDLES_MS) * MS) / 1e9)
             if self.nap_s or (regrets and self.chance.happens(REGRETS_LATE)):
                 await producer.flush()
             if self.nap_s:

@@ -37,6 +37,11 @@ _AT_COMMITS: Final = ("kill", "kill", "pause", "zk-expire", "partition", "power-
 _ON_DISKS: Final = ("kill", "kill", "power-loss", "torn-sector", "lost-pages", "lost-rename")
 
 _STAND_STILL: Final = ("produce", "transact", "consume", "group", "work", "wander")
+_OF_COORDINATORS: Final = (
+    "TxnOffsetCommit", "TxnOffsetCommit", "AddOffsetsToTxn", "AddPartitionsToTxn", "EndTxn", "WriteTxnMarkers",
+    "OffsetCommit", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup",
+)  # fmt: skip
+_AT_COORDINATORS: Final = ("kill", "kill", "shutdown", "zk-expire", "pause")
 _OF_THE_CUT_OFF: Final = ("shutdown", "shutdown", "kill", "bounce", "pause")
 
 _LONG_SHARE: Final = 0.02
@@ -81,6 +86,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         _records, _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members,
         _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers,
         _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once, _stand_still, _cut_off,
+        _unhurried, _at_coordinators, _by_hand,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
@@ -504,6 +510,50 @@ def _cut_off(plan: Plan, chance: Chance) -> Plan:
         name, lasts_ns = chance.one_of(_OF_THE_CUT_OFF), chance.whole(300, 6_000) * MS
         more.append((at_ns, name, {"node": node}, min(lasts_ns, plan.length_ns - at_ns)))
     return _and(replace(plan, config={**plan.config, **config}), more)
+
+
+def _unhurried(plan: Plan, chance: Chance) -> Plan:
+    """Clients whose transactions go on for about as long as they may; not where brokers soon forget producers."""
+    if "producer.id.expiration.check.interval.ms" in plan.config:
+        return plan
+
+    def slowed(action: Action) -> Action:
+        if action.name not in ("transact", "work") or not chance.happens(0.3):
+            return action
+        timeout_ms = action.whole("transaction_timeout_ms", 8_000)
+        return replace(
+            action, arguments={**action.arguments, "dawdle_ms": chance.whole(timeout_ms // 4, timeout_ms * 3 // 4)}
+        )
+
+    return replace(plan, actions=tuple(slowed(action) for action in plan.actions))
+
+
+def _at_coordinators(plan: Plan, chance: Chance) -> Plan:
+    """Whoever coordinates groups or transactions dies, or leads no more, amid what it is asked."""
+    if not chance.happens(0.3):
+        return plan
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 3)):
+        topic = chance.one_of([GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC])
+        said: dict[str, Any] = {
+            "node": chance.one_of(["there", f"leader:{topic}-{chance.whole(0, 2)}"]),
+            "when": f"{RPC} {chance.one_of(_OF_COORDINATORS)}",
+            "nth": chance.whole(1, 20),
+        }
+        name, lasts_ns = chance.one_of(_AT_COORDINATORS), chance.whole(300, 9_000) * MS
+        more.append((chance.whole(0, plan.length_ns * 2 // 3), name, said, 0 if name == "zk-expire" else lasts_ns))
+    return _and(plan, more)
+
+
+def _by_hand(plan: Plan, chance: Chance) -> Plan:
+    """Whoever makes a topic says where its replicas are, be these brokers there or not."""
+
+    def placed() -> dict[str, Argument]:
+        numbers = list(range(plan.brokers))
+        chance.shuffle(numbers)
+        return {"replicas": numbers[: chance.whole(2, 3)]} if chance.happens(0.5) else {}
+
+    return _with_arguments(plan, "create-topic", placed)
 
 
 def _broker(plan: Plan, chance: Chance) -> str:

@@ -14,7 +14,8 @@ from barnabas.client.offsets import READ_COMMITTED
 from barnabas.client.transactions import State, TransactionalProducer
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.doors import Runtime
-from barnabas.sim.plan import Action
+from barnabas.sim.chance import Chance
+from barnabas.sim.plan import MS, Action
 from barnabas.sim.readers import Reader
 from barnabas.sim.world import World
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 GROUP: Final = "workers"
 RESULTS: Final = "results"
 """The topic of what they write."""
+DAWDLES: Final = 0.3
+"""How often it waits before it commits, where it is one that dawdles."""
 TAKEN_MAX: Final = 10
 """Records of a transaction. What they become is one batch a partition; where a segment is too small for it, it takes
 half as many from then on."""
@@ -43,6 +46,8 @@ class Worker:
         self.topic = str(action.arguments["topic"])
         self.timeout_ms = action.whole("transaction_timeout_ms", 8_000)
         self.delivery_timeout_ms = action.whole("delivery_timeout_ms", 20_000)
+        self.dawdle_ns = action.whole("dawdle_ms", 0) * MS
+        self.chance = Chance(workload.world.seed, f"action/{action.number}")
         self.taken_max = TAKEN_MAX
 
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
@@ -88,6 +93,8 @@ class Worker:
                 place = b"%s-%d@%d" % (topic.encode(), number, record.offset)
                 await producer.append(RESULTS, result(place, record.value or b""), key=place)
             await producer.send_offsets_to_transaction(consumer.positions(), consumer.group_metadata())
+            if self.dawdle_ns and not self.workload.healed.is_set() and self.chance.happens(DAWDLES):
+                await asyncio.sleep(self.chance.exponential_ns(self.dawdle_ns) / 1e9)
             await producer.commit_transaction()
         await consumer.close()
 

@@ -290,10 +290,14 @@ class Workload:
     async def create_topic(self, admin: Admin, action: Action) -> str:
         said = action.arguments
         configs = {key: str(value) for key, value in said.items() if "." in key}
-        topic = NewTopic(
-            str(said["topic"]), _number(action, "partitions", 1), _number(action, "replication_factor", 3),
-            configs=configs,
-        )  # fmt: skip
+        name, partitions = str(said["topic"]), _number(action, "partitions", 1)
+        topic = NewTopic(name, partitions, _number(action, "replication_factor", 3), configs=configs)
+        by_hand = said.get("replicas")
+        if isinstance(by_hand, list):
+            replicas = [int(replica) for replica in by_hand]
+            turned = {number: replicas[number % len(replicas) :] + replicas[: number % len(replicas)]
+                      for number in range(partitions)}  # fmt: skip
+            topic = NewTopic(name, configs=configs, assignment=turned)
         return _said(await admin.create_topics([topic]))
 
     async def delete_topic(self, admin: Admin, action: Action) -> str:

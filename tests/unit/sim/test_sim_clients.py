@@ -109,3 +109,46 @@ def test_drawn_plans_have_clients_that_stand_still_and_leaders_that_stop_while_t
     hasty = [drawn for drawn in plans if drawn.config.get("controlled.shutdown.enable") == "false"]
     assert len(still) > 5
     assert len(hasty) > 2
+
+
+def test_a_topic_may_be_placed_by_hand_on_a_broker_that_is_not_there() -> None:
+    """Which is a replica then, and in sync once it is back."""
+    outcome = run_plan(
+        plan(
+            at(1, "kill", 12, node="broker-2"),
+            at(10, "create-topic", topic="placed", partitions=2, replicas=[2, 0]),
+            length=14,
+            configs={},
+        )
+    )
+    assert outcome.good, list(map(str, outcome.violations))
+    assert [event.fields["what"] for event in events(outcome, Happening.CLIENT, client="admin")] == ["placed ok"]
+
+
+def test_a_transaction_that_dawdles_for_longer_than_it_may_is_aborted() -> None:
+    outcome = run_plan(
+        plan(
+            at(
+                0,
+                "transact",
+                20,
+                client="dawdler",
+                topic="orders",
+                records=9,
+                transaction_timeout_ms=1_000,
+                dawdle_ms=3_000,
+            ),
+            length=20,
+            configs={},
+        )
+    )
+    assert outcome.good, list(map(str, outcome.violations))
+    assert outcome.checked["T8"] > 0
+
+
+def test_drawn_plans_have_those_who_dawdle_and_topics_that_are_placed_by_hand() -> None:
+    drawn = [action for plan in map(draw, range(60)) for action in plan.actions]
+    dawdling = [action for action in drawn if "dawdle_ms" in action.arguments]
+    assert {action.name for action in dawdling} == {"transact", "work"}
+    assert all(action.whole("dawdle_ms", 0) < action.whole("transaction_timeout_ms", 0) for action in dawdling)
+    assert any("replicas" in action.arguments for action in drawn if action.name == "create-topic")
