@@ -68,9 +68,9 @@ CLIENTS: Final[dict[str, str]] = {
     "consume": "client, topic, isolation. Follows every partition to its end",
     "stranger": "node. Somebody connects and sends what is no request",
     "silent-member": "client, group, topic. Joins a group and sends heartbeats, and never asks for its share",
-    "group": "client, group, topic, also (another topic), session_timeout_ms, rebalance_timeout_ms, assignors (names, "
-    "the best first), static, stays (until all has healed and is read). A member of a consumer group that commits what "
-    "it has read",
+    "group": "client, group, topic, also (another topic, from also_ms on), session_timeout_ms, rebalance_timeout_ms, "
+    "assignors (names, the best first), static, stays (until all has healed and is read). A member of a consumer group "
+    "that commits what it has read",
     "wander": "client, topic, isolation, in_group. Goes back and forth in what it reads",
     "ask": "client, group, topic. What the group has committed, which groups and transactions are there, lookups",
     "keep": "client. An application that writes znodes of its own, several at once, some of them ephemeral",

@@ -1,4 +1,4 @@
-"""Somebody who asks, again and again, what operators ask. What the answers may be is known: G6 and R23."""
+"""Somebody who asks, again and again, what operators ask. What the answers may be is known: G6, R5 and R23."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.group import committed_offsets
-from barnabas.client.offsets import ListedOffset
+from barnabas.client.offsets import LATEST, ListedOffset
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from barnabas.sim.workload import Workload
 
 PAUSE_NS: Final = 700_000_000
+ENDS_IN_A_ROW: Final = 20
+ENDS_PAUSE_NS: Final = 30_000_000
 
 
 class Asker:
@@ -34,7 +36,8 @@ class Asker:
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
         admin = Admin(cluster)
         questions: list[Callable[[Admin], Any]] = [
-            self._offsets, self._offsets, self._lookup, self._lookup, _groups, _transactions, self._producers
+            self._offsets, self._offsets, self._lookup, self._lookup, self._ends, self._ends, _groups, _transactions,
+            self._producers,
         ]  # fmt: skip
         while not self.workload.stopping and self.workload.world.loop.now_ns < self.ends_ns:
             await asyncio.sleep(self.chance.exponential_ns(PAUSE_NS) / 1e9)
@@ -68,6 +71,13 @@ class Asker:
             found = (await admin.list_offsets({each: sent.timestamp}))[each]
             if isinstance(found, ListedOffset):
                 told(found)
+
+    async def _ends(self, admin: Admin) -> None:
+        """Several times in a row: an end that goes back does so for a moment, when a leader begins (KIP-207)."""
+        partitions = await self._partitions(admin)
+        for _ in range(self.chance.whole(1, ENDS_IN_A_ROW)):
+            await admin.list_offsets(dict.fromkeys(partitions, LATEST))
+            await asyncio.sleep(self.chance.exponential_ns(ENDS_PAUSE_NS) / 1e9)
 
     async def _producers(self, admin: Admin) -> None:
         await admin.describe_producers(await self._partitions(admin))

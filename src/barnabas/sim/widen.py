@@ -86,7 +86,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         _records, _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members,
         _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers,
         _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once, _stand_still, _cut_off,
-        _unhurried, _at_coordinators, _by_hand,
+        _unhurried, _at_coordinators, _by_hand, _crowds,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
@@ -554,6 +554,21 @@ def _by_hand(plan: Plan, chance: Chance) -> Plan:
         return {"replicas": numbers[: chance.whole(2, 3)]} if chance.happens(0.5) else {}
 
     return _with_arguments(plan, "create-topic", placed)
+
+
+def _crowds(plan: Plan, chance: Chance) -> Plan:
+    """More members in a group, and some that want another topic later than the first."""
+    known = [action for action in plan.actions if action.name == "group"]
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for number in range(chance.whole(1, 2) if known and chance.happens(0.3) else 0):
+        like, at_ns = chance.one_of(known), chance.whole(0, plan.length_ns // 2)
+        said = {**like.arguments, "client": f"member-{len(known) + number + 1}"}
+        more.append((at_ns, "group", said, plan.length_ns - at_ns))
+
+    def later() -> dict[str, Argument]:
+        return {"also_ms": chance.whole(500, 12_000)} if chance.happens(0.5) else {}
+
+    return _with_arguments(_and(plan, more), "group", later)
 
 
 def _broker(plan: Plan, chance: Chance) -> str:

@@ -21,7 +21,7 @@ from barnabas.sim.asker import Asker
 from barnabas.sim.chance import Chance
 from barnabas.sim.history import History, Sent
 from barnabas.sim.keeper import Keeper, KeeperView, Looker
-from barnabas.sim.plan import Action
+from barnabas.sim.plan import MS, Action
 from barnabas.sim.readers import Reader
 from barnabas.sim.sender import AFTERWARDS, Sender
 from barnabas.sim.silent_member import SilentMember
@@ -170,10 +170,9 @@ class Workload:
 
     def _group(self, action: Action) -> None:
         client, group = str(action.arguments["client"]), str(action.arguments["group"])
-        topics = [str(action.arguments["topic"])]
-        if "also" in action.arguments:
-            topics.append(str(action.arguments["also"]))
         loop = self.world.loop
+        topics = [str(action.arguments[each]) for each in ("topic", "also") if each in action.arguments]
+        also_ns = loop.now_ns + (_number(action, "also_ms", 0) * MS if len(topics) > 1 else 0)
         stays = bool(action.arguments.get("stays")) or not action.duration_ns
         ends_ns = 1 << 62 if stays else loop.now_ns + action.duration_ns
         assignors = str(action.arguments.get("assignors", RANGE)).split()
@@ -190,10 +189,13 @@ class Workload:
                     group_instance_id=instance, metadata_max_age_ms=METADATA_MAX_AGE_MS,
                 )  # fmt: skip
                 try:
-                    await consumer.subscribe(topics)
-                    if stays:
-                        self.reading[client] = Reader(consumer, group, tuple(topics), committed=False)
-                    await self._read_and_commit(consumer, client, group, ends_ns)
+                    while not self.stopping and loop.now_ns < ends_ns:
+                        has_all = loop.now_ns >= also_ns
+                        wanted, until_ns = (topics, ends_ns) if has_all else (topics[:1], min(also_ns, ends_ns))
+                        await consumer.subscribe(wanted)
+                        if stays:
+                            self.reading[client] = Reader(consumer, group, tuple(wanted), committed=False)
+                        await self._read_and_commit(consumer, client, group, until_ns)
                     await consumer.close()
                 except (KafkaError, OSError, ValueError):
                     await asyncio.sleep(0.5)

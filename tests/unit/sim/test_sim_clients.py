@@ -146,9 +146,28 @@ def test_a_transaction_that_dawdles_for_longer_than_it_may_is_aborted() -> None:
     assert outcome.checked["T8"] > 0
 
 
+def test_a_member_that_wants_another_topic_later_is_given_it() -> None:
+    """G5 asks whether the group has read to the end of both."""
+    readers = {"group": "readers", "topic": "orders", "stays": True, "assignors": "cooperative-sticky"}
+    outcome = run_plan(
+        plan(
+            produce(9),
+            *(at(0, "group", 12, client=f"member-{number}", **readers) for number in range(2)),
+            at(0, "group", 12, client="member-2", **readers, also="payments", also_ms=4_000),
+            at(1, "produce", 9, client="producer-2", topic="payments", records=20, acks=-1),
+            more_topics=(TopicPlan("payments", 2, 3, {}),),
+            length=12,
+            configs={},
+        )
+    )
+    assert outcome.good, list(map(str, outcome.violations))
+    assert outcome.checked["G5"] > 0
+
+
 def test_drawn_plans_have_those_who_dawdle_and_topics_that_are_placed_by_hand() -> None:
     drawn = [action for plan in map(draw, range(60)) for action in plan.actions]
     dawdling = [action for action in drawn if "dawdle_ms" in action.arguments]
     assert {action.name for action in dawdling} == {"transact", "work"}
     assert all(action.whole("dawdle_ms", 0) < action.whole("transaction_timeout_ms", 0) for action in dawdling)
     assert any("replicas" in action.arguments for action in drawn if action.name == "create-topic")
+    assert any("also_ms" in action.arguments and "also" in action.arguments for action in drawn)
