@@ -29,7 +29,7 @@ class Debt(NamedTuple):
     what: str
 
 
-class OpenTransaction(NamedTuple):
+class UnendedTransaction(NamedTuple):
     """Coordinated by `node`, and open since then, or since it could not be ended."""
 
     node: str
@@ -41,7 +41,7 @@ class DeadlineWatch:
         self.world = world
         self.owed: dict[Debt, int] = {}
         """Since when."""
-        self.open: dict[TransactionMachine, OpenTransaction] = {}
+        self.open: dict[TransactionMachine, UnendedTransaction] = {}
         probes.around(TransactionMachine, "written", self._around_written)
         probes.after(TransactionMachine, "not_written", self._not_written)
 
@@ -86,16 +86,16 @@ class DeadlineWatch:
             if metadata.state is not ONGOING:
                 self.open.pop(machine, None)
             elif before is not ONGOING or machine not in self.open:
-                self.open[machine] = OpenTransaction(node(), self.world.loop.now_ns)
+                self.open[machine] = UnendedTransaction(node(), self.world.loop.now_ns)
 
         return written
 
     def _not_written(self, _: object, machine: TransactionMachine) -> None:
         """Perhaps it was to be ended; that is tried again."""
         if machine in self.open:
-            self.open[machine] = OpenTransaction(self.open[machine].node, self.world.loop.now_ns)
+            self.open[machine] = UnendedTransaction(self.open[machine].node, self.world.loop.now_ns)
 
-    def _look_at_transaction(self, machine: TransactionMachine, opened: OpenTransaction) -> None:
+    def _look_at_transaction(self, machine: TransactionMachine, opened: UnendedTransaction) -> None:
         world, name = self.world, opened.node
         broker = world.brokers.get(name)
         if broker is None or not _is_coordinated(broker, machine):
