@@ -16,7 +16,7 @@ class KafkaTools:
 
     def __init__(self, options: Sequence[str] = ()) -> None:
         runner = Path(__file__).with_name("KafkaTools.java")
-        command = [apache.java(), "-Xmx256m", *options, "-cp", apache.classpath(), str(runner)]
+        command = [apache.java(), "-Xmx256m", *apache.quick_start(), *options, "-cp", apache.classpath(), str(runner)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
