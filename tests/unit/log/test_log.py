@@ -238,6 +238,19 @@ def test_an_unused_producer_expires(tmp_path: Path) -> None:
     assert not log.producers.entries
 
 
+def test_who_expired_does_not_come_back_with_a_truncation_as_it_was_long_ago(tmp_path: Path) -> None:
+    """A snapshot has what it wrote first; without what it wrote since, its next batch would be out of order."""
+    log = open_log(tmp_path, producer_id_expiration_ms=1000)
+    log.append_as_leader(idempotent(["a"], 0), 0, now_ms=NOW)
+    log.roll(now_ms=NOW)
+    log.append_as_leader(idempotent(["b"], 1), 0, now_ms=NOW)
+    log.append_as_leader(idempotent(["cut"], 2), 0, now_ms=NOW)
+    log.producers.remove_expired(NOW + 1000)
+    assert log.producers.is_empty
+    log.truncate_to(2, now_ms=NOW + 1000)
+    assert log.append_as_leader(idempotent(["c"], 2), 0, now_ms=NOW).first_offset == 2
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_producer_is_known_after_a_restart_at_which_the_clock_is_days_ahead(tmp_path: Path, clean: bool) -> None:
     log = open_log(tmp_path, config={"segment.bytes": "100"})
