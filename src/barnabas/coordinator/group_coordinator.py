@@ -40,7 +40,7 @@ from barnabas.coordinator.group_values import (
 )
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_partition import OffsetsPartition
-from barnabas.coordinator.offsets_records import KeyValue, OffsetAndMetadata, offset_record
+from barnabas.coordinator.offsets_records import BATCH_BYTES_MAX, KeyValue, OffsetAndMetadata, offset_record
 from barnabas.coordinator.partition_loading import load_partition
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -250,10 +250,9 @@ class GroupCoordinator:
         producer_epoch: int = -1,
         appended: Callable[[int], None] | None = None,
     ) -> int:
-        """Writes records as one batch; returns the offset of the first. With a producer id, in its transaction.
-
-        Raises `KafkaError`.
-        """
+        """Writes records as one batch, in its transaction with a producer id; returns the first offset or raises."""
+        if sum(len(record.value or b"") for record in records) > BATCH_BYTES_MAX:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
         timestamp_ms = self._clock.now_ms()
         batch = build_batch(
             [Record(index, timestamp_ms, record.key, record.value, []) for index, record in enumerate(records)],

@@ -26,6 +26,10 @@ OFFSET_VALUE_WITH_EXPIRY: Final = 1
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 
+BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Records that come to more are not made a batch of: no log takes it, and to find that out took half a second."""
+
+
 class KeyValue(NamedTuple):
     """A record to be appended."""
 

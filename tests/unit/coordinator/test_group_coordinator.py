@@ -13,7 +13,7 @@ from barnabas.coordinator.coordinator_log import Stretch
 from barnabas.coordinator.group_answers import FetchedOffset, Leaver, partition_for
 from barnabas.coordinator.group_coordinator import PROTOCOLS_MAX, GroupCoordinator
 from barnabas.coordinator.group_members import Join, Sync
-from barnabas.coordinator.offsets_records import OffsetAndMetadata
+from barnabas.coordinator.offsets_records import BATCH_BYTES_MAX, OffsetAndMetadata
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -320,6 +320,16 @@ def test_who_names_more_protocols_than_any_client_has_does_not_get_in() -> None:
         assert groups.list_groups()[1] == []
         result = await groups.join("g", replace(join(""), protocols=many[1:]))
         assert result.error is ErrorCode.NONE
+
+    play(story)
+
+
+def test_an_assignment_that_no_log_takes_is_not_made_a_batch_of() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        await groups.join("g", join(""))
+        result = await groups.sync("g", Sync("a", 1, {"a": bytes(BATCH_BYTES_MAX + 1)}))
+        assert result.error is ErrorCode.UNKNOWN_SERVER_ERROR, "as of any record that is too large"
+        assert log.partitions == {}
 
     play(story)
 
