@@ -11,6 +11,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import apache
 
+# Spark's JVMs live for minutes, in which Java's second compiler takes more than it gives.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
 
 @pytest.fixture(autouse=True)
 def _apache_kafka_is_there(request: pytest.FixtureRequest) -> None:

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+# Spark's JVMs live for minutes, in which Java's second compiler takes more than it gives.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
 
 @pytest.fixture
 def spark() -> Any:
