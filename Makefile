@@ -182,7 +182,8 @@ mixed-roles: setup
 rehearsals: setup
 	REHEARSALS=$(or $(RUNS),20) $(PYTEST) -s --timeout 0 tests/process/test_rehearsals.py
 
-# Three Kafka brokers rolled to Barnabas and back under load, by the commands of docs/mixed.md as they stand there.
+# Three Kafka brokers rolled to Barnabas and back under load, by the commands of docs/mixed.md as they stand there: of an
+# open cluster, and of a secured one.
 roll: setup
 	ROLLED=0,1,2 $(PYTEST) -s --timeout 0 tests/process/test_roll.py
 

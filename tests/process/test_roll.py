@@ -1,9 +1,11 @@
 """The commands of docs/mixed.md, executed as they stand there, while a producer and a group work.
 
 ``ROLLED=0,1,2`` rolls these of three brokers, and lets others join and leave (`make roll`); without it there
-are two, of which the Kafka broker is rolled and the other one is ours all the time.
+are two, of which the Kafka broker is rolled and the other one is ours all the time. `make roll` does the same on a
+secured cluster, whose files are the page's own.
 """
 
+import json
 import os
 import re
 import shlex
@@ -12,11 +14,21 @@ import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from apache import quick_start, zookeeper
+from apache import ServerTls, ZooKeeperEnsemble, quick_start, tool, zookeeper
+from certificates import Authority
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 from processes import REPOSITORY, eventually, read
 
 from barnabas.bench.apache import classpath, free_port, java
@@ -27,35 +39,144 @@ ROLLED = [int(each) for each in os.environ.get("ROLLED", "0").split(",")]
 WHOLE = "ROLLED" in os.environ
 BROKERS = 3 if WHOLE else 2
 PARTITIONS = 6
-BLOCK = re.compile(r"<!-- executed: (.*?) -->\n```bash\n(.*?)```\n", re.S)
+BLOCK = re.compile(r"<!-- executed: ([^\n]+) -->\n```bash\n(.*?)```\n", re.S)
+FILE = re.compile(r"<!-- executed: (\S+) file -->\n```properties\n(.*?)```\n", re.S)
+PAGE = REPOSITORY / "docs" / "mixed.md"
 
 
-def script():
+def script(kind_of_cluster):
     """The page's commands: what is done once, and what is done for each broker."""
     parts = ["set -eu -o pipefail"]
-    for kind, commands in BLOCK.findall((REPOSITORY / "docs" / "mixed.md").read_text()):
-        if kind != "once":
+    for kind, commands in BLOCK.findall(PAGE.read_text()):
+        if kind in ("to Barnabas", "back"):
             assert commands.count("N=0\n") == 1
             parts += [commands.replace("N=0\n", f"N={broker}\n") for broker in ROLLED]
-        elif WHOLE or not ("broker-3" in commands or "broker-7" in commands):
+        elif kind in ("once", kind_of_cluster) and (WHOLE or not ("broker-3" in commands or "broker-7" in commands)):
             parts.append(commands)
     return "\n".join(parts)
 
 
-def brokers_files(directory, address):
-    numbers = [*range(4), 7]
-    ports = [free_port() for _ in numbers]
-    for number, port in zip(numbers, ports, strict=True):
-        place = directory / f"broker-{number}"
-        place.mkdir()
-        (place / "server.properties").write_text(
-            f"broker.id={number}\nlisteners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={place}/data\n"
-            f"zookeeper.connect={address}/kafka\nzookeeper.session.timeout.ms=10000\n"
-            f"inter.broker.protocol.version={os.environ.get('ROLL_PROTOCOL', '3.9')}\n"
-            f"offsets.topic.num.partitions=3\noffsets.topic.replication.factor={BROKERS}\n"
-            "group.initial.rebalance.delay.ms=0\n"
+class Open:
+    """The cluster that is rolled: where its brokers are, what their files say, and as whom clients come."""
+
+    kind = "open"
+    login: ClassVar[dict[str, str]] = {}
+    admin: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.ports = {number: free_port() for number in (*range(4), 7)}
+        self.bootstrap = ",".join(f"127.0.0.1:{self.ports[number]}" for number in range(BROKERS))
+
+    @contextmanager
+    def coordinated(self):
+        """Where its ZooKeeper is, in ``zookeeper.connect``'s words."""
+        with zookeeper(self.directory / "zookeeper") as address:
+            self.zookeeper = f"{address}/kafka"
+            self.write_files()
+            yield
+
+    def write_files(self):
+        for number, port in self.ports.items():
+            place = self.directory / f"broker-{number}"
+            place.mkdir()
+            (place / "server.properties").write_text(
+                f"broker.id={number}\nlog.dirs={place}/data\nzookeeper.session.timeout.ms=10000\n"
+                "zookeeper.connection.timeout.ms=60000\n"
+                f"inter.broker.protocol.version={os.environ.get('ROLL_PROTOCOL', '3.9')}\n"
+                f"offsets.topic.num.partitions=3\noffsets.topic.replication.factor={BROKERS}\n"
+                f"group.initial.rebalance.delay.ms=0\n{self.reached(port)}"
+            )
+
+    def reached(self, port):
+        return f"listeners=PLAINTEXT://127.0.0.1:{port}\nzookeeper.connect={self.zookeeper}\n"
+
+    def begin(self):
+        """What there is before the roll, beside the topic."""
+
+    def end(self):
+        """What has to be true after it."""
+
+
+class Secured(Open):
+    """By the page's own files: TLS, users and ACLs in ZooKeeper, whose port takes certificates."""
+
+    kind = "secured"
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        self.files = dict(FILE.findall(PAGE.read_text()))
+        self.authority = Authority(directory / "authority")
+        self.authority.issue("broker").key_store.rename(directory / "authority" / "broker.pem")
+        trusted = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(self.authority.trust_store)}
+        scram = {**trusted, "sasl.mechanism": "SCRAM-SHA-512"}
+        self.login = {**scram, "sasl.username": "clerk", "sasl.password": "of the clerk"}
+        self.admin = {**scram, "sasl.username": "admin", "sasl.password": "of the admin"}
+
+    @contextmanager
+    def coordinated(self):
+        store = self.directory / "authority" / "broker.pem"
+        with ZooKeeperEnsemble(
+            self.directory / "zookeeper", tls=ServerTls(store, self.authority.trust_store)
+        ) as servers:
+            self.zookeeper = f"{servers.secure_connect}/kafka"
+            self.write_files()
+            (self.directory / "admin.properties").write_text(self.here(self.files["admin's"]))
+            self.make_users()
+            yield
+
+    def here(self, text):
+        """The page's words with what its places are called here."""
+        return text.replace("/etc/kafka/", f"{self.directory}/authority/")
+
+    def reached(self, port):
+        text = self.here(self.files["broker's"])
+        assert text.count("kafka0:9092") == text.count("zk1:2182/kafka") == 1
+        return text.replace("kafka0:9092", f"127.0.0.1:{port}").replace("zk1:2182/kafka", self.zookeeper)
+
+    def zk(self, *words, at=None):
+        """What ``barnabas zk`` says to who has a broker's file."""
+        reach = ("-z", at or self.zookeeper, "--zk-tls-config-file", f"{self.directory}/broker-0/server.properties")
+        command = [sys.executable, "-m", "barnabas", "zk", *words, *reach]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    def make_users(self):
+        """As the operator of a Kafka cluster has made them: by Kafka's own tool, before there is a broker."""
+        eventually(
+            lambda: self.zk("create", "/kafka", at=self.zookeeper.partition("/")[0]),
+            what="ZooKeeper takes a certificate",
         )
-    return ",".join(f"127.0.0.1:{port}" for port in ports[:BROKERS])
+        file = f"{self.directory}/broker-0/server.properties"
+        for user, password in {"broker": "between brokers", "admin": "of the admin", "clerk": "of the clerk"}.items():
+            words = ("--zookeeper", self.zookeeper, "--zk-tls-config-file", file, "--alter", "--entity-type", "users")
+            credential = f"SCRAM-SHA-512=[password={password}]"
+            done = tool("kafka-configs", *words, "--entity-name", user, "--add-config", credential)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+    def begin(self):
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, **self.admin})
+        may = {
+            (ResourceType.TOPIC, "orders"): (AclOperation.READ, AclOperation.WRITE),
+            (ResourceType.GROUP, "readers"): (AclOperation.READ,),
+        }
+        bindings = [
+            AclBinding(*what, ResourcePatternType.LITERAL, "User:clerk", "*", operation, AclPermissionType.ALLOW)
+            for what, operations in may.items()
+            for operation in operations
+        ]
+        for made in admin.create_acls(bindings).values():
+            made.result(30)
+        self.end()
+
+    def end(self):
+        """Every znode is the brokers' alone, whichever kind has made it, and nobody else reads passwords."""
+        lines = [json.loads(line) for line in self.zk("export", "-").splitlines()]
+        acls = {line["path"]: line.get("acl", ["world:anyone:cdrwa"]) for line in lines if "path" in line}
+        for open_to_all in ("/", "/consumers"):
+            del acls[open_to_all]
+        allowed = {tuple(acl.rpartition(":")[::2]) for each in acls.values() for acl in each}
+        assert allowed == {("x509:O=barnabas,CN=broker", "cdrwa"), ("world:anyone", "r")}
+        assert [path for path in acls if path.startswith("/config/users/") and len(acls[path]) > 1] == []
 
 
 def kafka_server_start(directory):
@@ -81,10 +202,10 @@ def kafka_server_start(directory):
 
 
 class Load:
-    """An idempotent producer of numbers, and a group that reads them."""
+    """An idempotent producer of numbers, and a group that reads them. `login` says as whom."""
 
-    def __init__(self, bootstrap):
-        self.bootstrap = bootstrap
+    def __init__(self, bootstrap, login=None):
+        self.client = {"bootstrap.servers": bootstrap, "log_level": 0, **(login or {})}
         self.told, self.errors, self.seen, self.complaints = [], [], [], []
         self.over = threading.Event()
 
@@ -92,9 +213,7 @@ class Load:
         (self.errors if error else self.told).append(error or int(message.value()))
 
     def produce(self):
-        producer = Producer(
-            {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "acks": "all", "log_level": 0}
-        )
+        producer = Producer({**self.client, "enable.idempotence": True, "acks": "all"})
         number = 0
         while not self.over.wait(0.02):
             for _ in range(5):
@@ -104,8 +223,7 @@ class Load:
         assert producer.flush(120) == 0
 
     def consume(self):
-        config = {"group.id": "readers", "auto.offset.reset": "earliest", "log_level": 0}
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, **config})
+        consumer = Consumer({**self.client, "group.id": "readers", "auto.offset.reset": "earliest"})
         consumer.subscribe(["orders"])
         while not self.over.is_set():
             self.seen += [int(each.value()) for each in read(consumer, self.complaints)]
@@ -141,12 +259,14 @@ def under(load):
     assert not failures
 
 
-def test_kafkas_brokers_are_rolled_to_barnabas_and_back_by_the_pages_own_commands(tmp_path):
-    with zookeeper(tmp_path / "zookeeper") as address:
+@pytest.mark.parametrize("made", [Open, Secured] if WHOLE else [Open])
+def test_kafkas_brokers_are_rolled_to_barnabas_and_back_by_the_pages_own_commands(tmp_path, made):
+    cluster = made(tmp_path)
+    with cluster.coordinated():
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("BARNABAS_")},
-            "ZK": f"{address}/kafka",
-            "BOOTSTRAP": brokers_files(tmp_path, address),
+            "ZK": cluster.zookeeper,
+            "BOOTSTRAP": cluster.bootstrap,
             "PATH": kafka_server_start(tmp_path),
         }
         log = tmp_path / "session.log"
@@ -165,22 +285,23 @@ def test_kafkas_brokers_are_rolled_to_barnabas_and_back_by_the_pages_own_command
                 (place / "pid").write_text(str(broker.pid))
                 # Whoever started it has to see it end: else its pid stays, as a zombie.
                 threading.Thread(target=broker.wait, daemon=True).start()
-            admin = AdminClient({"bootstrap.servers": environment["BOOTSTRAP"], "log_level": 0})
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **cluster.admin})
             eventually(lambda: len(admin.list_topics(timeout=5).brokers) == BROKERS, within=120, what="all are there")
             admin.create_topics([NewTopic("orders", PARTITIONS, BROKERS)])["orders"].result(30)
-            load = Load(environment["BOOTSTRAP"])
+            cluster.begin()
+            load = Load(cluster.bootstrap, cluster.login)
             with under(load), log.open("wb") as out:
                 # The group reads, so the topic of its offsets is made: before, the first `whole` finds it half there.
                 eventually(lambda: load.seen, what="records are taken and read")
-                done = subprocess.run(
-                    ["bash", "-x", "-c", script()], cwd=tmp_path, env=environment, stdout=out, stderr=out, timeout=1200,
-                )  # fmt: skip
+                commands = ["bash", "-x", "-c", script(cluster.kind)]
+                done = subprocess.run(commands, cwd=tmp_path, env=environment, stdout=out, stderr=out, timeout=1200)
             assert done.returncode == 0, log.read_text()[-4000:]
             assert not load.errors
             # Each acknowledged number once, and by the group each at least once.
             assert sorted(load.told) == list(range(len(load.told)))
             for number in ROLLED:
                 assert "starting" in (tmp_path / f"broker-{number}" / "kafka.log").read_text()
+            cluster.end()
         finally:
             barnabas = [sys.executable, "-m", "barnabas"]
             subprocess.run([*barnabas, "down", "--kill"], cwd=tmp_path, env=environment, capture_output=True)
