@@ -178,12 +178,16 @@ static PyObject *headers(PyObject *self, PyObject *const *arguments, Py_ssize_t 
 }
 
 /* Python's arenas of small objects, each of a megabyte (256 KiB before 3.10), of which it may have `room` more. Where it
- * gets none, CPython itself asks malloc for the object. All of this is called with the GIL held. */
+ * gets none, CPython itself asks malloc for the object. From the same place come the stacks of Python's frames, in
+ * chunks of 16 KiB: a new thread, and a deep call, get them always, or else a MemoryError. All of this is called with
+ * the GIL held. */
+enum { ARENA_BYTES_MIN = 256 * 1024 };
 static ArenaAllocator arenas_of_python;
 static long arenas_room, arenas_refused;
 
 static void *new_arena(void *context, size_t size) {
     (void)context;
+    if (size < ARENA_BYTES_MIN) return arenas_of_python.alloc(arenas_of_python.context, size);
     if (arenas_room <= 0) {
         arenas_refused++;
         return NULL;
@@ -196,7 +200,7 @@ static void *new_arena(void *context, size_t size) {
 static void free_arena(void *context, void *arena, size_t size) {
     (void)context;
     arenas_of_python.free(arenas_of_python.context, arena, size);
-    arenas_room++;
+    if (size >= ARENA_BYTES_MIN) arenas_room++;
 }
 
 /* arenas(more): lets so many more arenas be, from its first call on; how often one was refused since the last call. */

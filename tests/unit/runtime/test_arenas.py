@@ -88,6 +88,36 @@ def test_what_came_from_one_place_is_grown_and_freed_while_new_objects_come_from
     subprocess.run([sys.executable, "-c", MIXED], check=True, timeout=60)
 
 
+STACKS = """
+import sys, threading
+from barnabas.wire.kernel import kernel
+
+kernel.arenas(0)
+kept = []
+while not kernel.arenas(0):
+    kept += [[number] for number in range(1000)]
+
+def deep(calls):
+    return 0 if not calls else 1 + deep(calls - 1)
+
+sys.setrecursionlimit(20_000)
+assert deep(10_000) == 10_000
+told = []
+threads = [threading.Thread(target=lambda: told.append(deep(500))) for _ in range(20)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert told == [500] * 20
+"""
+
+
+@with_kernel
+def test_a_thread_begins_and_calls_go_deep_where_there_is_no_room_for_another_arena() -> None:
+    """Python takes the stacks of its frames from where arenas come from: refused, a thread never began."""
+    subprocess.run([sys.executable, "-c", STACKS], check=True, timeout=60)
+
+
 @with_kernel
 @pytest.mark.parametrize("option", ["-Xdev", "-Xtracemalloc"])
 def test_who_watches_over_memory_still_sees_every_object(option: str) -> None:
