@@ -1,7 +1,7 @@
 """How a server writes its log: a line for people, or one JSON value a line for programs.
 
 Text that clients choose (topics, client ids, names of users) can neither begin a line nor control a terminal: what
-cannot be printed is escaped as in Python's literals.
+cannot be printed is escaped as in Python's literals. Nor can it fill a disk soon: a line is cut in its midst.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from barnabas.cli.output import printable
 TEXT: Final = "text"
 JSON: Final = "json"
 _ExceptionInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+BEGIN_CHARACTERS: Final = 3_000
+END_CHARACTERS: Final = 1_000
+"""What is told of a longer message; its end often says what was wrong."""
 _TEXT_FORMAT: Final = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
 
@@ -27,7 +30,7 @@ class TextLines(logging.Formatter):
         super().__init__(_TEXT_FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return printable(super().formatMessage(record))
+        return brief(printable(super().formatMessage(record)))
 
     def formatException(self, ei: _ExceptionInfo) -> str:
         return "\n".join("  " + printable(line) for line in super().formatException(ei).split("\n"))
@@ -41,12 +44,17 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": brief(record.getMessage()),
         }
         if record.exc_info:
             told["exception"] = self.formatException(record.exc_info)
         text = json.dumps(told, ensure_ascii=False)
         return text if text.isprintable() else json.dumps(told)
+
+
+def brief(text: str) -> str:
+    left_out = len(text) - BEGIN_CHARACTERS - END_CHARACTERS
+    return f"{text[:BEGIN_CHARACTERS]} [{left_out} characters] {text[-END_CHARACTERS:]}" if left_out > 0 else text
 
 
 def formatter(kind: str) -> logging.Formatter:

@@ -27,6 +27,15 @@ def test_a_stranger_writes_no_line_and_gives_no_orders(kind: str) -> None:
         assert "é is unknown" in line
 
 
+@pytest.mark.parametrize("kind", [TEXT, JSON])
+def test_a_name_of_thirty_kilobytes_leaves_room_for_what_was_wrong(kind: str) -> None:
+    record = logging.LogRecord("a.logger", logging.INFO, "", 0, "%s is refused: %s", ("x" * 30_000, "no luck"), None)
+    line = formatter(kind).format(record)
+    assert len(line) < 5_000
+    assert "xxx is refused: no luck" in line
+    assert "characters]" in line
+
+
 def test_a_trace_stands_behind_its_line_and_looks_like_none() -> None:
     try:
         raise ValueError(FORGED)
