@@ -15,7 +15,7 @@ something else. Apache Kafka's leader reads every partition of the session at ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.model.errors import ErrorCode
@@ -257,14 +257,13 @@ class FetchContext:
 
     def __init__(
         self,
-        fetches: Iterable[FetchedPartition],
+        fetches: list[FetchedPartition],
         *,
         session: FetchSession | None = None,
         full: bool = True,
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
         self.fetches = fetches
-        """For one loop: those of many partitions are made as it goes."""
         self.full = full
         self.error = error
         self._session = session
@@ -457,11 +456,13 @@ class FetchSessions:
         return True
 
 
-def _asked(request: FetchRequest, topic_names: Mapping[Uuid, str]) -> Iterator[FetchedPartition]:
+def _asked(request: FetchRequest, topic_names: Mapping[Uuid, str]) -> list[FetchedPartition]:
+    fetches = []
     for topic in request.topics:
         name = topic.topic if topic.topic_id == ZERO_UUID else topic_names.get(topic.topic_id)
         for partition in topic.partitions:
-            yield FetchedPartition(TopicIdPartition(topic.topic_id, name, partition.partition), partition)
+            fetches.append(FetchedPartition(TopicIdPartition(topic.topic_id, name, partition.partition), partition))
+    return fetches
 
 
 def refused(partition: int, error: ErrorCode) -> FetchResponse.PartitionData:
