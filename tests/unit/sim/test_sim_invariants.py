@@ -1096,8 +1096,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r27_of_a_snapshot_beyond_the_end, r27_of_a_recovery_point_beyond_the_end, r28, t1, t1_of_one_that_is_there_twice,
     t2, t3, t3_of_an_aborted_one, t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two,
     t7, t7_of_one_that_is_left_out, t8, g1, g2, g3, g4, g4_of_a_group, g5, g5_of_a_group, g6,
-    g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, g8,
-    g8_of_those_who_are_all_there, l1, l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller,
+    g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1,
+    l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller, g8, g8_of_those_who_are_all_there,
 )  # fmt: skip
 
 
