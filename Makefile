@@ -19,7 +19,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-examples test-fuzz check check-types check-types-elsewhere check-style check-pages bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-matrix spark-submit conformance rights clients mixed mixed-chaos mixed-roles mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration judge-mutants judge-versions
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-examples test-fuzz check check-types check-types-elsewhere check-style check-pages bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-secrets spark-matrix spark-submit conformance rights clients mixed mixed-chaos mixed-roles mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration judge-mutants judge-versions
 
 setup: $(KERNEL)
 
@@ -215,6 +215,10 @@ archive-tables: setup
 # A topic in Delta and Iceberg tables, while twenty die: the job at its steps in turn, workers, brokers (half an hour).
 land: setup
 	BARNABAS_LAND=1 KILLS=$(or $(KILLS),20) $(PYTEST) -s --timeout 0 tests/process/test_spark_land_kills.py
+
+# No secret in what Spark says, logs or keeps: source, sink and every job, in a JVM of their own (minutes).
+spark-secrets: setup
+	BARNABAS_SECRETS=1 $(PYTEST) --timeout 0 tests/process/test_spark_secrets.py
 
 # The Spark source and sink on each version of Spark, in an environment of its own with the newest patch release; 4.0 is
 # told that it is too old. SPARKS=4.3 for one.

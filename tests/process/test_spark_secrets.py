@@ -36,6 +36,10 @@ from barnabas.spark.jobs.replay import replay
 from barnabas.spark.session import SparkUnavailable, session
 from barnabas.testing import KafkaCluster
 
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("BARNABAS_SECRETS"), reason="wants a JVM that no other test has begun: make spark-secrets"
+)
+
 pytestmark = pytest.mark.spark
 
 SECRET = "hunter2"
