@@ -36,11 +36,8 @@ from barnabas.spark.jobs.replay import replay
 from barnabas.spark.session import SparkUnavailable, session
 from barnabas.testing import KafkaCluster
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("BARNABAS_SECRETS"), reason="wants a JVM that no other test has begun: make spark-secrets"
-)
-
-pytestmark = pytest.mark.spark
+ALONE = "wants a JVM that no other test has begun: make spark-secrets"
+pytestmark = [pytest.mark.spark, pytest.mark.skipif(not os.environ.get("BARNABAS_SECRETS"), reason=ALONE)]
 
 SECRET = "hunter2"
 PASSWORDS = {"cluster": f"{SECRET}-of-the-cluster", "registry": f"{SECRET}/of,the=registry", "wrong": f"{SECRET}-wrong"}
