@@ -63,7 +63,7 @@ class _MallInfo(ctypes.Structure):
     ]
 
 
-class _Figures:
+class KernelFigures:
     """A file of the kernel's about this process. It stays open: who looks when all descriptors are taken, by
     connections that nobody wants, sees the memory that they took."""
 
@@ -78,7 +78,7 @@ class Heap:
     """glibc's heap, by its own figures."""
 
     def __init__(self) -> None:
-        self._pages = _Figures("statm")
+        self._pages = KernelFigures("statm")
         libc = ctypes.CDLL(None)
         self._trim = libc.malloc_trim
         self._option: Callable[[int, int], int] = libc.mallopt
@@ -116,7 +116,7 @@ def heap() -> Heap | None:
 def _wanted() -> Callable[[], float]:
     """Asks for how many seconds the loop's thread has run, or has waited for a core, since it began."""
     try:
-        turns = _Figures("schedstat")
+        turns = KernelFigures("schedstat")
     except OSError:  # a kernel without these
         return time.thread_time
 

@@ -11,10 +11,11 @@ import os
 import resource
 import time
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
+
+from barnabas.runtime.memory import KernelFigures
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _DESCRIPTORS: Final = "/proc/self/fd"
@@ -28,8 +29,13 @@ def resident_memory_bytes() -> int:
     return _pages(1) * _PAGE_BYTES
 
 
+@cache
+def _sizes() -> KernelFigures:
+    return KernelFigures("statm")
+
+
 def _pages(column: int) -> int:
-    return int(Path("/proc/self/statm").read_bytes().split()[column])
+    return _sizes().read()[column]
 
 
 def cpu_seconds() -> float:
