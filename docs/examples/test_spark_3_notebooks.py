@@ -37,7 +37,7 @@ def test_a_query_in_the_background(kafka_cluster, spark):
 
     deadline = time.monotonic() + 60
     while spark.table("clicks").count() < 200:
-        assert query.isActive
+        assert query.isActive, query.exception()
         assert time.monotonic() < deadline
     assert query.lag().keys() == {("clicks", 0), ("clicks", 1)}  # records behind, by partition
     place = {"query": "clicks", "topic": "clicks", "partition": "1"}

@@ -120,13 +120,16 @@ def _failing(handle: Handle, api: ApiKey, injections: Injections, history: Clust
             return await handle(broker, request, context)
         how = "closes the connection" if rule.error is None else f"answers {rule.error.name}"
         history.note(name, f"{api.name} {how}{' after it was carried out' if rule.applied else ''}, as the test asked")
-        response = await handle(broker, request, context) if rule.applied or api is ApiKey.FETCH else None
+        fail_in_part = _FAIL_IN_PART.get(api)
+        if api is ApiKey.METADATA and not rule.applied:
+            request.allow_auto_topic_creation = False
+        response = await handle(broker, request, context) if rule.applied or fail_in_part else None
         if type(response) is Pending:
             response = await response.answered()
         if rule.error is None:
             raise Disconnect("the test asked for it")
-        if api is ApiKey.FETCH:
-            return _fetch_failed(response, rule.error)
+        if fail_in_part is not None:
+            return fail_in_part(response, rule.error)
         if api is ApiKey.PRODUCE and request.acks == 0:
             raise Disconnect("the test asked for it")
         raise KafkaError(rule.error, "injected by the test")
@@ -144,6 +147,21 @@ def _fetch_failed(response: Any, error: ErrorCode) -> Any:
     if not partitions:
         response.error_code = error
     return response
+
+
+def _metadata_failed(response: Any, error: ErrorCode) -> Any:
+    """Metadata fail by topic and name the brokers: without any, clients take the broker for one that just starts."""
+    for topic in response.topics:
+        topic.error_code = error
+        topic.partitions = []
+    return response
+
+
+# What a broker answers otherwise as well, with the error in each entry.
+_FAIL_IN_PART: dict[ApiKey, Callable[[Any, ErrorCode], Any]] = {
+    ApiKey.FETCH: _fetch_failed,
+    ApiKey.METADATA: _metadata_failed,
+}
 
 
 def _acknowledging(handle: Handle, history: ClusterHistory) -> Handle:

@@ -14,6 +14,7 @@ from cluster import until
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.metadata import metadata_request, read_metadata
+from barnabas.model.errors import ErrorCode
 from barnabas.testing import AcknowledgedRecordLost, ClusterError, KafkaCluster
 
 pytest_plugins = ["pytester"]
@@ -177,6 +178,18 @@ def test_a_fault_of_one_broker_or_of_brokers_among_themselves(kafka_cluster):
     partition.wait(isr=set(partition.replicas) - {follower})
     fetches.stop()
     partition.wait(isr=partition.replicas)
+
+
+def test_metadata_fail_by_topic_and_name_the_brokers(kafka_cluster):
+    fault = kafka_cluster.fail("METADATA", "TOPIC_AUTHORIZATION_FAILED")
+    host, _, port = kafka_cluster.brokers[0].address.rpartition(":")
+    with BlockingConnection(host, int(port), "denied") as connection:
+        told = read_metadata(connection.send(metadata_request(["t"], allow_auto_topic_creation=True)))
+        asked_again = read_metadata(connection.send(metadata_request(["t"])))
+    assert fault.hits == 1
+    assert told.topics["t"].error is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert len(told.brokers) == 3
+    assert asked_again.topics["t"].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_followers_fetches_are_answered_as_by_any_broker(monkeypatch):
