@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
@@ -24,6 +27,27 @@ def said(error: KafkaException) -> KafkaError:
     said = error.args[0]
     assert isinstance(said, KafkaError)
     return said
+
+
+def within(seconds: float, call: Callable[[], object]) -> None:
+    """Makes a call of librdkafka's, and raises ``KafkaException`` of ``_TIMED_OUT`` where it has not returned by then.
+
+    `send_offsets_to_transaction` outlives its own timeout for good now and then (librdkafka 2.16.0). Its thread stays
+    and holds the client, which is of no use to anybody.
+    """
+    returned: Future[object] = Future()
+
+    def body() -> None:
+        try:
+            returned.set_result(call())
+        except BaseException as error:
+            returned.set_exception(error)
+
+    threading.Thread(target=body, name="librdkafka call", daemon=True).start()
+    try:
+        returned.result(seconds)
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds:g} s")) from None
 
 
 def transactional_producer(work: Work, name: str) -> Producer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -22,6 +23,7 @@ from barnabas.judge.librdkafka import (
     send,
     transactional_producer,
     value_of,
+    within,
 )
 from barnabas.judge.workload import ABORTED, Work, decoded
 from barnabas.judge.workloads import LIST_APPEND
@@ -124,7 +126,7 @@ class _Copier:
         invoked, error = now(), None
         try:
             places = [Place(*at, offset) for at, offset in ends.items()]
-            self._producer.send_offsets_to_transaction(places, member, 15)
+            within(60, partial(self._producer.send_offsets_to_transaction, places, member, 15))
         except KafkaException as trouble:
             error = said(trouble)
         status = Status.OK if error is None else Status.UNKNOWN

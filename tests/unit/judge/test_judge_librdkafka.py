@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Message
+import threading
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from barnabas.judge.history import NONE, Client, Context, Recording, Status
 from barnabas.judge.journal import Journal
-from barnabas.judge.librdkafka import RecordUnderWay
+from barnabas.judge.librdkafka import RecordUnderWay, said, within
 from barnabas.model.ids import TopicPartition
 
 
@@ -17,3 +20,19 @@ def test_a_record_that_is_acknowledged_by_the_answer_to_a_later_batch_is_at_no_k
         RecordUnderWay(Journal(0, rows), TopicPartition("t", 0), NONE, value=1)(None, message)
     history = rows.history(Context((Client("writer"),), {}))
     assert (history.status.tolist(), history.offset.tolist()) == ([Status.OK] * 2, [NONE, 7])
+
+
+def test_a_call_that_never_returns_is_given_up_and_one_that_does_tells_its_error() -> None:
+    ends = threading.Event()
+    with pytest.raises(KafkaException) as late:
+        within(0.05, ends.wait)
+    assert said(late.value).code() == KafkaError._TIMED_OUT
+    ends.set()
+    within(60, ends.wait)
+
+    def fails() -> None:
+        raise KafkaException(KafkaError(KafkaError._FENCED))
+
+    with pytest.raises(KafkaException) as fenced:
+        within(60, fails)
+    assert said(fenced.value).code() == KafkaError._FENCED
