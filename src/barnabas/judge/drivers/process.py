@@ -29,6 +29,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from barnabas.judge.journal import now
@@ -99,7 +100,8 @@ class Driver:
 
     def close(self) -> None:
         if self._process.stdin is not None:
-            self._process.stdin.close()
+            with suppress(BrokenPipeError):  # of what a driver that has ended did not read
+                self._process.stdin.close()
         try:
             self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
