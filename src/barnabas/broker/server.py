@@ -24,6 +24,7 @@ from barnabas.broker.dynamic_listeners import DynamicListeners
 from barnabas.broker.feature_changes import FeatureChanges
 from barnabas.broker.inter_broker import InterBrokerAccess
 from barnabas.broker.listeners import Listeners
+from barnabas.broker.log_dir_events import LogDirEvents
 from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.migration import Migration, migration_settings
 from barnabas.broker.offsets_log import ReplicatedLog
@@ -91,7 +92,7 @@ class Broker:
         self.migration = None if settings is None else Migration(self, settings)
         """None unless a migration to KRaft is enabled (``zookeeper.metadata.migration.enable``)."""
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-        self.tasks = Tasks(self._task_failed)
+        self.tasks = Tasks(self.task_failed)
         self.authorizer: Authorizer = authorizer_of(config)
         self.acls: AclStore | None = None
         """None where the authorizer has no ACLs."""
@@ -108,6 +109,7 @@ class Broker:
         self.topics = Topics(self)
         self.topic_configs = TopicConfigs(self)
         self.config_changes = ConfigChanges(self)
+        self.log_dir_events = LogDirEvents(self)
         self.quotas = Quotas(runtime.clock, config)
         self.connections = Connections(
             runtime.clock,
@@ -292,7 +294,8 @@ class Broker:
             inter_broker_listener=self.listeners.inter_broker,
             broker_epoch=lambda: self.broker_epoch,
             on_leadership_change=self._leadership_changed,
-            on_log_dir_failure=self._log_dir_failed,
+            on_log_dir_failure=self.log_dir_events.log_dir_failed,
+            on_put_off=self.log_dir_events.replica_put_off,
         )
         await self._start_coordinators(self._replicas)
         info = self.info()
@@ -514,31 +517,11 @@ class Broker:
         except ConfigError as error:
             logger.error("[broker %d] the listeners stay as they are: %s", self.broker_id, error.in_kafkas_words)
 
-    def _task_failed(self, name: str, error: BaseException) -> None:
+    def task_failed(self, name: str, error: BaseException) -> None:
         """A background story ended in a way nobody foresaw: better no broker than one that lacks a part."""
         if not self.failed.done():
             logger.critical("[broker %d] halting: %s failed: %r", self.broker_id, name, error)
             self.failed.set_result(error)
-
-    def _log_dir_failed(self, path: str) -> None:
-        """Tells the controller, which asks for the offline replicas. Halts the broker with the last log directory."""
-        if self.migration is not None:
-            # As Apache's does: the controllers are told of no directory that fails meanwhile (KAFKA-16431).
-            self._task_failed("log directories", OSError(f"{path} failed, and a migration to KRaft is enabled"))
-            return
-        if not self.log_dirs.online_paths:
-            self._task_failed("log directories", OSError(f"{path} failed, and it was the last one"))
-            return
-        self.tasks.begin(self._propagate_log_dir_event(), "log-dir-event")
-
-    async def _propagate_log_dir_event(self) -> None:
-        while True:
-            try:
-                await self.zk.propagate_log_dir_event(self.broker_id)
-                return
-            except ZooKeeperError as error:
-                logger.warning("[broker %d] the log dir event is not told: %s", self.broker_id, error)
-                await self.pause_for_zookeeper()
 
     # Ending
 

@@ -78,6 +78,9 @@ async def process_leader_and_isr_response(reign: Reign, event: events.LeaderAndI
     if newly_offline:
         reign.log.info(f"Replicas {', '.join(map(str, newly_offline))} are in a failed log directory")
         await on_replicas_become_offline(reign, newly_offline)
+    if any(tp not in now for tp in before):
+        # They had been put off. (Apache elects at the next change of brokers.)
+        await reign.partitions.trigger_online_partition_state_change()
 
 
 def _partition_errors(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from barnabas.runtime import Disk, File
+from barnabas.runtime.descriptors import are_exhausted
 
 GATHERED_ENTRIES: Final = 64
 """How many new entries leave with one write: an index lags behind a segment by 256 KB, or 64 larger batches."""
@@ -76,7 +77,16 @@ class IndexFile:
         if not self._rebuilding:
             self._unwritten.append(entry)
             if len(self._unwritten) >= GATHERED_ENTRIES:
-                self._write_out(self.file())
+                self._write_what_is_gathered()
+
+    def _write_what_is_gathered(self) -> None:
+        try:
+            file = self.file()
+        except OSError as error:
+            if not are_exhausted(error):
+                raise
+            return  # the segment has the batch already: the entries wait for the next one
+        self._write_out(file)
 
     def _write_out(self, file: File) -> None:
         if self._unwritten:

@@ -56,6 +56,8 @@ class DirLoading:
                     yield
             except LogDirFailure as failure:
                 logger.error("%s", failure)
+                if failure.passing:  # without this log its partition would be taken for a new one
+                    self.log_dir.failed(failure, failure.cause, half_done=True)
             except OSError as error:
                 self.log_dir.failed(error, "loading the logs", half_done=True)
             self.remaining -= 1

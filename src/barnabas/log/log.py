@@ -113,7 +113,7 @@ class Log(ReadableLog):
                 skip=log_dir.skip,
             )
         except OSError as error:
-            raise log_dir.failed(error, f"loading {topic_partition}", half_done=True) from error
+            raise log_dir.failed(error, f"loading {topic_partition}") from error
         topic_id = stored_id or topic_id
         return cls(
             disk, log_dir, directory, topic_partition, config, loaded, topic_id=topic_id, jitter=jitter, now_ms=now_ms

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.runtime import Histogram
-from barnabas.runtime.descriptors import EXHAUSTED
+from barnabas.runtime.descriptors import are_exhausted
 from barnabas.runtime.unreadable import Skip, told
 
 logger = logging.getLogger(__name__)
@@ -78,8 +78,7 @@ class LogDir:
         Where the process has too many open files to open another, the disk is well: the request is refused and may be
         repeated, unless it was left `half_done`.
         """
-        exhausted = isinstance(error, OSError) and error.errno in EXHAUSTED
-        if exhausted and not half_done and self.failure is None:
+        if are_exhausted(error) and not half_done and self.failure is None:
             logger.warning("Log directory %s: %s is put off: %s", self.path, doing, error)
             return LogDirFailure(self.path, f"{doing}: {error}", passing=True)
         if self.failure is None:

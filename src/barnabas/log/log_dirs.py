@@ -34,6 +34,7 @@ from barnabas.model.config import Config, topic_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime import Histogram, Lock, Runtime, Tasks
+from barnabas.runtime.descriptors import sparing
 from barnabas.runtime.unreadable import Unreadable
 
 logger = logging.getLogger(__name__)
@@ -400,8 +401,7 @@ class LogDirs(CheckpointedLogs):
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
             return log
-        if partition in self._unloadable:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._unloadable[partition])
+        self._check_loadable(partition)
         if not is_new and self.offline_paths:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -413,8 +413,10 @@ class LogDirs(CheckpointedLogs):
         last: LogDirFailure | None = None
         preferred = self._preferred.get(partition)
         for path in self._by_number_of_logs() if preferred is None else [preferred]:
+            log_dir = self._dirs[path]
             try:
-                log = at_once(self._opening(self._dirs[path], partition, clean=True, topic_id=topic_id, config=config))
+                with sparing():
+                    log = at_once(self._opening(log_dir, partition, clean=True, topic_id=topic_id, config=config))
             except LogDirFailure as failure:
                 last = failure
                 if self._disk.is_dir(f"{path}/{partition}"):
@@ -424,6 +426,10 @@ class LogDirs(CheckpointedLogs):
             self._preferred.pop(partition, None)
             return log
         raise last or KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "All log directories are offline")
+
+    def _check_loadable(self, partition: TopicPartition) -> None:
+        if partition in self._unloadable:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._unloadable[partition])
 
     def _by_number_of_logs(self) -> list[str]:
         return sorted(self.online_paths, key=lambda path: self._log_counts[path])
@@ -451,8 +457,7 @@ class LogDirs(CheckpointedLogs):
         self.delete_future(partition)
         log = self._logs.get(partition)
         if log is None:
-            if partition in self._unloadable:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._unloadable[partition])
+            self._check_loadable(partition)
             if self.offline_paths:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,

@@ -231,7 +231,7 @@ class LogSegments(Sequence[Segment]):
         if in_place and length >= FILE_RECORDS_BYTES:
             # Only what is done with them between here and the connection is counted.
             return cast(bytes, FileRecords(segment, position, length))
-        return segment.file.pread(length, position)
+        return segment.file_unless_short.pread(length, position)
 
     def _uses(self, old: Segment) -> None:
         used = self._used

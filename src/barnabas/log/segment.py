@@ -32,6 +32,7 @@ from barnabas.log.time_index import TimeIndex
 from barnabas.log.txn_index import AbortedTxn, TransactionIndex
 from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.runtime import Bytes, Disk, File
+from barnabas.runtime.descriptors import sparing
 
 logger = logging.getLogger(__name__)
 
@@ -145,12 +146,20 @@ class Segment:
             self._file = self._disk.open(self.path)
         return self._file
 
+    @property
+    def file_unless_short(self) -> File:
+        """As `file`; for what may be refused and asked for again, where descriptors run out."""
+        if self._file is None:
+            with sparing():
+                self._file = self._disk.open(self.path)
+        return self._file
+
     # Appending
 
     def append(self, records: Bytes, batches: Sequence[tuple[int, StoredBatch]], index_interval_bytes: int) -> None:
         """Writes `records` at the end: these batches, each with where it starts. They count when the write is whole."""
         ahead = self.size - batches[0][0]
-        (self._file or self.file).pwrite(records, self.size)
+        (self._file or self.file_unless_short).pwrite(records, self.size)
         for start, batch in batches:
             last_offset, max_timestamp = batch.last_offset, batch.max_timestamp
             position = ahead + start

@@ -66,6 +66,7 @@ class Replicas:
         broker_epoch: Callable[[], int],
         on_leadership_change: LeadershipChange = lambda leaders, followers: None,
         on_log_dir_failure: Callable[[str], None] = lambda path: None,
+        on_put_off: Callable[[], None] = lambda: None,
     ) -> None:
         self.broker_id = broker_id
         self.replica_lag_time_max_ms = config.number("replica.lag.time.max.ms")
@@ -81,6 +82,7 @@ class Replicas:
         self._inter_broker_listener = inter_broker_listener
         self._broker_epoch = broker_epoch
         self._on_log_dir_failure = on_log_dir_failure
+        self._on_put_off = on_put_off
         self._hosted = HostedPartitions(metadata)
         # Every request asks for this, so it is the dict's own method.
         self.partition = self._hosted.online.get
@@ -365,10 +367,13 @@ class Replicas:
 
     def _could_not_change(self, partition: Partition, error: KafkaError) -> ErrorCode:
         logger.error("%s cannot become what the controller wants: %s", partition.topic_partition, error)
-        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+        passing = isinstance(error, LogDirFailure) and error.passing
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR and not passing:
             self._mark_offline(partition.topic_partition)
         elif partition.log is None:
             self._hosted.online.pop(partition.topic_partition, None)
+        if passing:
+            self._on_put_off()
         return error.code
 
     def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:

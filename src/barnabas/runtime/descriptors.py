@@ -3,7 +3,8 @@
 A file that cannot be opened means a disk that cannot be written, and ends the broker; a connection that is refused is
 made again. So connections may not take all descriptors (`is_scarce`). Many connections may be accepted in one turn of
 the loop before one of them can be closed, so a few descriptors are held as spares and given up one by one (`opening`)
-when the rest is used.
+when the rest is used. What may be refused and asked for again leaves them to what may not be left half done
+(`sparing`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import asyncio
 import errno
 import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -24,6 +26,7 @@ OPEN_MAX: Final = 10_240
 """macOS's, of ``sys/syslimits.h``."""
 RESERVE_MAX: Final = 4096
 _spares: list[int] = []
+_sparing = False
 
 
 def raise_limit() -> tuple[int, int]:
@@ -66,13 +69,29 @@ def is_scarce(transport: asyncio.BaseTransport) -> bool:
     return socket is not None and socket.fileno() >= limit() - reserve()
 
 
+def are_exhausted(error: Exception) -> bool:
+    """Whether `error` says that there is no descriptor left, and so nothing of the disk."""
+    return isinstance(error, OSError) and error.errno in EXHAUSTED
+
+
+@contextmanager
+def sparing() -> Iterator[None]:
+    """Within it `opening` leaves the spares alone. There may be no waiting in it."""
+    global _sparing
+    before, _sparing = _sparing, True
+    try:
+        yield
+    finally:
+        _sparing = before
+
+
 def opening(open_file: Callable[[], T]) -> T:
     """Returns and raises what `open_file` does, which gets the spares where descriptors have run out."""
     while True:
         try:
             opened = open_file()
         except OSError as error:
-            if error.errno != errno.EMFILE or not _spares:
+            if error.errno != errno.EMFILE or not _spares or _sparing:
                 raise
             os.close(_spares.pop())
         else:

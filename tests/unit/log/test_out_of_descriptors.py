@@ -7,9 +7,11 @@ import errno
 import pytest
 from log_worlds import NOW, PARTITION, batch, values
 
+from barnabas.log.index_file import GATHERED_ENTRIES
 from barnabas.log.log import Log
-from barnabas.log.log_dir import LogDirFailure
+from barnabas.log.log_dir import LogDir, LogDirFailure
 from barnabas.model.config import broker_config, topic_config
+from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.sim.disk import SimDisk, Volume
 
 
@@ -92,3 +94,44 @@ def test_a_read_is_refused_and_succeeds_when_it_is_asked_again() -> None:
     world.refused = None
     assert world.log.log_dir.online
     assert values(world.log) == [(0, "a")]
+
+
+def test_entries_of_an_index_wait_where_its_file_cannot_be_opened() -> None:
+    """The batch is in the segment already: without its entry nothing is wrong, and the directory stays."""
+    world = ShortOfDescriptors()
+    world.log.update_config(topic_config(broker_config({}), {"index.interval.bytes": "0"}))
+    world.log.append_as_leader(batch(["first"]), 0, now_ms=NOW)
+    world.refused = world.opened
+    for number in range(2 * GATHERED_ENTRIES):
+        world.log.append_as_leader(batch([str(number)]), 0, now_ms=NOW)
+    world.refused = None
+    world.log.append_as_leader(batch(["last"]), 0, now_ms=NOW)
+    world.log.flush(now_ms=NOW)
+    entries = world.log.active_segment.offset_index.entries
+    assert entries > 2 * GATHERED_ENTRIES
+    world.log = world.open()
+    assert world.log.active_segment.offset_index.entries == entries
+
+
+@pytest.mark.parametrize("opened", range(4))
+def test_a_new_log_is_refused_and_made_when_it_is_asked_for_again(opened: int) -> None:
+    world = ShortOfDescriptors()
+    world.refused = world.opened + opened
+    log_dir = LogDir("/logs")
+
+    def make() -> Log:
+        disk = SimDisk(world.volume, world._guard, lambda: NOW)
+        return Log.open(
+            disk, "/logs/new-0", TopicPartition("new", 0), topic_config(broker_config({}), {}), now_ms=NOW,
+            topic_id=Uuid(bytes(15) + b"7"), log_dir=log_dir,
+        )  # fmt: skip
+
+    if world.opened + 3 > world.refused:
+        with pytest.raises(LogDirFailure, match="cannot be used now: loading new-0"):
+            make()
+    assert log_dir.online
+    world.refused = None
+    log = make()
+    assert (log.log_end_offset, log.topic_id) == (0, Uuid(bytes(15) + b"7"))
+    log.append_as_leader(batch(["a"]), 0, now_ms=NOW)
+    assert values(log) == [(0, "a")]
