@@ -19,7 +19,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-examples test-fuzz check check-types check-types-elsewhere check-style check-pages bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-secrets spark-matrix spark-submit conformance rights clients mixed mixed-chaos mixed-roles mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration judge-mutants judge-versions
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-clusters test-examples test-fuzz check check-types check-types-elsewhere check-style check-pages bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-secrets spark-matrix spark-submit conformance rights clients mixed mixed-chaos mixed-roles mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration judge-mutants judge-versions
 
 setup: $(KERNEL)
 
@@ -50,7 +50,7 @@ demo: setup
 # Side by side: real processes mostly wait, and what runs in virtual time or in memory takes what they leave of the cores.
 test: check
 	+@$(MAKE) --no-print-directory --jobs=3 --output-sync=target \
-		test-conformance test-processes test-in-memory test-examples test-fuzz $(if $(CI),package)
+		test-conformance test-processes test-clusters test-in-memory test-examples test-fuzz $(if $(CI),package)
 
 IN_MEMORY := tests/unit tests/property tests/simulation
 PAGES := tests/unit/docs tests/unit/web/test_metrics_table.py tests/process/test_recorded_output.py
@@ -64,7 +64,11 @@ test-conformance: setup
 	$(call tested,tests/conformance)
 
 test-processes: setup
-	$(call tested,$(addprefix --ignore=,$(IN_MEMORY) tests/conformance $(PAGES)) tests)
+	$(call tested,$(addprefix --ignore=,$(PAGES)) tests/process)
+
+# Chaos, both kinds of broker, attacks, bugs that are put back: whatever has no lane of its own.
+test-clusters: setup
+	$(call tested,$(addprefix --ignore=,$(IN_MEMORY) tests/conformance tests/process) tests)
 
 # A minute of each of the two that search; what comes beside it has the cores first.
 test-fuzz: setup
