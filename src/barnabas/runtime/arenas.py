@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-ARENAS: Final = 4
+ARENAS: Final = 16
 """How many arenas a process may have beyond those that it has when it is ready."""
 BUSY_LOOKS: Final = 60
 """After how many looks at which an arena was refused a busy process gets one more; another gets it at once."""
