@@ -11,6 +11,8 @@ meanwhile, and a broker that is elected again loads again.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
@@ -23,9 +25,13 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.message import Bytes
 from barnabas.wire.records import BatchHeader, Record, batches, check_crc, records_of
 
+logger = logging.getLogger(__name__)
+
 Replay: TypeAlias = Callable[[BatchHeader, Record], None]
 """Takes up one record; raises why the record is to be passed over."""
 
+PASSING_S: Final = 1.0
+"""Until a read is tried again for which the process had no file descriptor."""
 _DAMAGED: Final = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
@@ -69,6 +75,10 @@ async def load_partition(
         try:
             data, end_offset = log.read(topic_partition, offset, buffer_bytes)
         except KafkaError as error:
+            if error.passing:
+                logger.warning("%s is read again from offset %d: %s", topic_partition, offset, error)
+                await asyncio.sleep(PASSING_S)
+                continue
             if error.code not in _DAMAGED:
                 raise
             behind, damage = offset, str(error)

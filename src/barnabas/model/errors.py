@@ -194,6 +194,9 @@ class KafkaError(Exception):
     A message that names all that was wrong may be as long as the request. It is told as far as an answer has room.
     """
 
+    passing: bool = False
+    """Whether nothing is wrong but that the process is short of something now, and the same may succeed in a moment."""
+
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         if message is not None and len(message) > MESSAGE_MAX:
             message = f"{message[:MESSAGE_MAX]}.."

@@ -12,6 +12,8 @@ import pytest
 from clocks import ManualClock
 from stored_logs import StoredLog, batch_of, log_of
 
+from barnabas.coordinator import partition_loading
+from barnabas.coordinator.coordinator_log import Stretch
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_members import Join
 from barnabas.coordinator.group_rebalance import GENERATION_MAX
@@ -27,6 +29,7 @@ from barnabas.coordinator.transaction_coordinator import TransactionCoordinator
 from barnabas.coordinator.transaction_markers import TransactionMarkers
 from barnabas.coordinator.transaction_records import transaction_key, transaction_record
 from barnabas.coordinator.transactions import ONGOING, PREPARE_COMMIT, TransactionMetadata
+from barnabas.log.log_dir import LogDirFailure
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
@@ -200,6 +203,23 @@ def test_a_log_that_begins_in_its_midst_is_read_from_there() -> None:
     found, counts = loaded(StoredLog(batch_of(5, committed("a", 1)), batch_of(9, committed("b", 2))))
     assert found == {"a": 1, "b": 2}
     assert counts == {}
+
+
+def test_a_read_that_finds_no_descriptor_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The partition was left unloaded until its leader changed: its groups had no coordinator."""
+    monkeypatch.setattr(partition_loading, "PASSING_S", 0.01)
+    log = StoredLog(batch_of(0, committed("a", 1)), batch_of(1, committed("b", 2)))
+    read, refusals = log.read, [2, 1]
+
+    def refusing(topic_partition: TopicPartition, offset: int, max_bytes: int) -> Stretch:
+        if refusals[offset > 0]:
+            refusals[offset > 0] -= 1
+            raise LogDirFailure("/logs", "reading the log: [Errno 24] Too many open files", passing=True)
+        return read(topic_partition, offset, 100)
+
+    monkeypatch.setattr(log, "read", refusing)
+    found, counts = loaded(log)
+    assert (found, counts, refusals) == ({"a": 1, "b": 2}, {}, [0, 0])
 
 
 def test_many_unreadable_records_are_counted_and_few_of_them_told(caplog: pytest.LogCaptureFixture) -> None:
