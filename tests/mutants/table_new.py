@@ -1180,6 +1180,108 @@ _LATER: Final = (
 )
 """Written from the code of a still later day, in the packages of which the list had least."""
 
+_AGAIN: Final = (
+    _new(
+        "N124",
+        "replica",
+        "a follower keeps its last records of an epoch that its leader never had, and goes on behind them",
+        remove("replica.readable_partition:ReadablePartition.read", "epoch < last_fetched_epoch"),
+    ),
+    _new(
+        "N125",
+        "replica",
+        "DeleteRecords waits for all its time, and fails, while any of the brokers is down",
+        remove("replica.leading:lowest_log_start", "is_alive(broker_id)"),
+    ),
+    _new(
+        "N126",
+        "controller",
+        "a move ends, and copies are deleted, while a replica that stays is out of sync",
+        replace(
+            "controller.reassignment:Reassignments._is_reassignment_complete",
+            "reassignment.target_replicas",
+            "reassignment.adding_replicas",
+        ),
+    ),
+    _new(
+        "N127",
+        "controller",
+        "clients are sent to a dead broker for good, if it had no replica",
+        remove(
+            "controller.brokers:on_replicas_become_offline",
+            """
+            if not not_for_deletion and not elected:
+                reign.send_update_metadata_request(context.live_or_shutting_down_broker_ids, ())
+            """,
+        ),
+    ),
+    _new(
+        "N128",
+        "coordinator",
+        "a transaction writes its markers into all partitions that any before it wrote to",
+        replace(
+            "coordinator.transactions:TransactionMachine.complete",
+            "frozenset()",
+            "metadata.partitions",
+        ),
+    ),
+    _new(
+        "N129",
+        "coordinator",
+        "offsets that were deleted, or have expired, are back with the next coordinator",
+        replace(
+            "coordinator.group_coordinator:GroupCoordinator._clean_up",
+            "not tombstones",
+            "group.state is not DEAD",
+        ),
+    ),
+    _new(
+        "N130",
+        "broker",
+        "a request that waited for ZooKeeper is obeyed by a broker that has registered anew meanwhile",
+        replace(
+            "broker.handlers.leader_and_isr:_become_leader_or_follower",
+            """
+            if answer is not None:
+                ...
+            if broker.is_stale(request.broker_epoch, request.is_k_raft_controller):
+                ...
+            """,
+            """
+            if answer is not None:
+                ...
+            """,
+        ),
+    ),
+    _new(
+        "N131",
+        "broker",
+        "a broker from which a group's partition was moved away goes on as the coordinator of the group",
+        remove("broker.handlers.stop_replica:handle", "_tell_deletions(broker, share, part)"),
+    ),
+    _new(
+        "N132",
+        "client",
+        "a client goes back to a former leader when a broker that is cut off tells of it",
+        replace(
+            "client.metadata:ClusterMetadata.merged",
+            "topic if known is None else topic.not_before(known)",
+            "topic",
+        ),
+    ),
+    _new(
+        "N133",
+        "client",
+        "what a transaction has read is read again by the member that takes the partition over before it ends",
+        replace(
+            "client.consumer:Consumer._places",
+            "self.member.committed(partitions, require_stable=True)",
+            "self.member.committed(partitions)",
+        ),
+    ),
+)
+"""Written from the code of yet another day, of what decides: replicas, controller, coordinators, handlers, client."""
+
 _OWN: Final = (
     _new(
         "N113",
@@ -1210,4 +1312,5 @@ NEW_MUTANTS: Final = (
     *_MORE,
     *_OWN,
     *_LATER,
+    *_AGAIN,
 )
