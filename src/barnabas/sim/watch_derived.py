@@ -127,7 +127,12 @@ class DerivedWatch:
         self.look(log, chain)
         if log.recovery_point > log.log_end_offset:
             self._wrong(log, chain, f"it counts as flushed to {log.recovery_point}, and ends at {log.log_end_offset}")
-        beyond = [entry for entry in log.leader_epochs.entries if entry.start_offset >= log.log_end_offset]
+        # Of an empty log one entry is the epoch of what was deleted (``LeaderEpochFileCache.truncateFromStart``).
+        beyond = [
+            entry
+            for entry in log.leader_epochs.entries
+            if entry.start_offset >= log.log_end_offset and entry.start_offset > log.log_start_offset
+        ]
         if beyond:
             self._wrong(log, chain, f"its epochs have {beyond}, and it ends at {log.log_end_offset}")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from barnabas.log.log import Log
-from barnabas.model.errors import ErrorCode
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_EPOCH
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.model.leadership import CommittedIsr, LeaderAndIsr, PendingExpandIsr, PendingShrinkIsr
+from barnabas.model.sentinels import LATEST_TIMESTAMP
 from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.sim.chain import Chain, ChainedBatch, Committed
@@ -124,6 +127,7 @@ class LeaderWatch:
             return
         self._commit(chain, high)
         self._on_every_member(chain, high, partition.assigned_replicas)
+        self._ask_for_the_end(partition)
 
     def _nothing_holds_it_back(self, partition: Partition, now_ms: int) -> None:
         """R6: it is as high as the maximal ISR allows, and live followers that are caught up (KAFKA-13091, 15021)."""
@@ -224,6 +228,7 @@ class LeaderWatch:
                 self._comes_to_lead(partition)
             finally:  # a disk that failed keeps it from leading
                 self._coming_to_lead = None
+            self._ask_for_the_end(partition)
             return result
 
         return make_leader
@@ -262,6 +267,8 @@ class LeaderWatch:
                 f"{entries[-1:]}", name, chain.node,
             )  # fmt: skip
         self._leader_complete(log, chain, state)
+        if not self.losses.is_overtaken(chain, state.leader_epoch):
+            self._commit(chain, log.high_watermark)  # readers are given what lies below
         if name.startswith(GROUP_METADATA_TOPIC):
             self._loads(chain)
 
@@ -347,13 +354,21 @@ class LeaderWatch:
                 return
             at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
 
+    def _ask_for_the_end(self, partition: Partition) -> None:
+        """What somebody would be told who asked just now: hardly anybody does in the moment when it is wrong."""
+        if partition.is_leader:
+            with suppress(KafkaError):
+                partition.offset_for_timestamp(
+                    LATEST_TIMESTAMP, FetchIsolation.HIGH_WATERMARK, NO_EPOCH, only_leader=True
+                )
+
     def _listed(
         self, result: Any, partition: Partition, timestamp: int, isolation: Any, *_: object, **named: object
     ) -> None:
         """R5: what clients are told of the end never goes back (KIP-207)."""
         if timestamp >= 0:
             self._looked_up(result[1], partition, timestamp, isolation)
-        if timestamp != -1 or isolation is not FetchIsolation.HIGH_WATERMARK:
+        if timestamp != LATEST_TIMESTAMP or isolation is not FetchIsolation.HIGH_WATERMARK:
             return
         log = partition.log
         chain = None if log is None else self.logs.chain_of(log)

@@ -338,7 +338,7 @@ class ZooKeeperWatch:
     def _made(self, partition: str, isr: list[int]) -> None:
         """C9: nobody is in sync from the beginning who is not there."""
         self.world.check("C9")
-        if gone := [member for member in isr if self._long_gone(member)]:
+        if gone := [member for member in isr if self._known_gone(member)]:
             self.world.violated(
                 "C9", f"{partition} is made with the ISR {isr}, and {gone} are not registered", partition
             )
@@ -371,13 +371,13 @@ class ZooKeeperWatch:
                 )
         elif leader >= 0 and leader != before["leader"]:
             world.check("C10")
-            if self._long_gone(leader):
+            if self._known_gone(leader):
                 world.violated("C10", f"{leader} was elected for {partition} and is not registered", partition)
         for member in isr:
             if member in before["isr"] or member == leader:
                 continue
             world.check("C9")
-            if self._long_gone(member):
+            if self._known_gone(member):
                 world.violated("C9", f"{member} came into the ISR of {partition} and is not registered", partition)
             # A leader that writes its ISR itself does not know who is leaving (KAFKA-14140); a controller does.
             if self.left.get(member) == self.controller_epoch and world.metadata_version.is_alter_partition_supported:
@@ -385,10 +385,19 @@ class ZooKeeperWatch:
                     "C9", f"{member} came into the ISR of {partition} after its shutdown was granted", partition
                 )
 
-    def _long_gone(self, number: int) -> bool:
-        """Whether the broker is not registered, and any controller must have heard of it."""
+    def _known_gone(self, number: int) -> bool:
+        """Whether the broker is not registered, and the controller knows it, or any must have heard of it."""
         gone_ns = self.gone_ns.get(number)
-        return gone_ns is not None and self._is_known_since(gone_ns)
+        return gone_ns is not None and (self._is_dead_to_controller(number) or self._is_known_since(gone_ns))
+
+    def _is_dead_to_controller(self, number: int) -> bool:
+        """Whether who rules, and has read what there is, takes the broker for dead."""
+        broker = self.world.brokers.get(broker_name(self.controller))
+        reign = None if broker is None else broker.controller.reign
+        if reign is None or reign.context.epoch != self.controller_epoch:
+            return False
+        alive = reign.context.live_or_shutting_down_broker_ids
+        return self.controller in alive and number not in alive
 
     def _is_known_since(self, happened_ns: int) -> bool:
         """Whether any controller must have heard of what happened then, as a watch tells it."""

@@ -252,6 +252,26 @@ def c9_of_a_partition_that_is_made(cluster: Cluster) -> None:
     del cluster.ensemble.gone_ns[2]
 
 
+def c9_of_one_that_the_controller_takes_for_dead(cluster: Cluster) -> None:
+    before = cluster.ensemble.states["orders-0"]
+    name = cluster.world.controller()
+    assert name is not None
+    member = next(each for each in range(3) if each not in (before["leader"], broker_number(name)))
+    reign = cluster.world.brokers[name].controller.reign
+    assert reign is not None
+    cluster.ensemble.gone_ns[member] = cluster.world.loop.now_ns
+    cluster.ensemble.states["orders-0"] = {**before, "isr": [before["leader"]]}
+    cluster.state(isr=[before["leader"], member])
+    assert cluster.world.violations == []  # it may not have heard of it
+    info = reign.context.live_or_shutting_down_broker(member)
+    assert info is not None
+    reign.context.remove_live_brokers([member])
+    cluster.state(isr=[before["leader"], member])
+    reign.context.add_live_brokers([info])
+    cluster.ensemble.states["orders-0"] = before
+    del cluster.ensemble.gone_ns[member]
+
+
 def c10(cluster: Cluster) -> None:
     before = cluster.ensemble.states["orders-0"]
     leader, other = before["leader"], next(each for each in range(3) if each != before["leader"])
@@ -458,6 +478,15 @@ def r5(cluster: Cluster) -> None:
     cluster.leaders.told_latest[f"{chain.partition}/{chain.topic_id}"] = 1 << 40
     latest = (-1, FetchIsolation.HIGH_WATERMARK, -1)
     cluster.at(name, lambda: partition.offset_for_timestamp(*latest, only_leader=True))
+
+
+def r5_of_an_end_that_nobody_asks_for(cluster: Cluster) -> None:
+    """A broker that comes to lead would tell less than was told before."""
+    name, partition, _, chain = cluster.leading(0)
+    cluster.leaders.told_latest[f"{chain.partition}/{chain.topic_id}"] = 1 << 40
+    known: Any = SimpleNamespace(partition_epoch=-2, leader_epoch=partition.leader_epoch)
+    cluster.at(name, lambda: partition.make_leader(known, partition.topic_id, 0))
+    del cluster.leaders.told_latest[f"{chain.partition}/{chain.topic_id}"]
 
 
 def r6(cluster: Cluster) -> None:
@@ -1084,20 +1113,21 @@ def l1(cluster: Cluster) -> None:
 
 
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
-    c1, c2, c3, c4, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made, c10, c11, c11_of_one_that_leads_alone, c12,
-    c12_of_one_that_is_in_sync, c13, c14, c14_of_a_partition_that_is_gone, c15, c15_of_a_topic_that_is_deleted, c16,
-    c16_of_two_blocks, c17, c17_of_ephemeral_znodes, c17_of_a_snapshot, c18, c18_of_what_was_announced, c19, c20,
-    c20_of_a_replica_that_was_not_told_to_go, r1, r2, r3, r4, r5, r6, r7, r7_of_a_leader_that_cut_what_its_platter_had,
-    r8, r9, r10, r11, r12, r12_of_one_that_comes_back_too_early, r13, r14, r15,
-    r15_of_a_checkpoint_that_trusts_what_is_not_synced, r15_of_a_log_that_begins_before_its_start, r16, r17, r18, r19,
-    r20, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest,
-    r23_of_what_an_operator_asks, r24, r24_by_fetches, r25, r26, r27, r27_of_a_batch_that_is_not_remembered,
-    r27_of_a_transaction_that_nobody_began, r27_of_an_abort, r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end,
-    r27_of_a_snapshot_beyond_the_end, r27_of_a_recovery_point_beyond_the_end, r28, t1, t1_of_one_that_is_there_twice,
-    t2, t3, t3_of_an_aborted_one, t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two,
-    t7, t7_of_one_that_is_left_out, t8, g1, g2, g3, g4, g4_of_a_group, g5, g5_of_a_group, g6,
-    g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1,
-    l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller, g8, g8_of_those_who_are_all_there,
+    c1, c2, c3, c4, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made, c9_of_one_that_the_controller_takes_for_dead,
+    c10, c11, c11_of_one_that_leads_alone, c12, c12_of_one_that_is_in_sync, c13, c14, c14_of_a_partition_that_is_gone,
+    c15, c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17, c17_of_ephemeral_znodes, c17_of_a_snapshot, c18,
+    c18_of_what_was_announced, c19, c20, c20_of_a_replica_that_was_not_told_to_go, r1, r2, r3, r4, r5,
+    r5_of_an_end_that_nobody_asks_for, r6, r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12,
+    r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced,
+    r15_of_a_log_that_begins_before_its_start, r16, r17, r18, r19, r20, r22, r22_of_headers, r22_of_a_timestamp,
+    r22_of_the_time_of_a_broker, r23, r23_of_the_latest, r23_of_what_an_operator_asks, r24, r24_by_fetches, r25, r26,
+    r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began, r27_of_an_abort,
+    r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
+    r27_of_a_recovery_point_beyond_the_end, r28, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
+    t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two, t7,
+    t7_of_one_that_is_left_out, t8, g1, g2, g3, g4, g4_of_a_group, g5, g5_of_a_group, g6, g6_of_what_nobody_committed,
+    g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer,
+    l1_of_a_teller, g8, g8_of_those_who_are_all_there,
 )  # fmt: skip
 
 
@@ -1138,6 +1168,19 @@ def test_a_log_that_is_well_keeps_what_its_batches_tell() -> None:
     made = Cluster()
     try:
         made.checkers.derived.judge()
+        assert made.world.violations == []
+    finally:
+        made.checkers.__exit__()
+
+
+def test_a_log_of_which_all_is_deleted_keeps_the_epoch_of_what_was_there() -> None:
+    made = Cluster()
+    try:
+        made.world.violations.clear()
+        name, _, log, _ = made.leading(with_records(made))
+        made.at(name, lambda: log.maybe_increment_log_start_offset(log.high_watermark))
+        made.at(name, lambda: made.checkers.derived._cut(None, log))
+        assert [entry.start_offset for entry in log.leader_epochs.entries] == [log.log_end_offset]
         assert made.world.violations == []
     finally:
         made.checkers.__exit__()
