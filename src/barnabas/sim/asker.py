@@ -43,8 +43,8 @@ class Asker:
             await asyncio.sleep(self.chance.exponential_ns(PAUSE_NS) / 1e9)
             try:
                 await self.chance.one_of(questions)(admin)
-            except (KafkaError, OSError):
-                continue
+            except (KafkaError, OSError) as error:
+                self.workload.failed(self.client, error)
 
     async def _partitions(self, admin: Admin) -> list[TopicPartition]:
         return (await admin.cluster.refresh([self.topic])).partitions(self.topic)

@@ -108,6 +108,7 @@ class Checkers:
         """Ten times a second; how far followers are, at least twice."""
         self._sweeps += 1
         self.logs.stand()
+        self.derived.stand()
         if self._sweeps % self.lag.sweeps == 0:
             self.leftovers.look()
             self.lag.look()
@@ -283,7 +284,7 @@ class Checkers:
         await world.until(lambda: self.replicas_in_sync(), "every replica in sync for the audit")
         await nothing_stays_open(world, self.history, self._transaction_may_hang)
         await lookers_know(world, workload)
-        await readers_get_to_the_end(world, workload.reading)
+        await readers_get_to_the_end(world, workload.reading, self.history.commits)
         workload.stopping = True
         for consumer in workload.consumers:
             await world.until(consumer.done, "a consumer's end")

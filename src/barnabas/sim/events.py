@@ -24,6 +24,23 @@ ZK: Final = "zk"
 RPC: Final = "rpc"
 DISK: Final = "disk"
 KINDS: Final = (ZK, RPC, DISK)
+EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    ZK: (
+        "/state", "/state", "/brokers/topics/", "/admin/reassign_partitions", "/admin/delete_topics", "/controller",
+        "/brokers/ids/", "/isr_change_notification", "/config/", "/latest_producer_id_block",
+    ),
+    RPC: (
+        "LeaderAndIsr", "LeaderAndIsr", "UpdateMetadata", "StopReplica", "AlterPartition", "AlterPartition",
+        "ControlledShutdown", "Fetch", "Produce", "OffsetForLeaderEpoch", "ListOffsets", "InitProducerId",
+        "AllocateProducerIds", "AddPartitionsToTxn", "EndTxn", "WriteTxnMarkers", "JoinGroup", "SyncGroup",
+        "OffsetCommit",
+    ),
+    DISK: (
+        "fsync .log", "fsync .log", "write .log", "write .index", "truncating", "truncating", "deleting", "rename",
+        "open .log", "fsync .snapshot", "checkpoint", "leader-epoch-checkpoint", "swapping",
+    ),
+}  # fmt: skip
+"""What is waited for in drawn plans: where one step follows another at once."""
 
 
 @dataclass(eq=False, slots=True)

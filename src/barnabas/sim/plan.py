@@ -15,7 +15,7 @@ what arguments each takes, is in `barnabas.sim.actions`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
@@ -160,3 +160,22 @@ class Plan:
 
 def _short(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def with_actions(plan: Plan, more: list[tuple[int, str, dict[str, Any], int]]) -> Plan:
+    """With further actions: at, name, arguments, how long."""
+    first = max((action.number for action in plan.actions), default=-1) + 1
+    made = (
+        Action(first + number, at_ns, name, arguments, duration_ns)
+        for number, (at_ns, name, arguments, duration_ns) in enumerate(more)
+    )
+    return replace(plan, actions=(*plan.actions, *made))
+
+
+def with_arguments(plan: Plan, name: str, more: Callable[[], Mapping[str, Argument]]) -> Plan:
+    """Each action of the name has more arguments; those that are there stay."""
+    actions = (
+        replace(action, arguments={**more(), **action.arguments}) if action.name == name else action
+        for action in plan.actions
+    )
+    return replace(plan, actions=tuple(actions))

@@ -21,21 +21,29 @@ class Reader(NamedTuple):
     group: str
     topics: tuple[str, ...]
     committed: bool
+    commits: bool = False
+    """Whether what it has committed is in the history."""
 
 
-async def readers_get_to_the_end(world: World, reading: Mapping[str, Reader]) -> None:
+Commits = Mapping[tuple[str, str], tuple[int, int]]
+"""By group and partition: the offset whose commit was acknowledged, and when."""
+
+
+async def readers_get_to_the_end(world: World, reading: Mapping[str, Reader], commits: Commits) -> None:
     if not reading:
         return
     world.check("G5")
     try:
-        await world.until(lambda: next(left(world, reading), None) is None, "readers at the end", WITHIN_S)
+        await world.until(lambda: next(left(world, reading, commits), None) is None, "readers at the end", WITHIN_S)
     except TimeoutError:
-        for who, partition, at, end in list(left(world, reading))[:3]:
+        for who, partition, at, end in list(left(world, reading, commits))[:3]:
             world.violated("G5", f"{who} is at {at} in {partition}, whose end is {end}", str(partition))
 
 
-def left(world: World, reading: Mapping[str, Reader]) -> Iterator[tuple[str, TopicPartition, int, int]]:
-    """Who has not read to the end of what, where it is, and where the end is."""
+def left(
+    world: World, reading: Mapping[str, Reader], commits: Commits
+) -> Iterator[tuple[str, TopicPartition, int, int]]:
+    """Who has not read to the end of what, or not committed it, where it is, and where the end is."""
     topics = dict.fromkeys(topic for reader in reading.values() for topic in reader.topics)
     ends = {
         partition: (log.high_watermark, log.last_stable_offset)
@@ -51,8 +59,10 @@ def left(world: World, reading: Mapping[str, Reader]) -> Iterator[tuple[str, Top
                 of_groups[key] = max(positions.get(partition, -1), of_groups.get(key, -1))
             elif partition in positions and positions[partition] < bound:
                 yield name, partition, positions[partition], bound
-    committed = {reader.group: reader.committed for reader in reading.values()}
+    of_group = {reader.group: reader for reader in reading.values()}
     for (group, partition), at in of_groups.items():
-        bound = ends[partition][1] if committed[group] else ends[partition][0]
+        bound = ends[partition][1] if of_group[group].committed else ends[partition][0]
         if at < bound:
             yield f"group {group}", partition, at, bound
+        elif of_group[group].commits and (acknowledged := commits.get((group, str(partition)), (-1, 0))[0]) < bound:
+            yield f"group {group} by its commits", partition, acknowledged, bound

@@ -128,6 +128,7 @@ async def _story(world: World, plan: Plan, workload: Workload, checkers: Checker
     await asyncio.sleep(max(0, begun_ns + plan.length_ns - world.loop.now_ns) / NS)
 
     nemesis.undo_all()
+    workload.wait_no_more()
     world.network.heal()
     world.note("all is undone; the cluster has to recover")
     await world.until(lambda: not nemesis.busy, "the last shutdown", RECOVERY_S)
@@ -142,7 +143,7 @@ async def _story(world: World, plan: Plan, workload: Workload, checkers: Checker
     for administrator in [*workload.administrators]:
         await world.until(administrator.done, "an administrator's end", 2 * RECOVERY_S)
     await world.until(lambda: checkers.replicas_in_sync(), "every replica in sync at the end", RECOVERY_S)
-    workload.healed.set()
+    workload.heal()
     for producer in workload.producers:
         await world.until(producer.done, "a producer's end", 2 * RECOVERY_S)
         producer.result()

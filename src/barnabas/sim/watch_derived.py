@@ -4,7 +4,7 @@ Its producers with their last batches and open transactions, the last stable off
 of aborted transactions, each segment's largest timestamp, leader epochs, snapshots, the recovery point: all of it is
 made from the batches as they come, cut when they are cut, and read from files at a start. Here it is made once more
 from the batches alone, and compared where it was cut or read, and at the end. What is wrong there shows in no answer
-for a long time.
+for a long time. And what is written down of it gives back what is there, whenever a restart came.
 
 What lies before the log's start is not compared, nor is a log that the cleaner was at.
 """
@@ -15,13 +15,18 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from barnabas.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS
 from barnabas.log.index_file import CorruptIndex
 from barnabas.log.log import Log
+from barnabas.log.log_dirs import LogDirs
+from barnabas.log.producer_state import ProducerEntry, ProducerStateManager
 from barnabas.log.segment import Segment
+from barnabas.model.ids import TopicPartition
 from barnabas.model.sentinels import NO_TIMESTAMP
-from barnabas.sim.chain import Chain, ChainedBatch, LinkKind
+from barnabas.sim.chain import Chain, ChainedBatch, LinkKind, checkpointed
+from barnabas.sim.disk import SimDisk, Volume
 from barnabas.sim.node import EPOCH_MS
-from barnabas.sim.probes import Probes
+from barnabas.sim.probes import Probes, node
 from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.world import World
 
@@ -110,6 +115,8 @@ class DerivedWatch:
         probes.around(Log, "opening", self._around_opening)
         probes.after(Log, "truncate_to", self._cut)
         probes.after(Log, "truncate_fully_and_start_at", self._cut)
+        probes.after(LogDirs, "checkpoint_log_start_offsets", self._starts_written)
+        probes.after(LogDirs, "checkpoint_recovery_points", self._recovery_points_written)
 
     def _around_opening(self, original: Any) -> Any:
         def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
@@ -136,6 +143,29 @@ class DerivedWatch:
         if beyond:
             self._wrong(log, chain, f"its epochs have {beyond}, and it ends at {log.log_end_offset}")
 
+    def _starts_written(self, _: object, log_dirs: LogDirs) -> None:
+        """Whoever starts now finds where each log begins: by the file, or by its first segment."""
+        for log, chain, there in self._written_down(log_dirs, LOG_START_OFFSETS):
+            found = max(there, log.segments[0].base_offset)
+            if found != log.log_start_offset:
+                self._wrong(log, chain, f"it begins at {log.log_start_offset}, and after a restart at {found}")
+
+    def _recovery_points_written(self, _: object, log_dirs: LogDirs) -> None:
+        for log, chain, there in self._written_down(log_dirs, RECOVERY_POINTS):
+            if there != log.recovery_point:
+                self._wrong(log, chain, f"it is flushed to {log.recovery_point}, and its directory says {there}")
+
+    def _written_down(self, log_dirs: LogDirs, file: str) -> Iterator[tuple[Log, Chain, int]]:
+        """What a file that was just written says of each log, 0 where it says nothing."""
+        self.world.check("R27")
+        names = self.world.nodes[node()].volume.names
+        for path in log_dirs.online_paths:
+            there = checkpointed(names, path, file)
+            for partition, log in log_dirs.logs_in(path).items():
+                chain = self.logs.chain_of(log)
+                if chain is not None and not log.is_future:
+                    yield log, chain, there.get(str(partition), 0)
+
     def judge(self) -> None:
         """At the end, of every log."""
         for log, chain in self.logs.chains.items():
@@ -159,6 +189,27 @@ class DerivedWatch:
         self._look_at_stable(log, chain, told, begins)
         for segment, _ in _by_segment(log, chain):
             self._look_at_aborted(log, chain, segment, told, begins)
+
+    def stand(self) -> None:
+        """Of every log with more than one open transaction, now: its producers are what a restart would make of them
+        from a snapshot."""
+        for log, chain in self.logs.chains.items():
+            begun = [entry.current_txn_first_offset for entry in log.producers.entries.values()]
+            opened = [first for first in begun if first != NOTHING_OPEN]
+            if len(opened) > 1:
+                self._survive_a_snapshot(log, chain, min(opened))
+
+    def _survive_a_snapshot(self, log: Log, chain: Chain, first_open: int) -> None:
+        self.world.check("R27")
+        read = read_back(log.producers)
+        if read.first_unstable_offset != first_open:
+            self._wrong(
+                log, chain, f"a transaction is open from {first_open}, and from a snapshot {read.first_unstable_offset}"
+            )
+        for producer_id, entry in log.producers.entries.items():
+            was, now = _in_a_snapshot(entry), _in_a_snapshot(read.entries[producer_id])
+            if was != now:
+                self._wrong(log, chain, f"of producer {producer_id} it knows {was}, and from a snapshot {now}")
 
     def _was_cleaned(self, chain: Chain) -> bool:
         return self.logs.cleaned_to(chain.partition, chain.topic_id) > 0
@@ -237,6 +288,33 @@ class DerivedWatch:
         wanted = (EPOCH_MS + right.timestamp_ms, right.last)
         if largest != wanted and NO_TIMESTAMP not in (largest[0], wanted[0]):
             self._wrong(log, chain, f"{segment} is as young as {wanted}, and says {largest}")
+
+
+def read_back(state: ProducerStateManager) -> ProducerStateManager:
+    """What a restart would make of a snapshot of `state`."""
+    disk = SimDisk(Volume(), lambda *_: None, lambda: 0)
+    disk.makedirs("/log")
+
+    def empty() -> ProducerStateManager:
+        expiration_ms = state.producer_id_expiration_ms
+        return ProducerStateManager(disk, "/log", TopicPartition("", 0), producer_id_expiration_ms=expiration_ms)
+
+    writer = empty()
+    writer.entries.update(state.entries)
+    writer.map_end_offset = state.map_end_offset
+    writer.take_snapshot(sync=False)
+    reader = empty()
+    reader.truncate_and_reload(0, state.map_end_offset)
+    return reader
+
+
+def _in_a_snapshot(entry: ProducerEntry) -> tuple[object, ...]:
+    """What Kafka's format has of a producer."""
+    last = entry.batches[-1] if entry.batches else None
+    place = None if last is None else (last.first_sequence, last.last_sequence, last.first_offset, last.last_offset)
+    return (
+        entry.producer_epoch, entry.coordinator_epoch, entry.last_timestamp, entry.current_txn_first_offset, place
+    )  # fmt: skip
 
 
 def _by_segment(log: Log, chain: Chain) -> Iterator[tuple[Segment, list[ChainedBatch]]]:

@@ -6,33 +6,17 @@ all that its profile gave it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.chance import Chance
-from barnabas.sim.events import DISK, RPC, ZK
-from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, TopicPlan
+from barnabas.sim.events import DISK, EVENTS, RPC, ZK
+from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, TopicPlan, with_actions, with_arguments
+from barnabas.sim.widen_operations import away, moved_coordinators, operations_at_events
 from barnabas.sim.worker import RESULTS
 
-EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
-    ZK: (
-        "/state", "/state", "/brokers/topics/", "/admin/reassign_partitions", "/admin/delete_topics", "/controller",
-        "/brokers/ids/", "/isr_change_notification", "/config/", "/latest_producer_id_block",
-    ),
-    RPC: (
-        "LeaderAndIsr", "LeaderAndIsr", "UpdateMetadata", "StopReplica", "AlterPartition", "AlterPartition",
-        "ControlledShutdown", "Fetch", "Produce", "OffsetForLeaderEpoch", "ListOffsets", "InitProducerId",
-        "AllocateProducerIds", "AddPartitionsToTxn", "EndTxn", "WriteTxnMarkers", "JoinGroup", "SyncGroup",
-        "OffsetCommit",
-    ),
-    DISK: (
-        "fsync .log", "fsync .log", "write .log", "write .index", "truncating", "truncating", "deleting", "rename",
-        "open .log", "fsync .snapshot", "checkpoint", "leader-epoch-checkpoint", "swapping",
-    ),
-}  # fmt: skip
-"""What faults wait for. The mutants of ZooKeeper's part are where the controller writes twice in a row, and so on."""
 _AT_COMMITS: Final = ("kill", "kill", "pause", "zk-expire", "partition", "power-loss", "zk-loss", "reset", "shutdown")
 _ON_DISKS: Final = ("kill", "kill", "power-loss", "torn-sector", "lost-pages", "lost-rename")
 
@@ -86,29 +70,10 @@ def widen(plan: Plan, base: Chance) -> Plan:
         _records, _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members,
         _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers,
         _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once, _stand_still, _cut_off,
-        _unhurried, _at_coordinators, _by_hand, _crowds,
+        _unhurried, _at_coordinators, _by_hand, _crowds, away, moved_coordinators, operations_at_events,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
-
-
-def _and(plan: Plan, more: list[tuple[int, str, dict[str, Any], int]]) -> Plan:
-    """With further actions: at, name, arguments, how long."""
-    first = max((action.number for action in plan.actions), default=-1) + 1
-    made = (
-        Action(first + number, at_ns, name, arguments, duration_ns)
-        for number, (at_ns, name, arguments, duration_ns) in enumerate(more)
-    )
-    return replace(plan, actions=(*plan.actions, *made))
-
-
-def _with_arguments(plan: Plan, name: str, more: Callable[[], Mapping[str, Argument]]) -> Plan:
-    """Each action of the name has more arguments; those that are there stay."""
-    actions = (
-        replace(action, arguments={**more(), **action.arguments}) if action.name == name else action
-        for action in plan.actions
-    )
-    return replace(plan, actions=tuple(actions))
 
 
 def _constants(plan: Plan, chance: Chance) -> Plan:
@@ -142,7 +107,7 @@ def _constants(plan: Plan, chance: Chance) -> Plan:
         return said
 
     plan = replace(plan, config={**drawn, **plan.config})
-    return _with_arguments(_with_arguments(plan, "produce", of_producer), "group", of_member)
+    return with_arguments(with_arguments(plan, "produce", of_producer), "group", of_member)
 
 
 def _records(plan: Plan, chance: Chance) -> Plan:
@@ -158,7 +123,7 @@ def _records(plan: Plan, chance: Chance) -> Plan:
             said["headers"] = True
         return said
 
-    plan = _with_arguments(plan, "produce", of_producer)
+    plan = with_arguments(plan, "produce", of_producer)
     if not chance.happens(0.12):
         return plan
     stamped = chance.one_of(plan.topics)
@@ -174,7 +139,7 @@ def _lookups(plan: Plan, chance: Chance) -> Plan:
         topic = chance.one_of(plan.topics)
         said: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
         more.append((chance.whole(SECOND, plan.length_ns), "lookup", {**said, "back_ms": chance.whole(0, 20_000)}, 0))
-    return _and(plan, more)
+    return with_actions(plan, more)
 
 
 def _compaction(plan: Plan, chance: Chance) -> Plan:
@@ -215,7 +180,7 @@ def _transactions(plan: Plan, chance: Chance) -> Plan:
             said["delivery_timeout_ms"] = chance.whole(2_000, 8_000)
             said["request_timeout_ms"] = chance.whole(500, 3_000)
         more.append((begins_ns, "transact", said, plan.length_ns - begins_ns))
-    return _and(plan, more)
+    return with_actions(plan, more)
 
 
 def _retention(plan: Plan, chance: Chance) -> Plan:
@@ -235,7 +200,7 @@ def _strangers(plan: Plan, chance: Chance) -> Plan:
     often = 0.5 if plan.profile == "NET" else 0.05
     if not chance.happens(often):
         return plan
-    return _and(plan, [(chance.whole(0, plan.length_ns // 2), "stranger", {"node": _broker(plan, chance)}, 0)])
+    return with_actions(plan, [(chance.whole(0, plan.length_ns // 2), "stranger", {"node": _broker(plan, chance)}, 0)])
 
 
 def _members(plan: Plan, chance: Chance) -> Plan:
@@ -252,7 +217,7 @@ def _members(plan: Plan, chance: Chance) -> Plan:
             said["also"] = second
         return said
 
-    plan = _with_arguments(plan, "group", of_member)
+    plan = with_arguments(plan, "group", of_member)
     # Who is there in the end stays until all has healed and is read.
     actions = (
         replace(action, arguments={**action.arguments, "stays": True})
@@ -271,7 +236,7 @@ def _wanderers(plan: Plan, chance: Chance) -> Plan:
         said["isolation"] = chance.one_of(["read_uncommitted", "read_committed"])
         said["in_group"] = chance.happens(0.5)
         more.append((chance.whole(0, plan.length_ns // 2), "wander", said, plan.length_ns))
-    return _and(plan, more)
+    return with_actions(plan, more)
 
 
 def _workers(plan: Plan, chance: Chance) -> Plan:
@@ -289,7 +254,7 @@ def _workers(plan: Plan, chance: Chance) -> Plan:
     reader = {"client": "consumer-3", "topic": RESULTS, "isolation": "read_committed"}
     more.append((0, "consume", reader, plan.length_ns))
     results = TopicPlan(RESULTS, chance.whole(1, 2), 3, {"min.insync.replicas": "2"})
-    return _and(replace(plan, topics=(*plan.topics, results)), more)
+    return with_actions(replace(plan, topics=(*plan.topics, results)), more)
 
 
 def _askers(plan: Plan, chance: Chance) -> Plan:
@@ -297,7 +262,7 @@ def _askers(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(0.3):
         return plan
     said = {"client": "asker", "group": "readers", "topic": plan.topics[0].name}
-    return _and(plan, [(chance.whole(0, plan.length_ns // 3), "ask", said, plan.length_ns)])
+    return with_actions(plan, [(chance.whole(0, plan.length_ns // 3), "ask", said, plan.length_ns)])
 
 
 def _deposed(plan: Plan, chance: Chance) -> Plan:
@@ -305,14 +270,14 @@ def _deposed(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(0.15):
         return plan
     times = range(chance.whole(1, 3))
-    return _and(plan, [(chance.whole(2 * SECOND, plan.length_ns - SECOND), "depose", {}, 0) for _ in times])
+    return with_actions(plan, [(chance.whole(2 * SECOND, plan.length_ns - SECOND), "depose", {}, 0) for _ in times])
 
 
 def _deposed_at_once(plan: Plan, chance: Chance) -> Plan:
     """Whoever deposes a controller deposes those as well that are elected in the next moment."""
     again = [each.at_ns for each in plan.actions if each.name == "depose" and chance.happens(0.5)]
     times = [at_ns + chance.whole(0, SECOND // 20) for at_ns in again for _ in range(chance.whole(1, 4))]
-    return _and(plan, [(at_ns, "depose", {}, 0) for at_ns in times])
+    return with_actions(plan, [(at_ns, "depose", {}, 0) for at_ns in times])
 
 
 def _keepers(plan: Plan, chance: Chance) -> Plan:
@@ -327,7 +292,7 @@ def _keepers(plan: Plan, chance: Chance) -> Plan:
         at_ns, lasts_ns = chance.whole(2 * SECOND, plan.length_ns - SECOND), chance.whole(200, 9_000) * MS
         said = {"node": chance.one_of(["looker", "looker", "keeper"]), "others": ["zookeeper"]}
         more.append((at_ns, "partition", said, min(lasts_ns, plan.length_ns - at_ns)))
-    return _and(plan, more)
+    return with_actions(plan, more)
 
 
 def _blackouts(plan: Plan, chance: Chance) -> Plan:
@@ -336,7 +301,7 @@ def _blackouts(plan: Plan, chance: Chance) -> Plan:
         return plan
     at_ns = plan.length_ns - SECOND if chance.happens(0.4) else chance.whole(2 * SECOND, plan.length_ns - SECOND)
     said = {"coordinator": chance.happens(0.5)}
-    return _and(plan, [(at_ns, "blackout", said, chance.whole(100 * MS, SECOND))])
+    return with_actions(plan, [(at_ns, "blackout", said, chance.whole(100 * MS, SECOND))])
 
 
 def _flushes(plan: Plan, chance: Chance) -> Plan:
@@ -364,7 +329,7 @@ def _forgetful(plan: Plan, chance: Chance) -> Plan:
     nap["transaction_timeout_ms"] = nap["nap_ms"] + chance.whole(1_000, 10_000)
     topic = chance.one_of([drawn.name for drawn in plan.topics if drawn.name != RESULTS])
     sleeper = {"client": "sleeper", "topic": topic, "records": 40, **nap}
-    plan = _and(plan, [(chance.whole(0, plan.length_ns // 3), "transact", sleeper, plan.length_ns)])
+    plan = with_actions(plan, [(chance.whole(0, plan.length_ns // 3), "transact", sleeper, plan.length_ns)])
     actions = (
         replace(action, arguments={**action.arguments, "delivery_timeout_ms": chance.whole(1_000, 4_000)})
         if action.name in ("produce", "transact", "work")
@@ -381,7 +346,7 @@ def _silent_members(plan: Plan, chance: Chance) -> Plan:
         return plan
     at_ns = chance.whole(0, plan.length_ns // 2)
     said = {"client": "silent", "group": "readers", "topic": plan.topics[0].name}
-    return _and(plan, [(at_ns, "silent-member", said, chance.whole(2 * SECOND, plan.length_ns - at_ns))])
+    return with_actions(plan, [(at_ns, "silent-member", said, chance.whole(2 * SECOND, plan.length_ns - at_ns))])
 
 
 def _last_sequences(plan: Plan, chance: Chance) -> Plan:
@@ -392,7 +357,7 @@ def _last_sequences(plan: Plan, chance: Chance) -> Plan:
         "client": "producer-old", "topic": plan.topics[0].name, "acks": -1, "idempotent": True, "records": 60,
         "sequence": (1 << 31) - chance.whole(5, 50),
     }  # fmt: skip
-    return _and(plan, [(0, "produce", said, plan.length_ns)])
+    return with_actions(plan, [(0, "produce", said, plan.length_ns)])
 
 
 def _damage(plan: Plan, chance: Chance) -> Plan:
@@ -406,7 +371,7 @@ def _damage(plan: Plan, chance: Chance) -> Plan:
     if chance.happens(0.3 if plan.profile in ("LDRx2", "CLK") else 0.03):
         sizes = {"log.index.size.max.bytes": str(8 * chance.whole(2, 8)), "log.index.interval.bytes": "1"}
         plan = replace(plan, config={**plan.config, **sizes})
-    return _and(plan, more)
+    return with_actions(plan, more)
 
 
 def _at_events(plan: Plan, chance: Chance) -> Plan:
@@ -435,7 +400,7 @@ def _at_events(plan: Plan, chance: Chance) -> Plan:
             said["links"] = [f"{node}>zookeeper", f"zookeeper>{node}"]
         lasts_ns = 0 if name in ("zk-expire", "reset") else chance.whole(50, 9_000) * MS
         more.append((chance.whole(0, plan.length_ns * 2 // 3), name, said, lasts_ns))
-    return _and(plan, more)
+    return with_actions(plan, more)
 
 
 def _legacy_tools(plan: Plan, chance: Chance) -> Plan:
@@ -451,7 +416,7 @@ def _legacy_tools(plan: Plan, chance: Chance) -> Plan:
             chance.shuffle(numbers)
             said.update(partition=chance.whole(0, topic.partitions - 1), replicas=numbers[: chance.whole(2, 3)])
         more.append((chance.whole(SECOND, plan.length_ns), name, said, 0))
-    return _and(plan, more)
+    return with_actions(plan, more)
 
 
 def _long(plan: Plan, chance: Chance) -> Plan:
@@ -473,7 +438,7 @@ def _long(plan: Plan, chance: Chance) -> Plan:
     cut = {"node": leader, "others": [f"broker-{number}" for number in range(plan.brokers)]}
     name = chance.one_of(["partition", "pause", "kill"])
     said: dict[str, Any] = cut if name == "partition" else {"node": leader}
-    return _and(plan, [(chance.whole(0, plan.length_ns // 3), name, said, chance.whole(35, 70) * SECOND)])
+    return with_actions(plan, [(chance.whole(0, plan.length_ns // 3), name, said, chance.whole(35, 70) * SECOND)])
 
 
 def _stand_still(plan: Plan, chance: Chance) -> Plan:
@@ -489,7 +454,7 @@ def _stand_still(plan: Plan, chance: Chance) -> Plan:
         at_ns = chance.whole(SECOND, plan.length_ns - SECOND)
         lasts_ns = min(chance.whole(2_000, 12_000) * MS, plan.length_ns - at_ns)
         more.append((at_ns, "pause", {"node": chance.one_of(names)}, lasts_ns))
-    return _and(plan, more)
+    return with_actions(plan, more)
 
 
 def _cut_off(plan: Plan, chance: Chance) -> Plan:
@@ -509,7 +474,7 @@ def _cut_off(plan: Plan, chance: Chance) -> Plan:
         at_ns += chance.whole(200, 3_000) * MS
         name, lasts_ns = chance.one_of(_OF_THE_CUT_OFF), chance.whole(300, 6_000) * MS
         more.append((at_ns, name, {"node": node}, min(lasts_ns, plan.length_ns - at_ns)))
-    return _and(replace(plan, config={**plan.config, **config}), more)
+    return with_actions(replace(plan, config={**plan.config, **config}), more)
 
 
 def _unhurried(plan: Plan, chance: Chance) -> Plan:
@@ -542,7 +507,7 @@ def _at_coordinators(plan: Plan, chance: Chance) -> Plan:
         }
         name, lasts_ns = chance.one_of(_AT_COORDINATORS), chance.whole(300, 9_000) * MS
         more.append((chance.whole(0, plan.length_ns * 2 // 3), name, said, 0 if name == "zk-expire" else lasts_ns))
-    return _and(plan, more)
+    return with_actions(plan, more)
 
 
 def _by_hand(plan: Plan, chance: Chance) -> Plan:
@@ -553,7 +518,7 @@ def _by_hand(plan: Plan, chance: Chance) -> Plan:
         chance.shuffle(numbers)
         return {"replicas": numbers[: chance.whole(2, 3)]} if chance.happens(0.5) else {}
 
-    return _with_arguments(plan, "create-topic", placed)
+    return with_arguments(plan, "create-topic", placed)
 
 
 def _crowds(plan: Plan, chance: Chance) -> Plan:
@@ -568,7 +533,7 @@ def _crowds(plan: Plan, chance: Chance) -> Plan:
     def later() -> dict[str, Argument]:
         return {"also_ms": chance.whole(500, 12_000)} if chance.happens(0.5) else {}
 
-    return _with_arguments(_and(plan, more), "group", later)
+    return with_arguments(with_actions(plan, more), "group", later)
 
 
 def _broker(plan: Plan, chance: Chance) -> str:

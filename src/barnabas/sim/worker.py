@@ -58,6 +58,7 @@ class Worker:
                     producer = await self._take_over(cluster)
                 await self._transform(cluster, producer)
             except (KafkaError, OSError, ValueError) as error:
+                self.workload.failed(self.client, error)
                 if isinstance(error, KafkaError) and error.code is ErrorCode.RECORD_LIST_TOO_LARGE:
                     self.taken_max = max(1, self.taken_max // 2)
                 if producer is not None and producer.state in (State.SPOILT, State.IN_TRANSACTION):

@@ -36,6 +36,8 @@ from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 COMMIT_EVERY_S: Final = 0.7
+QUIET_NS: Final = 45_000_000_000
+"""For requests over connections whose peer is gone to be given up, and for groups to share anew."""
 METADATA_MAX_AGE_MS: Final = 3_000
 """So soon a member hears of partitions that were added."""
 
@@ -49,6 +51,7 @@ class Workload:
         self.stopping = False
         self.healed = asyncio.Event()
         """Nothing strikes any more, and all is in sync: who writes writes a little more, with what it has left over."""
+        self.healed_ns: int | None = None
         self.producers: list[asyncio.Future[Any]] = []
         self.consumers: list[asyncio.Future[Any]] = []
         self.administrators: list[asyncio.Future[Any]] = []
@@ -66,6 +69,7 @@ class Workload:
             lambda found: None
         )
         """A record is looked for by its time; whoever is told of the answer comes back."""
+        self._waiting: list[Callable[[], None]] = []
         self._stories: dict[str, Callable[[Action], None]] = {
             "produce": self._produce,
             "consume": self._consume,
@@ -83,6 +87,37 @@ class Workload:
         return name in self._stories or name in _ADMINISTRATION
 
     def begin(self, action: Action) -> None:
+        """Begins it now, or at the event that it waits for."""
+        event = action.arguments.get("when")
+        if event is None:
+            self._begin(action)
+            return
+
+        def strike(here: str, there: str) -> None:
+            self.world.loop.call_soon(self._begin, action, context=self.world.context)
+
+        self._waiting.append(self.world.events.wait_for(str(event), _number(action, "nth", 1), strike))
+
+    def heal(self) -> None:
+        self.healed_ns = self.world.loop.now_ns
+        self.healed.set()
+
+    def failed(self, client: str, error: Exception) -> None:
+        """L1: when all has been well for a while, no call of a client fails."""
+        world = self.world
+        if self.healed_ns is None or isinstance(error, ValueError):
+            return
+        well_ns = world.loop.now_ns - self.healed_ns
+        world.check("L1")
+        if well_ns > QUIET_NS:
+            world.violated("L1", f"{client} is told {error!r}, {well_ns / 1e9:.1f} s after all had healed")
+
+    def wait_no_more(self) -> None:
+        """What waits for its event does not begin any more."""
+        while self._waiting:
+            self._waiting.pop()()
+
+    def _begin(self, action: Action) -> None:
         self.operations[action.name] = self.operations.get(action.name, 0) + 1
         story = self._stories.get(action.name)
         if story is not None:
@@ -120,8 +155,9 @@ class Workload:
             while not self.stopping:
                 try:
                     await self._follow(cluster, client, topic, isolation)
-                except (KafkaError, OSError, ValueError):
+                except (KafkaError, OSError, ValueError) as error:
                     # The topic is gone, records were deleted, no broker answers: begin again with what is there now.
+                    self.failed(client, error)
                     await asyncio.sleep(0.5)
 
         self.consumers.append(self.world.client(story, client))
@@ -194,10 +230,11 @@ class Workload:
                         wanted, until_ns = (topics, ends_ns) if has_all else (topics[:1], min(also_ns, ends_ns))
                         await consumer.subscribe(wanted)
                         if stays:
-                            self.reading[client] = Reader(consumer, group, tuple(wanted), committed=False)
+                            self.reading[client] = Reader(consumer, group, tuple(wanted), committed=False, commits=True)
                         await self._read_and_commit(consumer, client, group, until_ns)
                     await consumer.close()
-                except (KafkaError, OSError, ValueError):
+                except (KafkaError, OSError, ValueError) as error:
+                    self.failed(client, error)
                     await asyncio.sleep(0.5)
 
         self.consumers.append(self.world.client(story, client))

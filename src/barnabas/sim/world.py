@@ -178,6 +178,7 @@ class World:
             "log.retention.check.interval.ms": "5000",
             "replica.high.watermark.checkpoint.interval.ms": "2000",
             "log.flush.offset.checkpoint.interval.ms": "5000",
+            "log.flush.start.offset.checkpoint.interval.ms": "5000",
             "log.flush.scheduler.interval.ms": "3000",
             "log.flush.interval.ms": "4000",
             **self._config,

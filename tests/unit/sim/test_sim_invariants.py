@@ -25,9 +25,10 @@ from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_values import PREPARING
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.transactions import TransactionMachine
-from barnabas.log.checkpoints import RECOVERY_POINTS
+from barnabas.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from barnabas.log.log import Log
-from barnabas.log.producer_state import BatchMetadata, ProducerEntry
+from barnabas.log.log_dirs import LogDirs
+from barnabas.log.producer_state import BatchMetadata, ProducerEntry, ProducerStateManager
 from barnabas.log.txn_index import AbortedTxn
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -808,6 +809,38 @@ def r27_of_a_recovery_point_beyond_the_end(cluster: Cluster) -> None:
     log.recovery_point = kept
 
 
+def r27_of_a_start_that_is_not_written_down(cluster: Cluster) -> None:
+    name, _, log, _ = cluster.leading(with_records(cluster))
+    kept, log.log_start_offset = log.log_start_offset, log.log_start_offset + 1
+    written_down(cluster, name, LOG_START_OFFSETS, LogDirs.checkpoint_log_start_offsets)
+    log.log_start_offset = kept
+
+
+def r27_of_a_recovery_point_that_is_not_written_down(cluster: Cluster) -> None:
+    name, _, log, _ = cluster.leading(with_records(cluster))
+    kept, log.recovery_point = log.recovery_point, log.recovery_point + 1
+    written_down(cluster, name, RECOVERY_POINTS, LogDirs.checkpoint_recovery_points)
+    log.recovery_point = kept
+
+
+def written_down(cluster: Cluster, name: str, file: str, write: Callable[[LogDirs], None]) -> None:
+    """The file is written, and has nothing of any log."""
+    log_dirs = cluster.world.brokers[name].log_dirs
+    with patched(log_dirs, "_checkpoint", lambda log_dir, _, offsets: write_offsets(log_dirs._disk, LOG_DIR, file, {})):
+        cluster.at(name, lambda: write(log_dirs))
+
+
+def r27_of_a_snapshot_that_does_not_tell_all(cluster: Cluster) -> None:
+    """Of two open transactions the one that began first is not the first that a snapshot has."""
+    _, _, log, _ = cluster.leading(with_records(cluster))
+    for producer_id, first_offset in ((4713, 2), (4712, 1)):
+        log.producers.entries[producer_id] = ProducerEntry(producer_id, 0, 0, 0, first_offset)
+    with patched(ProducerStateManager, "first_unstable_offset", 2):
+        cluster.checkers.derived.stand()
+    for producer_id in (4712, 4713):
+        del log.producers.entries[producer_id]
+
+
 def r28(cluster: Cluster) -> None:
     """A producer is told of a record that no follower has yet."""
     number = with_records(cluster)
@@ -1065,7 +1098,21 @@ def read_to_the_end(cluster: Cluster, group: str) -> None:
     at = {TopicPartition("orders", with_records(cluster)): 0}
     consumer: Any = SimpleNamespace(positions=lambda: at)
     reading = {"reader": Reader(consumer, group, ("orders",), committed=False)}
-    cluster.run(readers_get_to_the_end(cluster.world, reading))
+    cluster.run(readers_get_to_the_end(cluster.world, reading, {}))
+
+
+def g5_of_commits(cluster: Cluster) -> None:
+    """A group has read to the end, and committed nothing."""
+    reader: Any = SimpleNamespace(positions=lambda: {TopicPartition("orders", n): 1 << 40 for n in range(PARTITIONS)})
+    reading = {"reader": Reader(reader, "readers", ("orders",), committed=False, commits=True)}
+    cluster.run(readers_get_to_the_end(cluster.world, reading, {}))
+
+
+def l1_of_a_call_that_fails(cluster: Cluster) -> None:
+    """All has been well for a minute, and a client is told of an error."""
+    cluster.workload.healed_ns = cluster.world.loop.now_ns - 60 * A_SECOND
+    cluster.workload.failed("member-1", KafkaError(ErrorCode.NOT_COORDINATOR))
+    cluster.workload.healed_ns = None
 
 
 def l1_of_a_teller(cluster: Cluster) -> None:
@@ -1123,11 +1170,13 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r22_of_the_time_of_a_broker, r23, r23_of_the_latest, r23_of_what_an_operator_asks, r24, r24_by_fetches, r25, r26,
     r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began, r27_of_an_abort,
     r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
-    r27_of_a_recovery_point_beyond_the_end, r28, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
-    t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two, t7,
-    t7_of_one_that_is_left_out, t8, g1, g2, g3, g4, g4_of_a_group, g5, g5_of_a_group, g6, g6_of_what_nobody_committed,
-    g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer,
-    l1_of_a_teller, g8, g8_of_those_who_are_all_there,
+    r27_of_a_recovery_point_beyond_the_end, r27_of_a_start_that_is_not_written_down,
+    r27_of_a_recovery_point_that_is_not_written_down, r27_of_a_snapshot_that_does_not_tell_all, r28, t1,
+    t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one, t3_of_a_committed_one,
+    t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two, t7, t7_of_one_that_is_left_out, t8, g1, g2, g3, g4,
+    g4_of_a_group, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed,
+    g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller,
+    l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there,
 )  # fmt: skip
 
 

@@ -1,0 +1,75 @@
+"""Widens a drawn plan by what administrators do: while a broker is away, to coordinators' topics, at events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.sim.actions import ADMINISTRATION
+from barnabas.sim.chance import Chance
+from barnabas.sim.events import EVENTS, RPC, ZK
+from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, with_actions
+from barnabas.sim.worker import RESULTS
+
+
+def away(plan: Plan, chance: Chance) -> Plan:
+    """A broker is away for longer than its session lasts, and administrators work all the same, also with it."""
+    if not chance.happens(0.25):
+        return plan
+    session_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
+    absent, at_ns = chance.whole(0, plan.brokers - 1), chance.whole(SECOND, plan.length_ns // 3)
+    there = [number for number in range(plan.brokers) if number != absent]
+    topics = [topic for topic in plan.topics if topic.name != RESULTS]
+    lasts_ns = session_ns + chance.whole(3_000, 9_000) * MS
+    more: list[tuple[int, str, dict[str, Any], int]] = [(at_ns, "kill", {"node": f"broker-{absent}"}, lasts_ns)]
+    for _ in range(chance.whole(2, 5)):
+        topic = chance.one_of(topics)
+        with_it, without = [absent, *there[: chance.whole(1, 2)]], there[:2]
+        chance.shuffle(with_it)
+        chance.shuffle(without)
+        made: dict[str, Any] = {"topic": f"new-{chance.whole(1, 4)}", "partitions": chance.whole(1, 2)}
+        where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+        name, said = chance.one_of(
+            [
+                ("create-topic", {**made, "replicas": with_it}),
+                ("create-topic", {**made, "replicas": with_it}),
+                ("delete-topic", {"topic": made["topic"]}),
+                ("add-partitions", {"topic": topics[-1].name, "partitions": topics[-1].partitions + 1}),
+                ("reassign", {**where, "replicas": without}),
+                ("delete-records", where),
+                ("elect", {"topic": topic.name, "unclean": False}),
+            ]
+        )
+        more.append((at_ns + chance.whole(session_ns, lasts_ns), name, said, 0))
+    return with_actions(plan, [drawn for drawn in more if drawn[0] < plan.length_ns - SECOND])
+
+
+def moved_coordinators(plan: Plan, chance: Chance) -> Plan:
+    """The topics of groups and transactions are moved to other brokers, or to fewer."""
+    if not chance.happens(0.15):
+        return plan
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 4)):
+        numbers = list(range(plan.brokers))
+        chance.shuffle(numbers)
+        topic = chance.one_of([GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC])
+        said: dict[str, Any] = {"topic": topic, "partition": chance.whole(0, 2)}
+        said["replicas"] = numbers[: chance.whole(2, 3)]
+        more.append((chance.whole(3 * SECOND, plan.length_ns), "reassign", said, 0))
+    return with_actions(plan, more)
+
+
+def operations_at_events(plan: Plan, chance: Chance) -> Plan:
+    """Some of what administrators do begins at an event, amid what others do."""
+    if not chance.happens(0.3):
+        return plan
+
+    def put_off(action: Action) -> Action:
+        if action.name not in ADMINISTRATION or action.name == "rolling-restart" or not chance.happens(0.5):
+            return action
+        kind = chance.one_of([ZK, RPC])
+        said: dict[str, Argument] = {"when": f"{kind} {chance.one_of(EVENTS[kind])}", "nth": chance.whole(1, 5)}
+        return replace(action, arguments={**action.arguments, **said})
+
+    return replace(plan, actions=tuple(put_off(action) for action in plan.actions))
