@@ -103,6 +103,6 @@ INVARIANTS: Final = (
     "C19", "C20",
     "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "R16", "R17", "R18",
     "R19", "R20", "R22", "R23", "R24", "R25", "R26", "R27", "R28",
-    "T1", "T2", "T3", "T5", "T6", "T7", "T8", "G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8", "L1",
+    "T1", "T2", "T3", "T5", "T6", "T7", "T8", "T9", "G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8", "G9", "L1",
 )  # fmt: skip
 """What a run evaluates, beside S4: an exception that nobody caught is always a finding."""

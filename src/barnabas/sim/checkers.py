@@ -31,6 +31,7 @@ from barnabas.sim.readers import readers_get_to_the_end
 from barnabas.sim.watch_cleaner import CleanerWatch
 from barnabas.sim.watch_cluster import ClusterWatch
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
+from barnabas.sim.watch_coordinators import CoordinatorWatch
 from barnabas.sim.watch_deadlines import DeadlineWatch
 from barnabas.sim.watch_derived import DerivedWatch
 from barnabas.sim.watch_lag import SWEEP_MS, LagWatch
@@ -70,6 +71,7 @@ class Checkers:
         self.ensemble: ZooKeeperWatch
         self.cluster: ClusterWatch
         self.deadlines: DeadlineWatch
+        self.coordinators: CoordinatorWatch
 
     def __enter__(self) -> Checkers:
         world = self.world
@@ -82,6 +84,7 @@ class Checkers:
         self.ensemble.on_dropped = self.leftovers.dropped
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
         self.deadlines = DeadlineWatch(world, self.probes)
+        self.coordinators = CoordinatorWatch(world, self.logs, self.probes)
         self.cluster.generations_may_begin_anew = lambda group: (
             self.logs.losses.may_be_lost(self.offsets_partition(group), owner=group)
             or self.offsets_partition(group) in self.logs.leaders.begun_anew
@@ -113,6 +116,7 @@ class Checkers:
             self.leftovers.look()
             self.lag.look()
             self.deadlines.look()
+            self.coordinators.look()
         self.cluster.look_at_groups()
         self.world.loop.call_later(SWEEP_MS / 1000, self._sweep)
 
@@ -304,6 +308,7 @@ class Checkers:
             )
         self.logs.judge()
         self.derived.judge()
+        self.coordinators.judge()
         self.leftovers.judge()
         for log, chain in list(self.logs.chains.items()):
             state = world.state(chain.partition)

@@ -22,7 +22,11 @@ def away(plan: Plan, chance: Chance) -> Plan:
     there = [number for number in range(plan.brokers) if number != absent]
     topics = [topic for topic in plan.topics if topic.name != RESULTS]
     lasts_ns = session_ns + chance.whole(3_000, 9_000) * MS
-    more: list[tuple[int, str, dict[str, Any], int]] = [(at_ns, "kill", {"node": f"broker-{absent}"}, lasts_ns)]
+    gone: dict[str, Any] = {"node": f"broker-{absent}"}
+    name = chance.one_of(["kill", "kill", "pause", "partition"])
+    if name == "partition":
+        gone["others"] = [*(f"broker-{number}" for number in there), "zookeeper"]
+    more: list[tuple[int, str, dict[str, Any], int]] = [(at_ns, name, gone, lasts_ns)]
     for _ in range(chance.whole(2, 5)):
         topic = chance.one_of(topics)
         with_it, without = [absent, *there[: chance.whole(1, 2)]], there[:2]
@@ -34,6 +38,8 @@ def away(plan: Plan, chance: Chance) -> Plan:
             [
                 ("create-topic", {**made, "replicas": with_it}),
                 ("create-topic", {**made, "replicas": with_it}),
+                ("recreate-topic", {**made, "replicas": without}),
+                ("recreate-topic", {**made, "replicas": without}),
                 ("delete-topic", {"topic": made["topic"]}),
                 ("add-partitions", {"topic": topics[-1].name, "partitions": topics[-1].partitions + 1}),
                 ("reassign", {**where, "replicas": without}),

@@ -38,6 +38,7 @@ from barnabas.zk.protocol.errors import ZooKeeperError
 COMMIT_EVERY_S: Final = 0.7
 QUIET_NS: Final = 45_000_000_000
 """For requests over connections whose peer is gone to be given up, and for groups to share anew."""
+_NO_ANSWER: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE)
 METADATA_MAX_AGE_MS: Final = 3_000
 """So soon a member hears of partitions that were added."""
 
@@ -103,13 +104,14 @@ class Workload:
         self.healed.set()
 
     def failed(self, client: str, error: Exception) -> None:
-        """L1: when all has been well for a while, no call of a client fails."""
+        """L1: when all has been well for a while, no broker answers with what passes. A connection whose peer is gone
+        is given up later, one after the other."""
         world = self.world
-        if self.healed_ns is None or isinstance(error, ValueError):
+        if self.healed_ns is None or not isinstance(error, KafkaError) or error.code in _NO_ANSWER:
             return
         well_ns = world.loop.now_ns - self.healed_ns
         world.check("L1")
-        if well_ns > QUIET_NS:
+        if error.code.retriable and well_ns > QUIET_NS:
             world.violated("L1", f"{client} is told {error!r}, {well_ns / 1e9:.1f} s after all had healed")
 
     def wait_no_more(self) -> None:

@@ -22,9 +22,11 @@ from barnabas.client.offsets import ListedOffset
 from barnabas.client.producer import Producer
 from barnabas.client.transactions import TransactionalProducer
 from barnabas.coordinator.group_coordinator import GroupCoordinator
+from barnabas.coordinator.group_offsets import GroupOffsets
 from barnabas.coordinator.group_values import PREPARING
 from barnabas.coordinator.groups import Group
-from barnabas.coordinator.transactions import TransactionMachine
+from barnabas.coordinator.offsets_records import OffsetAndMetadata
+from barnabas.coordinator.transactions import COMPLETE_COMMIT, TransactionMachine, TransactionMetadata
 from barnabas.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
@@ -36,6 +38,7 @@ from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr, PendingShrinkIsr
 from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import FetchIsolation
+from barnabas.replica.replicas import Replicas
 from barnabas.sim import watch_coordinator
 from barnabas.sim.actions import INVARIANTS
 from barnabas.sim.chain import Chain
@@ -1068,11 +1071,11 @@ def joined(cluster: Cluster, group_id: str) -> tuple[GroupCoordinator, Group]:
     )
 
 
-def noticed(cluster: Cluster) -> None:
-    violations = cluster.world.violations
-    cluster.run(
-        cluster.world.until(lambda: "G8" in {each.invariant for each in violations}, "somebody notices", timeout_s=60)
-    )
+def noticed(cluster: Cluster, invariant: str) -> None:
+    def is_told() -> bool:
+        return invariant in {each.invariant for each in cluster.world.violations}
+
+    cluster.run(cluster.world.until(is_told, "somebody notices", timeout_s=60))
 
 
 def g8(cluster: Cluster) -> None:
@@ -1080,7 +1083,46 @@ def g8(cluster: Cluster) -> None:
     groups, group = joined(cluster, "forgotten")
     timer, _ = groups._timers[group]
     timer.cancel()
-    noticed(cluster)
+    noticed(cluster, "G8")
+
+
+def g9(cluster: Cluster) -> None:
+    """A broker leads a partition of groups no more, and still has them."""
+    groups, _ = joined(cluster, "left behind")
+    name = next(name for name, broker in cluster.world.brokers.items() if broker.groups is groups)
+    kept = cluster.world.brokers[name].replicas.leader_partitions
+    of_others = [each for each in kept if each.topic_partition.topic != GROUP_METADATA_TOPIC]
+    with patched(Replicas, "leader_partitions", of_others):
+        noticed(cluster, "G9")
+
+
+def g9_of_an_offset_that_the_log_has_not(cluster: Cluster) -> None:
+    with coordinated(cluster, "ahead") as offsets:
+        offsets.replay(TopicPartition("orders", 0), OffsetAndMetadata(7), 1 << 40)
+        cluster.checkers.coordinators.judge()
+
+
+def g9_of_an_offset_of_a_transaction(cluster: Cluster) -> None:
+    with coordinated(cluster, "ahead in a transaction") as offsets:
+        offsets.replay(TopicPartition("orders", 0), OffsetAndMetadata(7), 1 << 40, 4711)
+        cluster.checkers.coordinators.judge()
+
+
+@contextmanager
+def coordinated(cluster: Cluster, group_id: str) -> Iterator[GroupOffsets]:
+    """What the coordinator of a group knows that it has committed; as it was afterwards."""
+    _, group = joined(cluster, group_id)
+    kept, group.offsets = group.offsets, copy.deepcopy(group.offsets)
+    yield group.offsets
+    group.offsets = kept
+
+
+def t9(cluster: Cluster) -> None:
+    """A transaction begins with what the one before had."""
+    before = TransactionMetadata(1, 0, 1_000, COMPLETE_COMMIT, frozenset({TopicPartition("orders", 0)}))
+    added = frozenset({TopicPartition("orders", 1)})
+    name = cluster.world.broker_names[0]
+    cluster.at(name, lambda: TransactionMachine("teller", before).add_partitions(1, 0, added, 0))
 
 
 def g8_of_those_who_are_all_there(cluster: Cluster) -> None:
@@ -1089,7 +1131,7 @@ def g8_of_those_who_are_all_there(cluster: Cluster) -> None:
     (member,) = group.members.values()
     group.state, kept = PREPARING, group.state
     member.join_ticket = "a join"
-    noticed(cluster)
+    noticed(cluster, "G8")
     group.state, member.join_ticket = kept, None
 
 
@@ -1173,10 +1215,11 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r27_of_a_recovery_point_beyond_the_end, r27_of_a_start_that_is_not_written_down,
     r27_of_a_recovery_point_that_is_not_written_down, r27_of_a_snapshot_that_does_not_tell_all, r28, t1,
     t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one, t3_of_a_committed_one,
-    t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two, t7, t7_of_one_that_is_left_out, t8, g1, g2, g3, g4,
-    g4_of_a_group, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed,
-    g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller,
-    l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there,
+    t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two, t7, t7_of_one_that_is_left_out, t8, t9, g1, g2, g3,
+    g4, g4_of_a_group, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed,
+    g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer,
+    l1_of_a_teller, l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g9,
+    g9_of_an_offset_that_the_log_has_not, g9_of_an_offset_of_a_transaction,
 )  # fmt: skip
 
 

@@ -1,0 +1,235 @@
+"""Watches what coordinators know beside what their logs tell: G9 of groups, T9 of transactions.
+
+Who leads a partition of ``__consumer_offsets`` coordinates its groups, and nobody else does: whoever asks a coordinator
+that was is told what was. And what a coordinator knows is what the records of its log tell, which are read here once
+more: when it has loaded them, and at the end. What it knows and has not written is gone with the next coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from barnabas.broker.offsets_log import ReplicatedLog
+from barnabas.broker.server import Broker
+from barnabas.coordinator.offsets_partition import OffsetsPartition
+from barnabas.coordinator.offsets_records import OffsetKey, read_key, read_offset
+from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id
+from barnabas.coordinator.transactions import ONGOING, TransactionMachine, TransactionMetadata
+from barnabas.log.log import Log
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.sim.chain import LinkKind, kind_of
+from barnabas.sim.probes import Probes, life, node
+from barnabas.sim.watch_logs import LogWatch
+from barnabas.sim.world import World
+from barnabas.wire.records import BatchHeader, batches, records_of
+
+LATE_NS: Final = 5_000_000_000
+"""For a partition to be loaded, and for a broker that stops to have stopped."""
+Place: TypeAlias = tuple[str, TopicPartition]
+"""A group, and what it reads."""
+
+
+@dataclass(slots=True)
+class ToldOffsets:
+    """What the records of a log tell that groups have committed: the record's offset, and what it says."""
+
+    committed: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    in_transactions: dict[int, dict[Place, tuple[int, int]]] = field(default_factory=dict)
+    """By producer id, of transactions without an end."""
+
+    def take(self, header: BatchHeader, kind: LinkKind, key: bytes, value: bytes | None) -> None:
+        read = None if kind in (LinkKind.COMMIT, LinkKind.ABORT) else read_key(key)
+        if kind is LinkKind.COMMIT:
+            for place, known in self.in_transactions.pop(header.producer_id, {}).items():
+                self.committed[place] = max(known, self.committed.get(place, known))
+        elif kind is LinkKind.ABORT:
+            self.in_transactions.pop(header.producer_id, None)
+        elif isinstance(read, OffsetKey):
+            place = read.group_id, read.topic_partition
+            of_kind = self.committed
+            if kind is LinkKind.DATA:
+                of_kind = self.in_transactions.setdefault(header.producer_id, {})
+            if value is None:
+                of_kind.pop(place, None)
+            else:
+                of_kind[place] = header.base_offset, read_offset(value).offset
+
+
+class CoordinatorWatch:
+    def __init__(self, world: World, logs: LogWatch, probes: Probes) -> None:
+        self.world = world
+        self.logs = logs
+        self._unlike_ns: dict[tuple[str, int, bool], int] = {}
+        """By node, partition and whether it leads: since when it does not coordinate what it leads, or the reverse."""
+        self._unwritten: dict[tuple[str, int, str], None] = {}
+        """By node, life and partition: of what it could not write its log may have all the same, or nothing."""
+        probes.after(OffsetsPartition, "complete", self._loaded)
+        probes.around(ReplicatedLog, "append", self._around_append)
+        probes.around(TransactionMachine, "add_partitions", self._around_add_partitions)
+
+    def look(self) -> None:
+        unlike: dict[tuple[str, int, bool], int] = {}
+        for name, broker in self.world.brokers.items():
+            if self.world.disturbed(name) or name in self.world.nodes_in_disk_trouble():
+                continue
+            self.world.check("G9")
+            led = {
+                partition.topic_partition.partition: None
+                for partition in broker.replicas.leader_partitions
+                if partition.topic_partition.topic == GROUP_METADATA_TOPIC
+            }
+            hosted = {partition.partition: None for partition in broker.groups.hosted}
+            owned = {partition.partition: None for partition in broker.groups.owned}
+            wrong = [(name, number, True) for number in led if number not in owned]
+            wrong += [(name, number, False) for number in hosted if number not in led]
+            unlike.update((key, self._unlike_ns.get(key, self.world.loop.now_ns)) for key in wrong)
+        for key, since_ns in unlike.items():
+            if self.world.loop.now_ns - since_ns > LATE_NS:
+                self._is_unlike(*key)
+                unlike[key] = self.world.loop.now_ns
+        self._unlike_ns = unlike
+
+    def _is_unlike(self, name: str, number: int, leads: bool) -> None:
+        partition = f"{GROUP_METADATA_TOPIC}-{number}"
+        what = "leads {} and does not coordinate" if leads else "coordinates {} and does not lead it"
+        self.world.violated("G9", f"{name} {what.format(partition)}, for {LATE_NS // 10**9} s", partition, name)
+
+    def judge(self) -> None:
+        """At the end, when nothing is under way."""
+        for name, broker in self.world.brokers.items():
+            for partition in broker.groups.owned:
+                self._compare_offsets(name, partition)
+            for led in broker.replicas.leader_partitions:
+                if led.topic_partition.topic == TRANSACTION_STATE_TOPIC and led.log is not None:
+                    self._compare_transactions(name, broker, str(led.topic_partition), led.log)
+
+    # G9
+
+    def _loaded(self, _: object, partition: OffsetsPartition) -> None:
+        self._compare_offsets(node(), partition)
+
+    def _compare_offsets(self, name: str, partition: OffsetsPartition) -> None:
+        kept_in = f"{GROUP_METADATA_TOPIC}-{partition.partition}"
+        log = self.logs.of.get((name, kept_in))
+        if log is None or self._may_be_unwritten(name, kept_in, "G9"):
+            return
+        told = ToldOffsets()
+        for header, kind, key, value in self._records(name, log):
+            told.take(header, kind, key, value)
+        of_groups = {group_id: group.offsets for group_id, group in partition.groups.items()}
+        known = {
+            (group_id, place): kept.committed.offset
+            for group_id, offsets in of_groups.items()
+            for place, kept in offsets.committed.items()
+        }
+        right = {place: offset for place, (_, offset) in told.committed.items()}
+        self._differ("G9", name, kept_in, "of committed offsets", known, right)
+        known_in_transactions = {
+            (producer_id, group_id, place): kept.committed.offset
+            for group_id, offsets in of_groups.items()
+            for producer_id, places in offsets.pending_transactional.items()
+            for place, kept in places.items()
+        }
+        right_in_transactions = {
+            (producer_id, *place): offset
+            for producer_id, places in told.in_transactions.items()
+            for place, (_, offset) in places.items()
+        }
+        self._differ("G9", name, kept_in, "of open transactions' offsets", known_in_transactions, right_in_transactions)
+
+    def _differ(
+        self, invariant: str, name: str, kept_in: str, of_what: str, known: dict[Any, Any], right: dict[Any, Any]
+    ) -> None:
+        self.world.check(invariant)
+        wrong = [key for key in {**known, **right} if known.get(key) != right.get(key)]
+        if wrong:
+            key = wrong[0]
+            self.world.violated(
+                invariant, f"{of_what} {name} knows {known.get(key)} for {key}, and {kept_in} tells {right.get(key)}",
+                kept_in, name,
+            )  # fmt: skip
+
+    def _may_be_unwritten(self, name: str, kept_in: str, invariant: str) -> bool:
+        process = self.world.nodes[name].process
+        if process is None or (name, process.number, kept_in) in self._unwritten:
+            self.world.check(invariant)
+            self.world.waive(invariant)
+            return True
+        return False
+
+    def _around_append(self, original: Any) -> Any:
+        async def append(log: ReplicatedLog, partition: TopicPartition, *arguments: Any, **named: Any) -> int:
+            key = node(), life(), str(partition)
+            try:
+                offset: int = await original(log, partition, *arguments, **named)
+            except KafkaError:
+                self._unwritten[key] = None
+                raise
+            return offset
+
+        return append
+
+    def _records(self, name: str, log: Log) -> Iterator[tuple[BatchHeader, LinkKind, bytes, bytes | None]]:
+        with self.world.nodes[name].disk.as_it_is():
+            stored = [bytes(segment.read_batch(batch)) for segment in log.segments for batch in segment.batches()]
+        for data in stored:
+            for header, start, end in batches(data):
+                if header.last_offset < log.log_start_offset:
+                    continue
+                kind = kind_of(header, data, start, end)
+                for record in records_of(data, start, end):
+                    yield header, kind, record.key or b"", record.value
+
+    # T9
+
+    def _around_add_partitions(self, original: Any) -> Any:
+        def add_partitions(
+            machine: TransactionMachine,
+            producer_id: int,
+            epoch: int,
+            partitions: frozenset[TopicPartition],
+            now_ms: int,
+        ) -> Any:
+            before = machine.metadata
+            decided = original(machine, producer_id, epoch, partitions, now_ms)
+            if isinstance(decided, TransactionMetadata):
+                self.world.check("T9")
+                right = partitions | (before.partitions if before.state is ONGOING else frozenset())
+                if decided.partitions != right:
+                    self.world.violated(
+                        "T9", f"the transaction of {machine.transactional_id!r} has {sorted(decided.partitions)}, and "
+                        f"{sorted(right)} were added to it", node=node(),
+                    )  # fmt: skip
+            return decided
+
+        return add_partitions
+
+    def _compare_transactions(self, name: str, broker: Broker, kept_in: str, log: Log) -> None:
+        """What counts of an id is what the last record of it says."""
+        if self._may_be_unwritten(name, kept_in, "T9"):
+            return
+        right: dict[str, Any] = {}
+        for _, _, key, value in self._records(name, log):
+            transactional_id = read_transactional_id(key)
+            if transactional_id is not None:
+                right[transactional_id] = None if value is None else _told(read_transaction(value))
+        known = {transactional_id: self._known(broker, transactional_id) for transactional_id in right}
+        self._differ("T9", name, kept_in, "of transactions", known, right)
+
+    def _known(self, broker: Broker, transactional_id: str) -> tuple[object, ...] | None:
+        try:
+            return _told(broker.transactions.coordinator.describe(transactional_id))
+        except KafkaError:
+            return None
+
+
+def _told(metadata: TransactionMetadata) -> tuple[object, ...]:
+    """What a record has of it."""
+    return (
+        metadata.producer_id, metadata.producer_epoch, metadata.timeout_ms, metadata.state.title,
+        tuple(sorted(metadata.partitions)), metadata.start_ms, metadata.last_update_ms,
+    )  # fmt: skip
