@@ -87,10 +87,12 @@ class CleanerWatch:
             new_leader = original(partition, *arguments)
             if new_leader or partition.leader_epoch != before:
                 log = partition.local_log()
+                written = self.written.get(str(log.topic_partition), {})
                 with self.world.nodes[node()].disk.as_it_is():
                     for segment in log.segments if self._is_followed(log) else ():
                         for batch in segment.batches():
-                            if batch.last_offset >= log.high_watermark:
+                            # Who died amid an append may have done it, and leads on alone with what it has.
+                            if batch.last_offset >= log.high_watermark or batch.last_offset not in written:
                                 self._note(str(log.topic_partition), partition.leader_epoch, segment.read_batch(batch))
             return new_leader
 

@@ -1265,6 +1265,25 @@ def test_a_log_that_is_well_keeps_what_its_batches_tell() -> None:
         made.checkers.__exit__()
 
 
+def test_the_cleaner_may_take_what_a_leader_did_not_live_to_tell_of() -> None:
+    """It died amid the append, leads alone when it is back, and what it has is committed at once."""
+    made = Cluster()
+    try:
+        number = with_records(made)
+        name, partition, log, _ = made.leading(number)
+        written = made.checkers.cleaner.written[f"orders-{number}"] = {}
+        state: Any = SimpleNamespace(
+            controller_epoch=1, leader=partition.leader_id, leader_epoch=partition.leader_epoch + 1, adding_replicas=[],
+            removing_replicas=[], isr=[partition.leader_id], partition_epoch=partition.partition_epoch + 1,
+            replicas=list(partition.assigned_replicas), is_new=False,
+        )  # fmt: skip
+        made.at(name, lambda: partition.make_leader(state, partition.topic_id, 0))
+        assert log.high_watermark == log.log_end_offset
+        assert [*written] == [*range(log.log_end_offset)]
+    finally:
+        made.checkers.__exit__()
+
+
 def test_a_log_of_which_all_is_deleted_keeps_the_epoch_of_what_was_there() -> None:
     made = Cluster()
     try:
