@@ -157,6 +157,23 @@ def test_nobody_waits_for_a_replica_whose_directory_failed_at_a_later_partition_
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(("asked", "at_once"), [(64, 64), (65, 64)])
+def test_what_makes_a_slice_is_appended_in_one_so_that_followers_are_told_of_it_together(
+    tmp_path: Path, asked: int, at_once: int
+) -> None:
+    async def main() -> None:
+        broker = Broker(tmp_path, replicas=(1, 2), partitions=range(asked))
+        data = [ProduceRequest.PartitionProduceData(index, batch()) for index in range(asked)]
+        message = ProduceRequest(None, -1, 30_000, [ProduceRequest.TopicProduceData(TOPIC, data)])
+        broker.feed(b"".join(bytes(part) for part in encode_request(message, 9, 1, "test")))
+        led = [broker.replicas.partition(TopicPartition(TOPIC, index)) for index in range(asked)]
+        appended = [partition is not None and partition.local_log().log_end_offset for partition in led]
+        assert appended == [1] * at_once + [0] * (asked - at_once)
+        broker.connection.connection_lost(None)
+
+    asyncio.run(main())
+
+
 def test_answers_keep_their_order_where_nobody_waits(tmp_path: Path) -> None:
     async def main() -> None:
         broker = Broker(tmp_path, replicas=(1, 2))
