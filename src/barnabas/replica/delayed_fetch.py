@@ -180,6 +180,11 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
         # Without a key the caller has just read all of them.
         return key is not None and self._moved(self._by_key[key])
 
+    def moved_meanwhile(self) -> bool:
+        """Whether it can complete by what moved while it was read, partition by partition, and nobody waited yet."""
+        moved = [self._moved(fetched) for fetched in self._by_key.values()]
+        return any(moved) or (self.session is not None and self.take_up_stirred())
+
     def take_up_stirred(self) -> bool:
         """As `try_complete`, after partitions of its session were stirred."""
         assert self.session is not None

@@ -84,6 +84,8 @@ class Fetching:
                 self._purgatories.follower_fetch if params.replica_id > NO_BROKER else self._purgatories.consumer_fetch
             )
             purgatory.watch(operation, operation.begin_to_wait(), params.max_wait_ms)
+            if len(fetched) > READ_AT_ONCE and not operation.completed and operation.moved_meanwhile():
+                operation.force_complete()
         else:
             operation.completed = True
         return operation

@@ -1,0 +1,92 @@
+"""Followers' fetches of several partitions: what moves while many are read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from leading_broker import TOPIC, TOPIC_ID, Broker
+
+from barnabas.replica.fetching import READ_AT_ONCE
+from barnabas.wire.frames import decode_response, encode_request
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+from barnabas.wire.messages.produce import ProduceRequest
+from barnabas.wire.records import Record, build_batch
+
+VERSION = 16
+CONSUMER = -1
+PATIENT_MS = 60_000
+
+
+class Fetcher:
+    """A connection of a follower, or of a consumer, with a fetch session."""
+
+    def __init__(self, broker: Broker, replica_id: int) -> None:
+        broker.connect()
+        self._broker, self._replica_id = broker, replica_id
+        self._connection, self._transport = broker.connection, broker.transport
+        self.session_id = 0
+        self._epoch = 0
+
+    def send(self, offsets: Mapping[int, int]) -> None:
+        """Fetches, and names these partitions."""
+        asked = [FetchRequest.FetchPartition(index, 0, offset, -1 if not offset else 0, 0, 1 << 20)
+                 for index, offset in offsets.items()]  # fmt: skip
+        request = FetchRequest(
+            max_wait_ms=PATIENT_MS,
+            min_bytes=1,
+            session_id=self.session_id,
+            session_epoch=self._epoch,
+            topics=[FetchRequest.FetchTopic(topic_id=TOPIC_ID, partitions=asked)],
+        )
+        request.replica_state = FetchRequest.ReplicaState(self._replica_id, 100 + self._replica_id)
+        self._epoch += 1
+        self._broker.connection, self._broker.transport = self._connection, self._transport
+        self._broker.feed(b"".join(bytes(part) for part in encode_request(request, VERSION, 1, "test")))
+
+    async def told(self) -> dict[int, tuple[int, int]]:
+        """High watermark and bytes of each partition in the answer."""
+        async with asyncio.timeout(10):
+            while not self._transport.written:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        _, response = decode_response(FetchResponse, VERSION, bytes(self._transport.written[4:]))
+        self._transport.written.clear()
+        assert not response.error_code
+        self.session_id = response.session_id
+        answers = [data for topic in response.responses for data in topic.partitions]
+        assert not any(data.error_code for data in answers)
+        return {data.partition_index: (data.high_watermark, len(data.records or b"")) for data in answers}
+
+
+def produce(broker: Broker, *partitions: int) -> int:
+    """Appends a record to each, acks=1; returns a batch's size."""
+    batch = build_batch([Record(0, 1_700_000_000_000, None, b"value", [])])
+    data = [ProduceRequest.PartitionProduceData(index, batch) for index in partitions]
+    message = ProduceRequest(None, 1, 1000, [ProduceRequest.TopicProduceData(TOPIC, data)])
+    broker.connect()
+    broker.feed(b"".join(bytes(part) for part in encode_request(message, 9, 1, "test")))
+    return len(batch)
+
+
+def played(play: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("replica_id", [CONSUMER, 2])
+def test_a_fetch_of_many_partitions_does_not_wait_where_one_that_was_read_first_moved_before_the_last(
+    tmp_path: Path, replica_id: int
+) -> None:
+    async def play() -> None:
+        many = range(READ_AT_ONCE + 1)
+        replicas = (1,) if replica_id == CONSUMER else (1, 2)
+        broker = Broker(tmp_path, replicas=replicas, partitions=many)
+        fetcher = Fetcher(broker, replica_id)
+        fetcher.send(dict.fromkeys(many, 0))
+        size = produce(broker, 0)
+        answers = await fetcher.told()
+        assert answers[0] == (1 if replica_id == CONSUMER else 0, size)
+
+    played(play)
