@@ -101,6 +101,21 @@ class FetchedPartition:
         result = self.result
         return self.data is not None or (result is not None and result.diverging is not None)
 
+    def has_news_at_rest(self) -> bool:
+        """Whether it rests unread, and its follower has yet to hear of its high watermark or its log's start."""
+        cached, partition = self.cached, self.partition
+        if (
+            cached is None
+            or partition is None
+            or partition.log is None
+            or self.result is not None
+            or self.data is not None
+            or cached.session.stirred.get(cached.cache_key) is not cached
+        ):
+            return False
+        self.result = ReadResult(partition.log)
+        return True
+
     def answer(self) -> FetchResponse.PartitionData:
         if self.data is not None:
             return self.data

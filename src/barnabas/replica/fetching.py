@@ -66,19 +66,23 @@ class Fetching:
         while the fetch waits are answered too, and those that the follower has all of rest. Where there are many,
         `turn` is awaited now and then, so that others go on.
         """
-        if turn is None or len(fetched) <= READ_AT_ONCE:
-            size = self.read(params, fetched, False)
-        else:
-            size = 0
-            for start in range(0, len(fetched), READ_AT_ONCE):
-                size += self.read(params, fetched[start : start + READ_AT_ONCE], False, size)
+        size = 0
+        looked_at: list[FetchedPartition] = []
+        may_rest = session is not None and session.replica_id == params.replica_id
+        for start in range(0, len(fetched), READ_AT_ONCE):
+            if start and turn is not None:
                 await turn()
-        operation = DelayedFetch(params, fetched, self, session)
+            some = fetched[start : start + READ_AT_ONCE]
+            if session is not None and may_rest:
+                some = [partition for partition in some if not self._rests(session, partition)]
+            size += self.read(params, some, False, size)
+            looked_at += some
+        operation = DelayedFetch(params, looked_at, self, session)
         if (
             size < params.min_bytes
             and params.max_wait_ms > 0
             and (fetched or session is not None)
-            and not any(partition.tells for partition in fetched)
+            and not any(partition.tells for partition in looked_at)
         ):
             purgatory = (
                 self._purgatories.follower_fetch if params.replica_id > NO_BROKER else self._purgatories.consumer_fetch
@@ -87,8 +91,26 @@ class Fetching:
             if len(fetched) > READ_AT_ONCE and not operation.completed and operation.moved_meanwhile():
                 operation.force_complete()
         else:
+            looked_at += [partition for partition in fetched if partition.has_news_at_rest()]
             operation.completed = True
         return operation
+
+    def _rests(self, session: FetchSession, fetched: FetchedPartition) -> bool:
+        """Whether the follower is in sync and has all of it; then that is noted, it rests, and is not read."""
+        topic_partition, cached = fetched.topic_partition, fetched.cached
+        partition = None if topic_partition is None else self._hosted.online.get(topic_partition)
+        if (
+            partition is None
+            or cached is None
+            or not partition.record_fetch_of_all(
+                session.replica_id, session.replica_epoch, fetched.key.topic_id, fetched.request, session.last_used_ms
+            )
+        ):
+            return False
+        assert partition.log is not None, "the follower has all of it"
+        fetched.partition = partition
+        cached.lie_down_for_now(partition, partition.log)
+        return True
 
     def fetch_answers(self, operation: DelayedFetch) -> list[FetchedPartition]:
         """What a completed fetch has read; partitions of which there was nothing rest."""

@@ -16,7 +16,7 @@ from barnabas.log.following import append_copied
 from barnabas.log.log import AppendInfo, AppendOrigin
 from barnabas.log.validation import Unpacking
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import NO_BROKER, Uuid
+from barnabas.model.ids import NO_BROKER, ZERO_UUID, Uuid
 from barnabas.model.leadership import CommittedIsr, LeaderAndIsr, PendingExpandIsr, PendingShrinkIsr
 from barnabas.model.sentinels import ACKS_ALL
 from barnabas.replica.leading import (
@@ -32,6 +32,7 @@ from barnabas.replica.leading import (
 from barnabas.replica.progress import Progress
 from barnabas.replica.readable_partition import ReadablePartition, RestingFetch
 from barnabas.runtime import Bytes
+from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 
 logger = logging.getLogger(__name__)
@@ -223,6 +224,33 @@ class Partition(ReadablePartition):
         if raised or low_watermark_moved:
             self._surroundings.high_watermark_moved(self)
         return raised
+
+    def record_fetch_of_all(
+        self,
+        follower_id: int,
+        broker_epoch: int,
+        topic_id: Uuid,
+        asked: FetchRequest.FetchPartition,
+        now_ms: int,
+    ) -> bool:
+        """As `record_fetch`, of a member of the ISR that has all, so that there is nothing to read. False, and nothing
+        is noted, where that is not so, or anything else may have to be told."""
+        log, isr_state = self.log, self.isr_state
+        if (
+            log is None
+            or asked.fetch_offset != log.log_end_offset
+            or asked.current_leader_epoch != self.leader_epoch
+            or self.leader_id != self._surroundings.broker_id
+            or asked.last_fetched_epoch != log.leader_epochs.latest_epoch
+            or type(isr_state) is not CommittedIsr
+            or follower_id not in isr_state.isr
+            or follower_id not in self.progress
+            or (topic_id != log.topic_id and topic_id != ZERO_UUID)
+        ):
+            return False
+        end_offset = log.log_end_offset
+        self.record_fetch(follower_id, broker_epoch, end_offset, asked.log_start_offset, end_offset, now_ms)
+        return True
 
     def has_all(self, follower_id: int, fetch_offset: int) -> bool:
         """Whether a member of the ISR that fetches from `fetch_offset` has all, and no change of the ISR is in flight:

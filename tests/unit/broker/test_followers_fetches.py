@@ -1,4 +1,4 @@
-"""Followers' fetches of several partitions: what moves while many are read."""
+"""Followers' fetches of several partitions: what rests, what is told, and what moves while many are read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from leading_broker import TOPIC, TOPIC_ID, Broker
 
+from barnabas.model.ids import TopicPartition
 from barnabas.replica.fetching import READ_AT_ONCE
 from barnabas.wire.frames import decode_response, encode_request
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
@@ -60,6 +61,11 @@ class Fetcher:
         assert not any(data.error_code for data in answers)
         return {data.partition_index: (data.high_watermark, len(data.records or b"")) for data in answers}
 
+    async def waits(self) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not self._transport.written
+
 
 def produce(broker: Broker, *partitions: int) -> int:
     """Appends a record to each, acks=1; returns a batch's size."""
@@ -71,8 +77,59 @@ def produce(broker: Broker, *partitions: int) -> int:
     return len(batch)
 
 
+def high_watermark(broker: Broker, index: int) -> int:
+    partition = broker.replicas.partition(TopicPartition(TOPIC, index))
+    assert partition is not None
+    return partition.local_log().high_watermark
+
+
 def played(play: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(play())
+
+
+def test_what_a_follower_has_all_of_is_told_its_high_watermark_where_another_partition_has_records(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        broker = Broker(tmp_path, replicas=(1, 2, 3), partitions=(0, 1))
+        two, three = Fetcher(broker, 2), Fetcher(broker, 3)
+        size = produce(broker, 0, 1)
+        for follower in (two, three):
+            follower.send({0: 0, 1: 0})
+            assert await follower.told() == {0: (0, size), 1: (0, size)}
+        two.send({0: 1, 1: 1})
+        await two.waits()
+        produce(broker, 0)
+        assert await two.told() == {0: (0, size)}
+        three.send({0: 1, 1: 1})
+        assert await three.told() == {0: (1, size), 1: (1, 0)}
+        two.send({0: 2})
+        three.send({0: 2})
+        await two.waits()
+        await three.waits()
+        assert high_watermark(broker, 0) == 2
+        produce(broker, 1)
+        assert await two.told() == await three.told() == {0: (2, 0), 1: (1, size)}
+
+    played(play)
+
+
+def test_who_fetches_in_another_ones_session_has_what_it_says_noted_as_its_own(tmp_path: Path) -> None:
+    async def play() -> None:
+        broker = Broker(tmp_path, replicas=(1, 2, 3), partitions=(0, 1))
+        two = Fetcher(broker, 2)
+        size = produce(broker, 0, 1)
+        two.send({0: 0, 1: 0})
+        assert await two.told() == {0: (0, size), 1: (0, size)}
+        two._replica_id = 3
+        two.send({0: 1, 1: 1})
+        await two.waits()
+        for index in (0, 1):
+            partition = broker.replicas.partition(TopicPartition(TOPIC, index))
+            assert partition is not None
+            assert [partition.progress[each].log_end_offset for each in (2, 3)] == [0, 1]
+
+    played(play)
 
 
 @pytest.mark.parametrize("replica_id", [CONSUMER, 2])
