@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from barnabas.model.ids import NO_BROKER, TopicPartition, Uuid
+from barnabas.model.ids import NO_BROKER, NO_EPOCH, TopicPartition, Uuid
 from barnabas.replica.partition import Partition
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.replica.readable_partition import FetchIsolation, ReadResult
@@ -22,6 +22,8 @@ from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 if TYPE_CHECKING:
     from barnabas.replica.fetch_session import CachedPartition, FetchSession
 
+_LOG_END: Final = FetchIsolation.LOG_END
+"""An enum's member as a global: CPython 3.11 takes a fifth of a microsecond to find it in its class."""
 NO_DIVERGING_EPOCH: Final = default_of(FetchResponse.EpochEndOffset)
 NO_CURRENT_LEADER: Final = default_of(FetchResponse.LeaderIdAndEpoch)
 NO_SNAPSHOT: Final = default_of(FetchResponse.SnapshotId)
@@ -228,26 +230,30 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
     def _moved(self, fetched: FetchedPartition) -> bool:
         partition = fetched.partition
         fetched.stale = True
-        if partition is None or partition.log is None:
+        log = None if partition is None else partition.log
+        if partition is None or log is None:
             return True
-        params = self.params
-        epoch = fetched.request.current_leader_epoch
-        if epoch not in (-1, partition.leader_epoch) or (params.fetch_only_leader and not partition.is_leader):
+        params, asked = self.params, fetched.request
+        epoch, fetch_offset = asked.current_leader_epoch, asked.fetch_offset
+        if (epoch != partition.leader_epoch and epoch != NO_EPOCH) or (
+            params.fetch_only_leader and not partition.is_leader
+        ):
             return True
-        bound = partition.bound(params.isolation)
-        if bound < fetched.request.fetch_offset:
-            return partition.log.log_end_offset < fetched.request.fetch_offset
-        if bound == fetched.request.fetch_offset:
+        isolation = params.isolation
+        bound = log.log_end_offset if isolation is _LOG_END else partition.bound(isolation)
+        if bound < fetch_offset:
+            return log.log_end_offset < fetch_offset
+        if bound == fetch_offset:
             if fetched.result is None:
-                fetched.result = ReadResult(partition.log)
+                fetched.result = ReadResult(log)
                 fetched.stale = False
             return False
-        if partition.log.settings.throttled_leaders and self._reader.quotas.holds_back(partition, params.replica_id):
+        if log.settings.throttled_leaders and self._reader.quotas.holds_back(partition, params.replica_id):
             return False
         if params.min_bytes <= 1:
             return True
         before = fetched.available_bytes
-        fetched.available_bytes = partition.log.bytes_between(fetched.request.fetch_offset, bound)
+        fetched.available_bytes = log.bytes_between(fetch_offset, bound)
         self._available += fetched.available_bytes - before
         return self._available >= params.min_bytes
 
