@@ -141,7 +141,8 @@ class CachedPartition:
         """Whether it has to be answered; notes what is sent. After an error, and after a divergence, the offsets are
         told again: a follower that cuts its log takes nothing else from that answer (in Apache Kafka it waits for the
         next record to hear them)."""
-        told = fetched.result if fetched.data is None else fetched.data
+        data, result = fetched.data, fetched.result
+        told = result if data is None else data
         assert told is not None, "it was read"
         news = False
         if told.high_watermark != self.high_watermark:
@@ -150,12 +151,12 @@ class CachedPartition:
         if told.log_start_offset != self.local_log_start_offset:
             news = True
             self.local_log_start_offset = told.log_start_offset
-        if fetched.tells:
+        if data is not None or (result is not None and result.diverging is not None):
             # Sent now, and what follows it too, when the error is over or the log is cut.
-            if fetched.data is None or fetched.data.error_code:
+            if data is None or data.error_code:
                 self.high_watermark = NO_OFFSET
             return True
-        return news or not fetched.has_nothing
+        return news or bool(told.records)
 
 
 class FetchSession:
@@ -243,11 +244,11 @@ class FetchSession:
 
     def to_the_end(self, cached: CachedPartition) -> None:
         """Puts it behind all others, so that a small limit does not starve them (KAFKA-12330)."""
+        looked_at = self.stirred if self.replica_id >= 0 else self.partitions
         cache_key = cached.cache_key
-        if len(self.partitions) > 1 and self.partitions.get(cache_key) is cached:
-            self.partitions[cache_key] = self.partitions.pop(cache_key)
-            if cache_key in self.stirred:
-                self.stirred[cache_key] = self.stirred.pop(cache_key)
+        if len(looked_at) > 1 and looked_at.get(cache_key) is cached:
+            del looked_at[cache_key]
+            looked_at[cache_key] = cached
 
 
 class FetchContext:
@@ -567,16 +568,15 @@ class FetchSessionHandler:
             else:
                 self._epoch = INITIAL_EPOCH  # the leader closes the session when the full request names it
             return False
-        answered = [
-            _key(topic.topic_id, topic.topic, partition.partition_index)
-            for topic in response.responses
-            for partition in topic.partitions
-        ]
-        if any(key not in self._told for key in answered):
+        answered: set[PartitionKey] = set()
+        for topic in response.responses:
+            name_or_id = topic.topic_id if topic.topic_id != ZERO_UUID else topic.topic or ""
+            answered.update([(name_or_id, data.partition_index) for data in topic.partitions])
+        if not answered <= self._told.keys():
             self._epoch = INITIAL_EPOCH
             return False
         if self._epoch == INITIAL_EPOCH:
-            if len(set(answered)) != len(self._told):
+            if len(answered) != len(self._told):
                 return False
             if response.session_id == INVALID_SESSION_ID:
                 self.reset()

@@ -245,8 +245,9 @@ class ReplicaFetcher(FollowedPartitions):
     async def _apply(self, response: FetchResponse) -> None:
         out_of_range = []
         for topic in response.responses:
+            name_or_id = topic.topic if self._by_name else topic.topic_id
             for data in topic.partitions:
-                state = self._by_key.get((topic.topic if self._by_name else topic.topic_id, data.partition_index))
+                state = self._by_key.get((name_or_id, data.partition_index))
                 partition = None if state is None else self._current(state, self._session.asked(state.key))
                 if state is None or partition is None:
                     self._not_taken(data.records)
@@ -261,8 +262,8 @@ class ReplicaFetcher(FollowedPartitions):
             await self._out_of_range(state, asked)
 
     def _take(self, state: FetchState, partition: Partition, data: FetchResponse.PartitionData) -> None:
-        log = partition.local_log()
         if data.diverging_epoch.epoch != NO_EPOCH or data.diverging_epoch.end_offset != NO_OFFSET:
+            log = partition.local_log()
             offset = truncation_offset(log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             logger.info(
                 "truncating %s from %d to %d: the leader's epoch %d ends at %d",
