@@ -174,7 +174,8 @@ class Partition(ReadablePartition):
             )
         info = log.append_as_leader(records, self.leader_epoch, now_ms=wall_ms, origin=origin, unpacking=unpacking)
         self.traffic.produces += 1
-        return info, self.maybe_increment_high_watermark(now_ms)
+        # Another member of the ISR has not fetched this yet; its next fetch will raise it.
+        return info, len(self.isr_state.isr) <= 1 and self.maybe_increment_high_watermark(now_ms)
 
     def check_enough_replicas_reach_offset(
         self, required_offset: int, leading_since_epoch: int

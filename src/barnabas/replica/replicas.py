@@ -478,7 +478,7 @@ class Replicas:
     def _look_at_high_watermarks(self) -> None:
         """Raises high watermarks that waited for a follower outside of the ISR, which has died, or lags by now.
 
-        Appends and fetches look as well, but clients with a bounded number of requests under way append no more.
+        Fetches look as well, but clients with a bounded number of requests under way append no more to be fetched.
         (Apache's leader looks only then, and leaves such clients waiting until their requests time out.)
         """
         now_ms = self._clock.monotonic_ms()

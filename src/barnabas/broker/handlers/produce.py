@@ -227,7 +227,14 @@ def _told(broker: Broker, outcome: Appended, context: RequestContext) -> Partiti
     partition = outcome.topic_partition.partition
     if not outcome.error:
         return PartitionResponse(
-            partition, 0, outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset
+            partition,
+            0,
+            outcome.base_offset,
+            outcome.log_append_time_ms,
+            outcome.log_start_offset,
+            [],
+            None,
+            _NO_LEADER,
         )
     current_leader = _NO_LEADER
     if outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.header.api_version >= _FIRST_VERSION_WITH_LEADERS:
