@@ -22,6 +22,9 @@ from barnabas.runtime.doors import Bytes, Clock
 ARRIVED_BYTES: Final = 64 * 1024
 ENCRYPTED_AT_ONCE: Final = 256 * 1024
 """How much is encrypted before the socket is asked whether it takes more."""
+KEY_UPDATES_BYTES: Final = 16 * 1024
+"""What the other side may ask for by updates of its keys: each is answered, whether or not it reads. That is some six
+hundred of them, and nobody needs one before it has sent gigabytes with a key (RFC 8446, 5.5)."""
 _HANDSHAKE_RECORD: Final = 0x16
 
 _arrived: Final = bytearray(ARRIVED_BYTES)
@@ -70,6 +73,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._writing_paused = False
         self._plain: deque[memoryview] = deque()
         self._plain_bytes = 0
+        self._key_updates_bytes = 0
         self._closing = False
 
     # The protocol of the TCP transport
@@ -150,8 +154,11 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             pass
         except ssl.SSLError as error:
             self._fail(_reason(error))
-        if self._outgoing.pending:  # an alert, or a key update
+        if self._outgoing.pending:  # an alert, or key updates
+            self._key_updates_bytes += self._outgoing.pending
             self._send()
+            if self._key_updates_bytes > KEY_UPDATES_BYTES:
+                self._fail("it updates its keys without end")
 
     def _fail(self, reason: str) -> None:
         if not self._closing:

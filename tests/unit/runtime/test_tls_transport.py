@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import re
 import ssl
 import time
 from collections.abc import Callable
@@ -14,8 +15,11 @@ from typing import Any
 import pytest
 from certificates import Authority
 from clocks import ManualClock
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from barnabas.runtime.tls_transport import TlsTransport
+from barnabas.runtime.tls_transport import KEY_UPDATES_BYTES, TlsTransport
 from barnabas.security.tls.settings import TlsSettings, tls_settings
 
 
@@ -282,6 +286,51 @@ def test_a_record_that_is_not_the_peers_ends_the_connection(stores: TlsSettings)
         assert pair.raw.closed
         assert "TLS failed" in pair.inner.reason
         assert not pair.inner.received
+
+    asyncio.run(play())
+
+
+class KeyUpdates:
+    """What a client of TLS 1.3 writes that only updates its keys, and asks for the other side's each time."""
+
+    def __init__(self, logged: str) -> None:
+        found = re.search(r"CLIENT_TRAFFIC_SECRET_0 \w+ (\w+)", logged)
+        assert found is not None
+        self.secret = bytes.fromhex(found[1])
+        self.hash = hashes.SHA384() if len(self.secret) == 48 else hashes.SHA256()
+
+    def derived(self, label: bytes, length: int) -> bytes:
+        """RFC 8446, 7.1."""
+        info = length.to_bytes(2, "big") + bytes([6 + len(label)]) + b"tls13 " + label + b"\0"
+        return HKDFExpand(self.hash, length, info).derive(self.secret)
+
+    def next(self) -> bytes:
+        message = b"\x18\x00\x00\x01\x01" + b"\x16"
+        head = b"\x17\x03\x03" + (len(message) + 16).to_bytes(2, "big")
+        record = AESGCM(self.derived(b"key", 32)).encrypt(self.derived(b"iv", 12), message, head)
+        self.secret = self.derived(b"traffic upd", len(self.secret))
+        return head + record
+
+
+def test_who_updates_its_keys_without_end_is_closed(stores: TlsSettings, tmp_path: Path) -> None:
+    async def play() -> None:
+        pair = Pair(stores, inner := Inner())
+        context = stores.client_context()
+        context.keylog_filename = str(tmp_path / "keys")
+        pair.client = context.wrap_bio(pair.incoming, pair.outgoing, server_hostname="localhost")
+        pair.shake_hands()
+        assert pair.client.version() == "TLSv1.3"
+        updates = KeyUpdates((tmp_path / "keys").read_text())
+        answered = 0
+        while not pair.raw.closed and answered < 10 * KEY_UPDATES_BYTES:
+            pair.outgoing.write(b"".join(updates.next() for _ in range(100)))
+            piece = pair.outgoing.read()
+            pair.tls.get_buffer(-1)[: len(piece)] = piece
+            pair.tls.buffer_updated(len(piece))
+            answered = len(pair.raw.sent)
+            assert pair.raw.closed or not inner.reason
+        assert inner.reason == "it updates its keys without end"
+        assert KEY_UPDATES_BYTES < answered < 2 * KEY_UPDATES_BYTES
 
     asyncio.run(play())
 
