@@ -228,6 +228,10 @@ class ReadableLog:
             return 0
         return self.segments.bytes_between(self.offset_metadata(start_offset), self.offset_metadata(end_offset))
 
+    def on_older_segment(self, offset: int, end_offset: int) -> bool:
+        """Whether `offset` belongs to a segment before that of `end_offset`: no read goes from one to the other."""
+        return self.segments.index_of(offset) < self.segments.index_of(end_offset)
+
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
         """The aborted transactions that touch the offsets from `start_offset` to before `end_offset`."""
         with self._reading("reading the transaction index"):

@@ -118,6 +118,13 @@ class FetchedPartition:
         self.result = ReadResult(partition.log)
         return True
 
+    def ends_with_its_segment(self, isolation: FetchIsolation) -> bool:
+        """Whether it was read to the end of its segment and there is more in the next: waiting adds nothing."""
+        partition, result = self.partition, self.result
+        if partition is None or partition.log is None or result is None or not result.records:
+            return False
+        return partition.log.on_older_segment(self.request.fetch_offset, partition.bound(isolation))
+
     def answer(self) -> FetchResponse.PartitionData:
         if self.data is not None:
             return self.data

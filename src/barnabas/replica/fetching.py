@@ -60,7 +60,7 @@ class Fetching:
         turn: Callable[[], Awaitable[None]] | None = None,
     ) -> DelayedFetch:
         """Reads, and returns an operation that is complete, or will be after at most `max_wait_ms` where there is less
-        than `min_bytes` and nothing else to tell. Then `fetch_answers` has its answers.
+        than `min_bytes`, all of it was read, and there is nothing else to tell. Then `fetch_answers` has its answers.
 
         `session` is a follower's, if it has one: `fetched` are its partitions that do not rest, those that are stirred
         while the fetch waits are answered too, and those that the follower has all of rest. Where there are many,
@@ -82,7 +82,7 @@ class Fetching:
             size < params.min_bytes
             and params.max_wait_ms > 0
             and (fetched or session is not None)
-            and not any(partition.tells for partition in looked_at)
+            and not any(partition.tells or partition.ends_with_its_segment(params.isolation) for partition in looked_at)
         ):
             purgatory = (
                 self._purgatories.follower_fetch if params.replica_id > NO_BROKER else self._purgatories.consumer_fetch

@@ -750,6 +750,23 @@ def test_a_long_poll_waits_for_as_many_bytes_as_it_asked_for(tmp_path: Path) -> 
     play(tmp_path, story)
 
 
+def test_a_long_poll_does_not_wait_for_bytes_that_are_in_the_next_segment(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,), (1,))
+        await one.append(b"old", acks=1)
+        log = one.partition.local_log()
+        log.roll(now_ms=0)
+        await one.append(b"new", acks=1)
+        data = await fetch(one, 0, max_wait_ms=60_000, min_bytes=100_000)
+        assert b"old" in data.records, "a read ends where its segment does"
+        assert b"new" not in data.records
+        waiting = asyncio.get_running_loop().create_task(fetch(one, 1, max_wait_ms=60_000, min_bytes=100_000))
+        await until(lambda: one.replicas.purgatories.consumer_fetch.delayed == 1)
+        waiting.cancel()
+
+    play(tmp_path, story)
+
+
 def test_a_long_poll_ends_empty_when_its_time_is_up(tmp_path: Path) -> None:
     async def story(one: Peer, two: Peer) -> None:
         one.leads(1, 0, (1,), (1,))
