@@ -22,7 +22,7 @@ from barnabas.judge.journal import Notes
 from barnabas.judge.scan import scan, wait_until_settled
 from barnabas.judge.seen import Seen
 from barnabas.judge.workload import Work
-from barnabas.judge.workloads import BANK, COMPACTION, DELETION, LIST_APPEND, WORKLOADS
+from barnabas.judge.workloads import BANK, COMPACTION, DELETION, LIST_APPEND, REGISTERS, WORKLOADS
 from barnabas.testing import KafkaCluster
 
 PATIENCE_S = 120
@@ -60,6 +60,21 @@ def worked(
     verdict = check(work.notes.history())
     assert verdict.good, [each.examples for each in verdict.anomalies]
     return verdict
+
+
+def test_a_producer_that_librdkafka_ends_gives_way_to_another(kafka_cluster: KafkaCluster) -> None:
+    """It takes OUT_OF_ORDER_SEQUENCE_NUMBER for fatal, which a leader may answer that has just been deposed."""
+    fault = None
+
+    def done(history: OperationHistory) -> bool:
+        nonlocal fault
+        acknowledged = (history.op == Op.SEND) & (history.status == Status.OK)
+        if fault is None and acknowledged.any():
+            fault = kafka_cluster.fail("PRODUCE", "OUT_OF_ORDER_SEQUENCE_NUMBER")
+        clients = {history.process[index] for index in np.flatnonzero(acknowledged)}
+        return fault is not None and fault.hits == 1 and len(clients) > 1
+
+    worked(kafka_cluster, REGISTERS, lambda work: [partial(librdkafka.write, work, "writer")], done)
 
 
 @pytest.mark.parametrize("driver", ["barnabas.client", "librdkafka"])

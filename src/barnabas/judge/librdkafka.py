@@ -120,15 +120,29 @@ def send(producer: Producer, sending: RecordUnderWay, payload: bytes | None = No
 
 
 def write(work: Work, name: str, workload: str = REGISTERS) -> None:
-    chance = random.Random(name)
-    topic, tombstones = work.topics[workload], TOMBSTONES if workload == COMPACTION else 0.0
     idempotent = work.acks == "all"
-    journal = work.notes.journal(Client(name, THEIRS, work.acks, idempotent))
     # No timeout: where a record under way runs out of time, librdkafka takes another epoch and sends the records behind
     # it again, of which the broker may have written some. That would be no fault of the broker's.
     config = {"acks": work.acks, "enable.idempotence": idempotent, "message.timeout.ms": 0}
-    producer = Producer({**work.librdkafka(), **config, **QUIET})
-    under_way: list[RecordUnderWay] = []
+    while not work.stopping():
+        journal = work.notes.journal(Client(name, THEIRS, work.acks, idempotent))
+        under_way: list[RecordUnderWay] = []
+        try:
+            _write(work, Producer({**work.librdkafka(), **config, **QUIET}), journal, name, workload, under_way)
+        except KafkaException:
+            time.sleep(
+                1
+            )  # it takes an answer for fatal, such as that of a leader that is none any more: another goes on
+        finally:
+            for sending in under_way:
+                sending.give_up()
+
+
+def _write(
+    work: Work, producer: Producer, journal: Journal, name: str, workload: str, under_way: list[RecordUnderWay]
+) -> None:
+    chance = random.Random(f"{name} {now()}")
+    topic, tombstones = work.topics[workload], TOMBSTONES if workload == COMPACTION else 0.0
     while not work.stopping():
         for _ in range(10):
             value, bare = work.notes.value(), chance.random() < tombstones
@@ -138,10 +152,8 @@ def write(work: Work, name: str, workload: str = REGISTERS) -> None:
             send(producer, under_way[-1])
         producer.poll(work.pause_s)
         time.sleep(work.pause_s)
-        under_way = [sending for sending in under_way if not sending.settled]
+        under_way[:] = [sending for sending in under_way if not sending.settled]
     producer.flush(30)
-    for sending in under_way:
-        sending.give_up()
 
 
 def delete(work: Work, name: str) -> None:
