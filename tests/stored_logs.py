@@ -23,6 +23,9 @@ class StoredLog:
     async def append(self, *_: Any, **__: Any) -> int:
         return 0
 
+    async def replicated(self, topic_partition: TopicPartition, timeout_ms: int) -> None:
+        pass
+
     def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Stretch:
         at = max((index for index, base in enumerate(self.bases) if base <= offset), default=0)
         for base, segment in zip(self.bases[at:], self.segments[at:], strict=True):

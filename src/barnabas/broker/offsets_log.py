@@ -10,6 +10,7 @@ from barnabas.log.log import AppendOrigin
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.sentinels import ACKS_ALL
+from barnabas.replica.delayed_produce import Appended
 from barnabas.replica.replicas import Replicas
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ class ReplicatedLog:
         if result.error:
             raise KafkaError(result.error, result.message)
         return result.base_offset
+
+    async def replicated(self, topic_partition: TopicPartition, timeout_ms: int) -> None:
+        partition = self._replicas.partition_or_raise(topic_partition)
+        end = Appended(topic_partition).up_to(partition, partition.leader_log().log_end_offset)
+        await self._replicas.appending.replicated([end], timeout_ms)
+        if end.error:
+            raise KafkaError(end.error, end.message)
 
     def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Stretch:
         log = self._replicas.partition_or_raise(topic_partition).leader_log()

@@ -32,6 +32,10 @@ class CoordinatorLog(Protocol):
         """
         ...
 
+    def replicated(self, topic_partition: TopicPartition, timeout_ms: int) -> Awaitable[None]:
+        """Waits until all that the log has now is replicated. Raises `KafkaError`."""
+        ...
+
     def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Stretch:
         """Batches from `offset` on, or from the log's start where that is later; none at the log's end.
 

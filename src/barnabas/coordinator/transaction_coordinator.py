@@ -3,7 +3,8 @@
 A transactional id belongs to one partition of ``__transaction_state``, and that partition's leader coordinates it. The
 leader epoch is the coordinator's epoch, which every marker has, so that an older coordinator's markers are refused.
 When the broker becomes leader it reads the partition to its end; until then requests get COORDINATOR_LOAD_IN_PROGRESS.
-It completes transactions that it finds prepared. When it ceases to lead, all is forgotten: the log has what counts.
+It completes transactions that it finds prepared, once that is replicated. When it ceases to lead, all is forgotten:
+the log has what counts.
 
 A change is written in a story of its own: a client that hangs up meanwhile leaves nothing half done. Between a
 decision and its append nothing is awaited.
@@ -49,6 +50,7 @@ logger = logging.getLogger(__name__)
 TOMBSTONE_BATCH_BYTES: Final = 16_384
 TOMBSTONE_OVERHEAD_BYTES: Final = 16
 COMPLETION_RETRY_MS: Final = 100
+REPLICATION_TIMEOUT_MS: Final = 30_000
 TWO_PHASE_TIMEOUT_MS: Final = (1 << 31) - 1
 
 
@@ -206,9 +208,25 @@ class TransactionCoordinator:
             logger.warning(
                 "%s holds %d records of unknown types; ignored", partition.topic_partition, partition.unknown_keys
             )
-        for transaction in list(partition.transactions.values()):
-            if transaction.metadata.state in PREPARED:
+        prepared = [each for each in partition.transactions.values() if each.metadata.state in PREPARED]
+        if prepared and await self._is_replicated(partition):
+            for transaction in prepared:
                 self._send_markers(partition, transaction)
+
+    async def _is_replicated(self, partition: TransactionPartition) -> bool:
+        """Waits until what was read is replicated; False when the partition is another's by then.
+
+        Till then it may be gone with this broker, and the next one not know what was prepared. Markers of it would
+        fence those of the next coordinator, whose transaction never ends then (as with Apache's, which does not wait).
+        """
+        while self._is_current(partition):
+            try:
+                await self._log.replicated(partition.topic_partition, REPLICATION_TIMEOUT_MS)
+                break
+            except KafkaError as error:
+                logger.info("%s is not replicated yet: %s", partition.topic_partition, error)
+            await asyncio.sleep(COMPLETION_RETRY_MS / 1000)
+        return self._is_current(partition)
 
     # --- which ids are here -----------------------------------------------------------------------------------
 

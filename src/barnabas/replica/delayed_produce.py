@@ -49,10 +49,13 @@ class Appended:
         self.base_offset = info.first_offset
         self.log_append_time_ms = info.log_append_time
         self.log_start_offset = info.log_start_offset
-        if pending:
-            self.required_offset = info.last_offset + 1
-            self.leading_since_epoch = partition.leading_since_epoch
-            self.pending = True
+        return self.up_to(partition, info.last_offset + 1) if pending else self
+
+    def up_to(self, partition: Partition, required_offset: int) -> Appended:
+        """Is pending until all before `required_offset` is replicated."""
+        self.required_offset = required_offset
+        self.leading_since_epoch = partition.leading_since_epoch
+        self.pending = True
         return self
 
     def failed(self, error: ErrorCode, message: str | None = None) -> Appended:

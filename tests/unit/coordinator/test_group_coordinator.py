@@ -60,6 +60,9 @@ class MemoryLog:
             await self.held
         return base_offset
 
+    async def replicated(self, topic_partition: TopicPartition, timeout_ms: int) -> None:
+        pass
+
     def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Stretch:
         if self.read_error is not None:
             raise KafkaError(self.read_error)

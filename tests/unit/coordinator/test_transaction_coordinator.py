@@ -33,12 +33,15 @@ CONFIG = {
 
 
 class MemoryLog:
-    """The one partition of ``__transaction_state``. `error` fails appends, `held` lets them wait."""
+    """The one partition of ``__transaction_state``. `error` fails appends, `held` lets them wait. With `is_behind` what
+    it has is not replicated, however often that is `asked`."""
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.error: ErrorCode | None = None
         self.held: asyncio.Future[None] | None = None
+        self.is_behind = False
+        self.asked = 0
 
     async def append(
         self,
@@ -59,6 +62,12 @@ class MemoryLog:
         if self.held is not None:
             await self.held
         return base_offset
+
+    async def replicated(self, topic_partition: TopicPartition, timeout_ms: int) -> None:
+        await asyncio.sleep(0)
+        self.asked += 1
+        if self.is_behind:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
     def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Stretch:
         for header, start, _ in batches(self.data):
@@ -358,6 +367,27 @@ def test_kafka_9777_the_next_coordinator_completes_what_is_prepared_and_the_old_
     assert log.states()[-1] == "PrepareCommit"
     play(second, log, epoch=5)
     assert log.states()[-1] == "CompleteCommit"
+
+
+def test_no_marker_tells_of_what_was_prepared_before_that_is_replicated() -> None:
+    """It may be gone with this broker: the next one's markers, in the epoch before, would be refused for good."""
+    log = MemoryLog()
+
+    async def first(scene: Play) -> None:
+        producer = await scene.begun(T0)
+        scene.leaders.held = asyncio.get_running_loop().create_future()
+        await scene.coordinator.end("id", *producer, True)
+
+    async def second(scene: Play) -> None:
+        await until(lambda: log.asked > 1)
+        assert scene.leaders.requests == []
+        log.is_behind = False
+        await scene.until_state("CompleteCommit")
+        assert scene.leaders.markers == [(T0, True, 0, 5)]
+
+    play(first, log)
+    log.is_behind = True
+    play(second, log, epoch=5)
 
 
 def test_a_write_that_ends_after_the_partition_was_lost_changes_nothing_here() -> None:
