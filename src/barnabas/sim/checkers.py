@@ -28,6 +28,7 @@ from barnabas.sim.keeper import lookers_know
 from barnabas.sim.plan import Plan
 from barnabas.sim.probes import Probes
 from barnabas.sim.readers import readers_get_to_the_end
+from barnabas.sim.watch_alive import AliveWatch
 from barnabas.sim.watch_cleaner import CleanerWatch
 from barnabas.sim.watch_cluster import ClusterWatch
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
@@ -72,6 +73,7 @@ class Checkers:
         self.cluster: ClusterWatch
         self.deadlines: DeadlineWatch
         self.coordinators: CoordinatorWatch
+        self.alive: AliveWatch
 
     def __enter__(self) -> Checkers:
         world = self.world
@@ -85,6 +87,7 @@ class Checkers:
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
         self.deadlines = DeadlineWatch(world, self.probes)
         self.coordinators = CoordinatorWatch(world, self.logs, self.probes)
+        self.alive = AliveWatch(world, self.ensemble, lambda ruler, name: self.lag.calm_since(name, ruler))
         self.cluster.generations_may_begin_anew = lambda group: (
             self.logs.losses.may_be_lost(self.offsets_partition(group), owner=group)
             or self.offsets_partition(group) in self.logs.leaders.begun_anew
@@ -117,6 +120,7 @@ class Checkers:
             self.lag.look()
             self.deadlines.look()
             self.coordinators.look()
+            self.alive.look()
         self.cluster.look_at_groups()
         self.world.loop.call_later(SWEEP_MS / 1000, self._sweep)
 

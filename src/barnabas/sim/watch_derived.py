@@ -273,6 +273,8 @@ class DerivedWatch:
             if not ended.aborted or not segment.base_offset <= ended.marker < end or ended.first_offset < begins:
                 continue
             entry = there.get(ended.marker)
+            if entry is not None and entry.producer_id == ended.producer_id and entry.first_offset < begins:
+                continue  # it began before the log does
             if entry is None or entry[:3] != ended[:3] or entry.last_stable_offset > ended.stable >= begins:
                 self._wrong(log, chain, f"{ended} was aborted, and its index has {entry}")
         aborts = [link.last for link in chain.links if link.kind is LinkKind.ABORT]

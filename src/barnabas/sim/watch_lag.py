@@ -169,14 +169,14 @@ class LagWatch:
             or now.since_ns - before.looked_ns > self._looks_ns
         ):
             before = KeepsUp(now.since_ns, now.since_ns, now.end, now.leader_epoch)
-        began_ns = max(before.since_ns, self._calm_since(key[0], broker_name(key[2])))
+        began_ns = max(before.since_ns, self.calm_since(key[0], broker_name(key[2])))
         self._keeps_up[key] = before._replace(looked_ns=now.since_ns, end=now.end)
         # A change of the ISR that is under way may be one that was asked for before.
         if now.since_ns - began_ns >= self._looks_ns + FETCHES_AGAIN_NS and self._asked_ns.get(key[:2]) != now.since_ns:
             self._kept_up_ns[key] = now.since_ns
 
-    def _calm_since(self, leader: str, member: str) -> int:
-        """Since when nothing has happened to either, nor to what one tells the other."""
+    def calm_since(self, leader: str, member: str) -> int:
+        """Since when nothing has happened to either, nor to what the second asks the first."""
         network = self.world.network
         if network.waits_in_vain(member, leader):
             network.nobody_told(leader, member)

@@ -249,7 +249,7 @@ class ZooKeeperWatch:
             del self.told_to_delete[told]
         elif (
             broker_id in self.gone_ns
-            or not self._is_known_since(self._registered_ns.get(broker_id, 0))
+            or not self.is_known_since(self._registered_ns.get(broker_id, 0))
             or not world.metadata_version.is_alter_partition_supported
         ):
             world.waive("C20")
@@ -388,18 +388,25 @@ class ZooKeeperWatch:
     def _known_gone(self, number: int) -> bool:
         """Whether the broker is not registered, and the controller knows it, or any must have heard of it."""
         gone_ns = self.gone_ns.get(number)
-        return gone_ns is not None and (self._is_dead_to_controller(number) or self._is_known_since(gone_ns))
+        return gone_ns is not None and (self._is_dead_to_controller(number) or self.is_known_since(gone_ns))
 
     def _is_dead_to_controller(self, number: int) -> bool:
-        """Whether who rules, and has read what there is, takes the broker for dead."""
+        alive = self.alive_to_controller()
+        return alive is not None and number not in alive
+
+    def alive_to_controller(self) -> list[int] | None:
+        """Whom the controller takes for alive; None while nobody rules, or has read what there is."""
         broker = self.world.brokers.get(broker_name(self.controller))
         reign = None if broker is None else broker.controller.reign
         if reign is None or reign.context.epoch != self.controller_epoch:
-            return False
+            return None
         alive = reign.context.live_or_shutting_down_broker_ids
-        return self.controller in alive and number not in alive
+        return alive if self.controller in alive else None
 
-    def _is_known_since(self, happened_ns: int) -> bool:
+    def is_registered(self, number: int) -> bool:
+        return number in self._registered_ns and number not in self.gone_ns
+
+    def is_known_since(self, happened_ns: int, within_ns: int = _SEEN_S) -> bool:
         """Whether any controller must have heard of what happened then, as a watch tells it."""
         world, since_ns = self.world, max(happened_ns, self._controller_since_ns)
         if self.controller >= 0:
@@ -409,7 +416,7 @@ class ZooKeeperWatch:
             freed = (world.nodes[node].process for node in (name, ZOOKEEPER))
             since_ns = max(since_ns, *(process.freed_ns for process in freed if process is not None))
             since_ns = max(since_ns, *(link.clear_ns for link in world.links_to_zookeeper(name)))
-        return world.loop.now_ns - since_ns > _SEEN_S
+        return world.loop.now_ns - since_ns > within_ns
 
     # C11
 

@@ -41,7 +41,7 @@ from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replicas import Replicas
 from barnabas.sim import watch_coordinator
 from barnabas.sim.actions import INVARIANTS
-from barnabas.sim.chain import Chain
+from barnabas.sim.chain import Chain, LinkKind
 from barnabas.sim.checkers import Checkers
 from barnabas.sim.history import History, Sent
 from barnabas.sim.judge_answers import groups_are_listed
@@ -444,6 +444,22 @@ def c20_of_a_replica_that_was_not_told_to_go(cluster: Cluster) -> None:
     cluster.commits("/brokers/topics/orders", {**there, "removing_replicas": {"0": [leaves]}})
     cluster.topic(partitions={**there["partitions"], "0": there["partitions"]["0"][:-1]})
     cluster.ensemble._controller_since_ns, cluster.ensemble._registered_ns[leaves] = controller, registered
+
+
+def c21(cluster: Cluster) -> None:
+    """A broker is gone, and the controller does not hear of it."""
+    cluster.ensemble.gone_ns[2] = cluster.world.loop.now_ns
+    noticed(cluster, "C21")
+    del cluster.ensemble.gone_ns[2]
+
+
+def c21_of_a_broker_that_is_not_told(cluster: Cluster) -> None:
+    name = next(each for each in cluster.world.broker_names if each != cluster.world.controller())
+    metadata = cluster.world.brokers[name].metadata
+    kept = metadata.image
+    metadata.image = replace(kept, brokers={0: kept.brokers[0]})
+    noticed(cluster, "C21")
+    metadata.image = kept
 
 
 def r1(cluster: Cluster) -> None:
@@ -1205,14 +1221,14 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made, c9_of_one_that_the_controller_takes_for_dead,
     c10, c11, c11_of_one_that_leads_alone, c12, c12_of_one_that_is_in_sync, c13, c14, c14_of_a_partition_that_is_gone,
     c15, c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17, c17_of_ephemeral_znodes, c17_of_a_snapshot, c18,
-    c18_of_what_was_announced, c19, c20, c20_of_a_replica_that_was_not_told_to_go, r1, r2, r3, r4, r5,
-    r5_of_an_end_that_nobody_asks_for, r6, r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12,
-    r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced,
-    r15_of_a_log_that_begins_before_its_start, r16, r17, r18, r19, r20, r22, r22_of_headers, r22_of_a_timestamp,
-    r22_of_the_time_of_a_broker, r23, r23_of_the_latest, r23_of_what_an_operator_asks, r24, r24_by_fetches, r25, r26,
-    r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began, r27_of_an_abort,
-    r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
-    r27_of_a_recovery_point_beyond_the_end, r27_of_a_start_that_is_not_written_down,
+    c18_of_what_was_announced, c19, c20, c20_of_a_replica_that_was_not_told_to_go, c21,
+    c21_of_a_broker_that_is_not_told, r1, r2, r3, r4, r5, r5_of_an_end_that_nobody_asks_for, r6, r7,
+    r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12, r12_of_one_that_comes_back_too_early, r13, r14,
+    r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r15_of_a_log_that_begins_before_its_start, r16, r17, r18,
+    r19, r20, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest,
+    r23_of_what_an_operator_asks, r24, r24_by_fetches, r25, r26, r27, r27_of_a_batch_that_is_not_remembered,
+    r27_of_a_transaction_that_nobody_began, r27_of_an_abort, r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end,
+    r27_of_a_snapshot_beyond_the_end, r27_of_a_recovery_point_beyond_the_end, r27_of_a_start_that_is_not_written_down,
     r27_of_a_recovery_point_that_is_not_written_down, r27_of_a_snapshot_that_does_not_tell_all, r28, t1,
     t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one, t3_of_a_committed_one,
     t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two, t7, t7_of_one_that_is_left_out, t8, t9, g1, g2, g3,
@@ -1280,6 +1296,35 @@ def test_the_cleaner_may_take_what_a_leader_did_not_live_to_tell_of() -> None:
         made.at(name, lambda: partition.make_leader(state, partition.topic_id, 0))
         assert log.high_watermark == log.log_end_offset
         assert [*written] == [*range(log.log_end_offset)]
+    finally:
+        made.checkers.__exit__()
+
+
+def test_of_an_abort_whose_beginning_is_deleted_the_index_may_know_more() -> None:
+    made = Cluster()
+    try:
+
+        async def regret(_: object, client: ClusterClient) -> None:
+            producer = TransactionalProducer(client, "regrets")
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            for value in (b"one", b"two"):
+                await producer.append("orders", value, partition=0)
+                await producer.flush()
+            await producer.abort_transaction()
+
+        made.run(made.world.client(regret, "regrets"))
+        _, _, log, chain = made.leading(0)
+        made.run(made.world.until(lambda: log.last_stable_offset == log.log_end_offset, "the marker"))
+        first = next(at for at, link in enumerate(chain.links) if link.kind is LinkKind.DATA)
+        made.world.violations.clear()
+        log.log_start_offset, kept = chain.links[first].last + 1, log.log_start_offset
+        del chain.links[: first + 1]
+        made.checkers.derived.look(log, chain)
+        log.log_start_offset = kept
+        assert "R27" not in {each.invariant for each in made.world.violations}
+        made.checkers.derived.look(log, chain)
+        assert "R27" in {each.invariant for each in made.world.violations}
     finally:
         made.checkers.__exit__()
 
