@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
 from barnabas.model.errors import KafkaError
+from barnabas.model.internal_topics import INTERNAL_TOPICS
 from barnabas.sim.checkers import Checkers
 from barnabas.sim.draw import draw
 from barnabas.sim.history import History
@@ -78,6 +79,7 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
     checkers = Checkers(world, history, plan)
     workload.on_read = checkers.given
     workload.on_asked_offsets, workload.on_looked_up = checkers.answers.offsets_asked, checkers.answers.looked_up
+    workload.coordinators_lost_something = lambda: checkers.logs.losses.is_any(INTERNAL_TOPICS)
     with checkers, Unforeseen(world):
         Recorder(world).attach()
         try:

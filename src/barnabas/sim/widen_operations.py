@@ -1,11 +1,13 @@
-"""Widens a drawn plan by what administrators do: while a broker is away, to coordinators' topics, at events."""
+"""Widens a drawn plan by what administrators do, while a broker is away, to coordinators' topics, at events."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
+from barnabas.model.config import broker_config
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.model.metadata_version import metadata_version_of
 from barnabas.sim.actions import ADMINISTRATION
 from barnabas.sim.chance import Chance
 from barnabas.sim.events import EVENTS, RPC, ZK
@@ -64,6 +66,28 @@ def moved_coordinators(plan: Plan, chance: Chance) -> Plan:
         said["replicas"] = numbers[: chance.whole(2, 3)]
         more.append((chance.whole(3 * SECOND, plan.length_ns), "reassign", said, 0))
     return with_actions(plan, more)
+
+
+def made_again(plan: Plan, chance: Chance) -> Plan:
+    """A topic that clients use is deleted and made again; not where ids tell no topic from the next of its name."""
+    version = metadata_version_of(broker_config(plan.config))
+    topics = [topic for topic in plan.topics if topic.name != RESULTS and "cleanup.policy" not in topic.configs]
+    if not topics or not version.is_topic_ids_supported or not chance.happens(0.15):
+        return plan
+    said: dict[str, Any] = {"topic": topics[-1].name, "partitions": topics[-1].partitions, "replication_factor": 3}
+    return with_actions(plan, [(chance.whole(plan.length_ns // 3, plan.length_ns - SECOND), "recreate-topic", said, 0)])
+
+
+def spared(plan: Plan, chance: Chance) -> Plan:
+    """There are more brokers than replicas need, so that some may have none, and these go as others do."""
+    if not chance.happens(0.06):
+        return plan
+    spare = [f"broker-{plan.brokers + number}" for number in range(2)]
+    config = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", **plan.config}
+    lasts_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS + 12 * SECOND
+    at_ns = chance.whole(SECOND, plan.length_ns // 4)
+    more = [(at_ns + number * SECOND, "kill", {"node": name}, lasts_ns) for number, name in enumerate(spare)]
+    return with_actions(replace(plan, brokers=plan.brokers + len(spare), config=config), more)
 
 
 def operations_at_events(plan: Plan, chance: Chance) -> Plan:

@@ -1329,6 +1329,14 @@ def test_of_an_abort_whose_beginning_is_deleted_the_index_may_know_more() -> Non
         made.checkers.__exit__()
 
 
+def test_who_waits_for_what_a_coordinator_lost_is_excused(cluster: Cluster) -> None:
+    cluster.world.violations.clear()
+    with patched(cluster.workload, "coordinators_lost_something", lambda: True):
+        l1_of_a_call_that_fails(cluster)
+    assert cluster.world.violations == []
+    assert cluster.world.excused.pop().invariant == "L1"
+
+
 def test_a_log_of_which_all_is_deleted_keeps_the_epoch_of_what_was_there() -> None:
     made = Cluster()
     try:
