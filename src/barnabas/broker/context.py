@@ -60,9 +60,9 @@ class RequestContext:
         self._slice -= cost
         return self._slice <= 0
 
-    def due_before(self, cost: int) -> bool:
+    def due_before(self) -> bool:
         """As `due`, ahead of an element, so that the last one of a slice ends it without a turn behind it."""
-        self._slice -= cost
+        self._slice -= 1
         return self._slice < 0
 
     def due_after(self, name: str) -> bool:

@@ -17,6 +17,7 @@ from barnabas.log.validation import AT_ONCE_BYTES
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import real_runtime
+from barnabas.runtime.turns import SLICE
 from barnabas.wire import frames as wire_frames
 from barnabas.wire import plans
 from barnabas.wire.compression import Codec
@@ -157,7 +158,7 @@ def test_nobody_waits_for_a_replica_whose_directory_failed_at_a_later_partition_
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(("asked", "at_once"), [(64, 64), (65, 64)])
+@pytest.mark.parametrize(("asked", "at_once"), [(SLICE, SLICE), (SLICE + 1, SLICE)])
 def test_what_makes_a_slice_is_appended_in_one_so_that_followers_are_told_of_it_together(
     tmp_path: Path, asked: int, at_once: int
 ) -> None:

@@ -77,7 +77,7 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
         for data in topic.partition_data:
             partition = TopicPartition(name, data.index)
             records = data.records
-            if context.due_before(2):  # an append costs more than most
+            if context.due_before():
                 await context.turn()
                 just_now = False
             # The bytes are the log's from here on, and need not be kept while the request waits.
