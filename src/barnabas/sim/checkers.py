@@ -114,8 +114,8 @@ class Checkers:
         """Ten times a second; how far followers are, at least twice."""
         self._sweeps += 1
         self.logs.stand()
-        self.derived.stand()
         if self._sweeps % self.lag.sweeps == 0:
+            self.derived.stand()
             self.leftovers.look()
             self.lag.look()
             self.deadlines.look()

@@ -96,6 +96,8 @@ class World:
         self.metadata_version = metadata_version_of(broker_config(self._config))
         self.context = contextvars.copy_context()
         self._stall_at_start: dict[str, tuple[int, Chance]] = {}
+        self._states: dict[str, tuple[bytes, Mapping[str, Any]]] = {}
+        """By partition: its state as it was read last."""
 
     # ---- telling
 
@@ -392,11 +394,16 @@ class World:
         data = self.znode("/controller")
         return None if data is None else broker_name(json.loads(data)["brokerid"])
 
-    def state(self, partition: str) -> dict[str, Any] | None:
+    def state(self, partition: str) -> Mapping[str, Any] | None:
         """A partition's state in ZooKeeper: leader, leader_epoch, isr."""
         topic, _, number = partition.rpartition("-")
         data = self.znode(f"/brokers/topics/{topic}/partitions/{number}/state")
-        return None if not data else json.loads(data)
+        if not data:
+            return None
+        known = self._states.get(partition)
+        if known is None or known[0] != data:
+            known = self._states[partition] = data, json.loads(data)
+        return known[1]
 
     def bootstrap(self) -> str:
         return ",".join(f"{name}:{_BROKER_PORT}" for name in self.broker_names)
