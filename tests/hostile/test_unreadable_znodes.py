@@ -15,6 +15,8 @@ from barnabas.testing import KafkaCluster
 GARBAGE = b"\xff\x00{garbage"
 HUGE = b'{"version":1e999,"leader":1e999,"controller_epoch":99999999999999999999,"leader_epoch":0,"isr":["x"]}'
 DEEP = b"[" * 20_000
+LAST_EPOCH = b'{"version":1,"leader":0,"controller_epoch":1,"leader_epoch":2147483647,"isr":[0,1,2]}'
+"""After it there is no other that a request can hold."""
 
 
 @contextlib.contextmanager
@@ -79,10 +81,13 @@ def test_a_cluster_lives_beside_znodes_that_nobody_can_read() -> None:
     with KafkaCluster(3) as cluster:
         cluster.create_topic("kept", partitions=3, replication_factor=3, config={"min.insync.replicas": 2})
         cluster.create_topic("damaged", partitions=1, replication_factor=3)
+        cluster.create_topic("exhausted", partitions=3, replication_factor=3)
         assert not produced(cluster, "kept", "before")
         with tree(cluster) as client:
             put(client, "/brokers/topics/damaged/partitions/0/state", HUGE)
             put(client, "/brokers/topics/damaged", GARBAGE)
+            for number in range(3):
+                put(client, f"/brokers/topics/exhausted/partitions/{number}/state", LAST_EPOCH)
             for path, data in STRAY.items():
                 put(client, path, data)
         assert not produced(cluster, "kept", "beside")

@@ -53,8 +53,11 @@ def test_the_controller_is_written_and_read_as_kafka_does() -> None:
 def test_the_controller_epoch_is_a_bare_number() -> None:
     assert ControllerEpochZNode.encode(12) == b"12"
     assert ControllerEpochZNode.decode(b"12") == 12
-    with pytest.raises(ZNodeError, match="/controller_epoch does not hold a number"):
+    with pytest.raises(ZNodeError, match="/controller_epoch does not hold an epoch"):
         ControllerEpochZNode.decode(b"twelve")
+    assert ControllerEpochZNode.decode(b"2147483646") == (1 << 31) - 2
+    with pytest.raises(ZNodeError, match="/controller_epoch does not hold an epoch"):
+        ControllerEpochZNode.decode(b"2147483647")
 
 
 BROKER = """{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT","INTERNAL":"PLAINTEXT",

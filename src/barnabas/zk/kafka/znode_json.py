@@ -33,6 +33,11 @@ def int32(value: Any, least: int = -(1 << 31)) -> int:
     return number
 
 
+def followed_epoch(value: Any) -> int:
+    """An epoch which another can follow: the next one goes into requests to every broker as well."""
+    return int32(int32(value, 0) + 1) - 1
+
+
 def json_bytes(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 

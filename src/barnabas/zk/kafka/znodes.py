@@ -22,7 +22,7 @@ from barnabas.zk.kafka.config_znodes import (
     ConfigEntityTypeZNode,
 )
 from barnabas.zk.kafka.security_znodes import DelegationTokensZNode
-from barnabas.zk.kafka.znode_json import Reading, ZNodeError, int32, json_bytes, shown
+from barnabas.zk.kafka.znode_json import Reading, ZNodeError, followed_epoch, int32, json_bytes, shown
 
 MATCH_ANY_VERSION: Final = -1
 """``ZkVersion.MatchAnyVersion``: a set or delete with this version is unconditional."""
@@ -146,9 +146,11 @@ class ControllerEpochZNode:
     @staticmethod
     def decode(data: bytes | None) -> int:
         try:
-            return int32((data or b"").decode(), 0)
+            return followed_epoch((data or b"").decode())
         except ValueError:
-            raise ZNodeError(f"{ControllerEpochZNode.path} does not hold a number: {shown(data)}") from None
+            raise ZNodeError(
+                f"{ControllerEpochZNode.path} does not hold an epoch that another can follow: {shown(data)}"
+            ) from None
 
 
 class BrokerIdsZNode:
@@ -313,7 +315,7 @@ class TopicPartitionStateZNode:
             return LeaderIsrAndControllerEpoch(
                 LeaderAndIsr(
                     int32(fields["leader"]),
-                    int32(fields["leader_epoch"], 0),
+                    followed_epoch(fields["leader_epoch"]),
                     _replicas(fields["isr"]),
                     LeaderRecoveryState(fields.get("leader_recovery_state", 0)),
                     zk_version,
