@@ -189,7 +189,7 @@ def drawn_from(seed: int, profile: str = "all") -> Plan:
 def _older_protocol(chance: Chance, config: dict[str, str], operations: dict[str, float]) -> dict[str, float]:
     """Now and then brokers speak as older ones do. Returns the operations that are possible then: without topic ids
     nothing tells a topic from its successor of the same name (KIP-516), so none is made again."""
-    if not chance.happens(0.06):
+    if not chance.happens(0.1):
         return operations
     version = chance.one_of(["1.1", "2.3", "2.6", "2.6", "2.7", "2.8", "3.2"])
     config["inter.broker.protocol.version"] = version

@@ -16,7 +16,8 @@ from barnabas.sim.worker import RESULTS
 
 
 def away(plan: Plan, chance: Chance) -> Plan:
-    """A broker is away for longer than its session lasts, and administrators work all the same, also with it."""
+    """A broker is away for longer than its session lasts, and administrators work all the same, also with it: of what
+    goes meanwhile it does not hear."""
     if not chance.happens(0.25):
         return plan
     session_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
@@ -29,26 +30,27 @@ def away(plan: Plan, chance: Chance) -> Plan:
     if name == "partition":
         gone["others"] = [*(f"broker-{number}" for number in there), "zookeeper"]
     more: list[tuple[int, str, dict[str, Any], int]] = [(at_ns, name, gone, lasts_ns)]
+    passing: dict[str, Any] = {"topic": f"new-{chance.whole(1, 4)}"}
+    before: dict[str, Any] = {**passing, "partitions": chance.whole(1, 3), "replicas": there[:2]}
+    more.append((at_ns - 800 * MS, "create-topic", before, 0))
     for _ in range(chance.whole(2, 5)):
         topic = chance.one_of(topics)
         with_it, without = [absent, *there[: chance.whole(1, 2)]], there[:2]
         chance.shuffle(with_it)
         chance.shuffle(without)
-        made: dict[str, Any] = {"topic": f"new-{chance.whole(1, 4)}", "partitions": chance.whole(1, 2)}
+        made = {**passing, "partitions": chance.whole(1, 2)}
         where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
-        name, said = chance.one_of(
-            [
-                ("create-topic", {**made, "replicas": with_it}),
-                ("create-topic", {**made, "replicas": with_it}),
-                ("recreate-topic", {**made, "replicas": without}),
-                ("recreate-topic", {**made, "replicas": without}),
-                ("delete-topic", {"topic": made["topic"]}),
-                ("add-partitions", {"topic": topics[-1].name, "partitions": topics[-1].partitions + 1}),
-                ("reassign", {**where, "replicas": without}),
-                ("delete-records", where),
-                ("elect", {"topic": topic.name, "unclean": False}),
-            ]
-        )
+        asked = [
+            ("create-topic", {**made, "topic": f"new-{chance.whole(1, 4)}", "replicas": with_it}),
+            ("add-partitions", {"topic": topics[-1].name, "partitions": topics[-1].partitions + 1}),
+            ("reassign", {**where, "replicas": without}),
+            ("delete-records", where),
+            ("elect", {"topic": topic.name, "unclean": False}),
+            ("delete-topic", passing),
+        ]
+        if _tells_topics_apart(plan):
+            asked += [("recreate-topic", {**made, "replicas": replicas}) for replicas in (with_it, without)]
+        name, said = chance.one_of(asked)
         more.append((at_ns + chance.whole(session_ns, lasts_ns), name, said, 0))
     return with_actions(plan, [drawn for drawn in more if drawn[0] < plan.length_ns - SECOND])
 
@@ -70,9 +72,8 @@ def moved_coordinators(plan: Plan, chance: Chance) -> Plan:
 
 def made_again(plan: Plan, chance: Chance) -> Plan:
     """A topic that clients use is deleted and made again; not where ids tell no topic from the next of its name."""
-    version = metadata_version_of(broker_config(plan.config))
     topics = [topic for topic in plan.topics if topic.name != RESULTS and "cleanup.policy" not in topic.configs]
-    if not topics or not version.is_topic_ids_supported or not chance.happens(0.15):
+    if not topics or not _tells_topics_apart(plan) or not chance.happens(0.15):
         return plan
     said: dict[str, Any] = {"topic": topics[-1].name, "partitions": topics[-1].partitions, "replication_factor": 3}
     return with_actions(plan, [(chance.whole(plan.length_ns // 3, plan.length_ns - SECOND), "recreate-topic", said, 0)])
@@ -90,6 +91,30 @@ def spared(plan: Plan, chance: Chance) -> Plan:
     return with_actions(replace(plan, brokers=plan.brokers + len(spare), config=config), more)
 
 
+def usurped(plan: Plan, chance: Chance) -> Plan:
+    """Another is made leader while the one that leads can reach no broker, and writes on; then the other goes again,
+    perhaps before the first has heard of it: each has what the other has not."""
+    if not chance.happens(0.15):
+        return plan
+    topic = chance.one_of([topic for topic in plan.topics if topic.name != RESULTS])
+    where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+    leader, replicas = f"leader:{topic.name}-{where['partition']}", list(range(plan.brokers))
+    chance.shuffle(replicas)
+    others = [f"broker-{number}" for number in range(plan.brokers)]
+    cut_ns = chance.whole(2 * SECOND, plan.length_ns * 2 // 3)
+    elected_ns = cut_ns + chance.whole(100, 1_500) * MS
+    name, lasts_ns = chance.one_of(["shutdown", "shutdown", "bounce", "kill"]), chance.whole(100, 3_000) * MS
+    return with_actions(
+        plan,
+        [
+            (cut_ns - SECOND, "reassign", {**where, "replicas": replicas[: topic.replication_factor]}, 0),
+            (cut_ns, "partition", {"node": leader, "others": others}, chance.whole(1_000, 8_000) * MS),
+            (elected_ns, "elect", {"topic": topic.name, "unclean": False}, 0),
+            (elected_ns + chance.whole(200, 3_000) * MS, name, {"node": leader}, lasts_ns),
+        ],
+    )
+
+
 def operations_at_events(plan: Plan, chance: Chance) -> Plan:
     """Some of what administrators do begins at an event, amid what others do."""
     if not chance.happens(0.3):
@@ -103,3 +128,8 @@ def operations_at_events(plan: Plan, chance: Chance) -> Plan:
         return replace(action, arguments={**action.arguments, **said})
 
     return replace(plan, actions=tuple(put_off(action) for action in plan.actions))
+
+
+def _tells_topics_apart(plan: Plan) -> bool:
+    """Whether an id tells a topic from the next one of its name (KIP-516)."""
+    return metadata_version_of(broker_config(plan.config)).is_topic_ids_supported

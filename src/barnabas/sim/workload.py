@@ -38,7 +38,11 @@ from barnabas.zk.protocol.errors import ZooKeeperError
 COMMIT_EVERY_S: Final = 0.7
 QUIET_NS: Final = 45_000_000_000
 """For requests over connections whose peer is gone to be given up, and for groups to share anew."""
-_NO_ANSWER: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE)
+_MAY_STAY: Final = (
+    ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)  # fmt: skip
+"""No answer, over connections whose peers are gone, and which are given up one by one; and a topic that is none."""
 METADATA_MAX_AGE_MS: Final = 3_000
 """So soon a member hears of partitions that were added."""
 
@@ -105,10 +109,9 @@ class Workload:
         self.healed.set()
 
     def failed(self, client: str, error: Exception) -> None:
-        """L1: when all has been well for a while, no broker answers with what passes. A connection whose peer is gone
-        is given up later, one after the other."""
+        """L1: when all has been well for a while, no broker answers with what passes."""
         world = self.world
-        if self.healed_ns is None or not isinstance(error, KafkaError) or error.code in _NO_ANSWER:
+        if self.healed_ns is None or not isinstance(error, KafkaError) or error.code in _MAY_STAY:
             return
         well_ns = world.loop.now_ns - self.healed_ns
         if error.code.retriable and well_ns > QUIET_NS:

@@ -1337,6 +1337,15 @@ def test_who_waits_for_what_a_coordinator_lost_is_excused(cluster: Cluster) -> N
     assert cluster.world.excused.pop().invariant == "L1"
 
 
+@pytest.mark.parametrize("code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+def test_what_may_stay_as_it_is_is_no_finding(cluster: Cluster, code: ErrorCode) -> None:
+    cluster.world.violations.clear()
+    cluster.workload.healed_ns = cluster.world.loop.now_ns - 60 * A_SECOND
+    cluster.workload.failed("member-1", KafkaError(code))
+    cluster.workload.healed_ns = None
+    assert cluster.world.violations == []
+
+
 def test_a_log_of_which_all_is_deleted_keeps_the_epoch_of_what_was_there() -> None:
     made = Cluster()
     try:
