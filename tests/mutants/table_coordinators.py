@@ -89,8 +89,8 @@ MUTANTS: Final = (
         remove(
             "coordinator.transaction_coordinator:TransactionCoordinator._load",
             """
-            for transaction in list(partition.transactions.values()):
-                if transaction.metadata.state in PREPARED:
+            if prepared and await self._is_replicated(partition):
+                for transaction in prepared:
                     self._send_markers(partition, transaction)
             """,
         ),

@@ -487,8 +487,8 @@ _COORDINATOR: Final = (
         "an abort that was decided before a failover is never marked: its id is stuck for ever",
         replace(
             "coordinator.transaction_coordinator:TransactionCoordinator._load",
-            "transaction.metadata.state in PREPARED",
-            "transaction.metadata.state is PREPARE_COMMIT",
+            "each.metadata.state in PREPARED",
+            "each.metadata.state is PREPARE_COMMIT",
         ),
     ),
     _new(
