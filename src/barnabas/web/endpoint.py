@@ -324,9 +324,11 @@ class HttpConnection(asyncio.BufferedProtocol):
             story.abandon()
 
     def pause_writing(self) -> None:
-        # A reader that does not keep up with a stream is let go: what it misses it can ask for.
+        # A reader that does not keep up with a stream is let go: what it misses it can ask for. It has some time to
+        # read what was written, and nothing is added to that.
         if self._streaming:
             self.close()
+            self._set_deadline()
         else:
             self._writable = asyncio.get_running_loop().create_future()
             self._set_deadline()
@@ -536,7 +538,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._set_deadline()
 
     def send_event(self, event: bytes) -> None:
-        self._send(h11.Data(data=event))
+        if self._transport is not None and not self._transport.is_closing():
+            self._send(h11.Data(data=event))
 
     def _send(self, *events: h11.Event) -> None:
         """In one write: each wakes whoever reads."""

@@ -89,6 +89,34 @@ def test_who_reads_nothing_of_a_long_answer_is_ended(monkeypatch: pytest.MonkeyP
     assert told < 10_000
 
 
+def test_for_who_reads_nothing_of_a_stream_no_more_is_kept_and_it_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "PATIENCE_S", 0.2)
+
+    async def story(connect: Connect) -> None:
+        opened: asyncio.Future[HttpConnection] = asyncio.get_running_loop().create_future()
+        gone = asyncio.Event()
+
+        def stream_to(_: AdminEndpoint, connection: HttpConnection) -> bool:
+            opened.set_result(connection)
+            return True
+
+        monkeypatch.setattr(AdminEndpoint, "stream_to", stream_to)
+        monkeypatch.setattr(AdminEndpoint, "closed", lambda _, connection: gone.set())
+        _, writer = await connect()
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(b"GET /events HTTP/1.1\r\n" + LOCAL + b"\r\n\r\n")
+        stream = await opened
+        transport = stream._transport
+        assert transport is not None
+        for _ in range(1_000):
+            stream.send_event(b"x" * 65536)
+            await asyncio.sleep(0)
+        assert transport.get_write_buffer_size() < 1_000_000
+        await gone.wait()
+
+    played(story)
+
+
 def test_whoever_waits_for_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "MAX_CONNECTIONS", 3)
 
