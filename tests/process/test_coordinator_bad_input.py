@@ -17,7 +17,7 @@ from coordinators import Coordinator, Wire
 from processes import eventually
 
 from barnabas.zk.protocol.frames import ConnectRequest, encode_request, framed
-from barnabas.zk.protocol.ops import Create, GetChildren, GetData, SetData
+from barnabas.zk.protocol.ops import Create, GetChildren, GetChildrenWithoutStat, GetData, SetData
 from barnabas.zk.protocol.session_ops import AddWatch, Ping
 
 
@@ -193,6 +193,41 @@ def test_a_client_that_never_reads_its_watch_events_is_dropped_in_the_end(tmp_pa
                         assert writer.header() == (2, 0)
             eventually(lambda: "does not read what is sent to it" in server.output(), what="it was dropped")
     finally:
+        server.close()
+
+
+def test_of_a_long_answer_no_more_is_kept_than_is_not_sent(tmp_path: Path) -> None:
+    server = Coordinator(tmp_path, "--no-fsync")
+    deaf: list[socket.socket] = []
+
+    def resident_mib() -> int:
+        status = Path(f"/proc/{server.process.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) // 1024
+
+    try:
+        server.up()
+        with Wire(server) as writer:
+            writer.call(Create("/many", b""))
+            for begin in range(0, 12_000, 1000):
+                creations = [Create(f"/many/{'n' * 240}{number:05}", b"") for number in range(begin, begin + 1000)]
+                writer.socket.sendall(b"".join(encode_request(1, each) for each in creations))
+                for _ in creations:
+                    assert writer.header() == (1, 0)
+        before = resident_mib()
+        for _ in range(40):
+            # The kernel takes most of an answer of 3 MB for a client that reads none of it.
+            each = socket.socket()
+            deaf.append(each)
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            each.connect(("127.0.0.1", server.port))
+            each.sendall(framed(ConnectRequest(20_000).encode()))
+            each.recv(100)
+            each.sendall(encode_request(1, GetChildrenWithoutStat("/many")))
+            each.recv(100)
+        assert resident_mib() < before + 60
+    finally:
+        for each in deaf:
+            each.close()
         server.close()
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 OUT_BYTES_MAX: Final = 1024 * 1024
 """Answers collected for one connection in one turn; the rest of its requests wait for the next turn."""
+WRITTEN_AT_ONCE: Final = 256 * 1024
+"""A transport keeps whole what it could send in part, and counts the rest alone: of a large answer it gets pieces."""
 REQUESTS_AT_ONCE: Final = 32
 """How many requests of one connection are done before others have their turn: 256 KiB have room for ten thousand."""
 LONG_BYTES: Final = 16 * 1024
@@ -268,7 +270,10 @@ class ServerConnection(asyncio.Protocol):
         if transport is None:
             return
         if out:
-            transport.write(out[0] if len(out) == 1 else b"".join(out))
+            data = out[0] if len(out) == 1 else b"".join(out)
+            del out
+            for start in range(0, len(data), WRITTEN_AT_ONCE):
+                transport.write(data[start : start + WRITTEN_AT_ONCE])
         if self.closing:
             transport.close()
             return
