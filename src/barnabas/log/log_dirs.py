@@ -489,11 +489,13 @@ class LogDirs(CheckpointedLogs):
         self._deleted.append((due_ms, log))
         self._deleted_from[log.log_dir.path] = None
 
-    def take_due_deletions(self, now_ms: int) -> list[Log]:
-        """Deleted logs whose delay is over by the monotonic clock: the caller removes their directories."""
-        due = [log for due_ms, log in self._deleted if due_ms <= now_ms]
-        self._deleted = [(due_ms, log) for due_ms, log in self._deleted if due_ms > now_ms]
-        return due
+    def take_due_deletion(self, now_ms: int) -> Log | None:
+        """A deleted log whose delay is over by the monotonic clock: the caller removes its directory."""
+        for at, (due_ms, log) in enumerate(self._deleted):
+            if due_ms <= now_ms:
+                del self._deleted[at]
+                return log
+        return None
 
     # From one directory to another
 

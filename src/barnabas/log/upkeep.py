@@ -112,13 +112,15 @@ class LogUpkeep:
         await self._each_log(lambda log: log.producers.remove_expired(self._clock.now_ms()))
 
     async def delete_marked(self) -> None:
-        """Removes directories and files whose delay is over."""
+        """Removes directories and files whose delay is over. A directory takes some milliseconds of a busy disk, and a
+        deleted topic may have thousands: others have their turn after each."""
         now_ms = self._clock.monotonic_ms()
-        for log in self._log_dirs.take_due_deletions(now_ms):
+        while (log := self._log_dirs.take_due_deletion(now_ms)) is not None:
             try:
                 log.delete()
             except LogDirFailure as failure:
                 logger.error("%s", failure)
+            await asyncio.sleep(0)
         await self._each_log(lambda log: log.delete_marked_files(now_ms=now_ms))
 
 

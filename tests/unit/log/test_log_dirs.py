@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +127,25 @@ def test_a_deleted_partition_leaves_its_name_at_once_and_its_files_later(tmp_pat
     assert again.log_end_offset == 0
     asyncio.run(dirs.upkeep.delete_marked())
     assert not renamed.exists()
+    dirs.close()
+
+
+def test_others_have_their_turn_between_the_directories_of_a_deleted_topic(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path, **{"log.segment.delete.delay.ms": "0"})
+    for number in range(3):
+        partition = TopicPartition("a", number)
+        append(dirs.get_or_create(partition), "x")
+        dirs.delete_async(partition)
+    left = []
+
+    async def play() -> None:
+        deleting = asyncio.create_task(dirs.upkeep.delete_marked())
+        while not deleting.done():
+            await asyncio.sleep(0)
+            left.append(sum(name.startswith("a-") for name in os.listdir(tmp_path)))
+
+    asyncio.run(play())
+    assert left[:3] == [2, 1, 0]
     dirs.close()
 
 
