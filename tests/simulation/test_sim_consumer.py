@@ -392,3 +392,25 @@ def test_the_leader_of_a_group_sees_that_a_topic_grows_which_another_member_read
         return found
 
     assert seen_in(story) == [TopicPartition("payments", 0), TopicPartition("payments", 1)]
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_subscription_that_changes_while_the_member_joins_counts(assignor: str) -> None:
+    """What it had asked for is granted first; the member has to join again for the rest."""
+
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[TopicPartition]:
+        await make_topic(cluster, {0: [0]})
+        await Admin(cluster).create_topics([NewTopic("payments", 1, 1)])
+        consumer = Consumer(cluster, group="readers", assignors=[assignor])
+        await consumer.subscribe([TOPIC])
+        await consumer.poll(1)
+        assert consumer.assignment == []
+        await consumer.subscribe([TOPIC, "payments"])
+        ends_ns = world.loop.now_ns + 20_000_000_000
+        while len(consumer.assignment) < 2 and world.loop.now_ns < ends_ns:
+            await consumer.poll(POLL_MS)
+        assigned = sorted(consumer.assignment)
+        await consumer.close()
+        return assigned
+
+    assert seen_in(story) == [FIRST, TopicPartition("payments", 0)]

@@ -82,6 +82,8 @@ class GroupMember:
         self.cooperative = all(assignor.cooperative for assignor in self.assignors)
         """Whether it keeps its partitions while the group rebalances. All its assignors have to want that."""
         self._topics: list[str] = []
+        self._joined_for: list[str] = []
+        """The topics that it named when it joined last."""
         self._session_timeout_ms = session_timeout_ms
         self._rebalance_timeout_ms = rebalance_timeout_ms
         self._heartbeat_interval_ms = min(heartbeat_interval_ms, session_timeout_ms // 3)
@@ -239,6 +241,8 @@ class GroupMember:
         self._assigned_in = joined.generation
         self._confirmed(at_ms)
         assignor.assigned(joined.assignment, joined.generation)
+        if self._joined_for != self._topics:
+            self.rejoin()  # it was subscribed to others meanwhile
 
     def _protocols(self) -> list[Any]:
         owned = tuple(self.assignment) if self.cooperative and not self.is_lost else ()
@@ -263,6 +267,7 @@ class GroupMember:
             protocol_type="consumer",
             protocols=self._protocols(),
         )
+        self._joined_for = list(self._topics)
         kept = not self.is_lost
         answer = await self._send(request, self._rebalance_timeout_ms + 5_000)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
