@@ -1394,6 +1394,18 @@ def test_who_has_all_may_not_leave_though_the_lag_may_be_half_a_second(make: Cal
         made.checkers.__exit__()
 
 
+def test_who_fetches_a_little_at_a_time_may_have_to_leave() -> None:
+    made = Cluster({"replica.fetch.response.max.bytes": "1000"})
+    try:
+        made.world.violations.clear()
+        waived = made.world.waived.get("R24", 0)
+        r24(made)
+        assert made.world.violations == []
+        assert made.world.waived["R24"] == waived + 1
+    finally:
+        made.checkers.__exit__()
+
+
 def test_a_commit_may_be_lost_between_the_question_and_the_answer(cluster: Cluster) -> None:
     cluster.history.asked_to_commit["strangers", "orders-0"] = {2: 0, 3: 0}
     cluster.history.commits["strangers", "orders-0"] = 3, 0
