@@ -324,14 +324,13 @@ class HttpConnection(asyncio.BufferedProtocol):
             story.abandon()
 
     def pause_writing(self) -> None:
-        # A reader that does not keep up with a stream is let go: what it misses it can ask for. It has some time to
-        # read what was written, and nothing is added to that.
+        self._set_deadline()
         if self._streaming:
+            # A reader that does not keep up with a stream is let go: what it misses it can ask for. It has some time to
+            # read what was written, and nothing is added to that.
             self.close()
-            self._set_deadline()
         else:
             self._writable = asyncio.get_running_loop().create_future()
-            self._set_deadline()
             self._read_or_not()
 
     def resume_writing(self) -> None:
