@@ -406,7 +406,8 @@ class LinkNetwork:
                 raise TimeoutError(errno.ETIMEDOUT, f"{host}:{port} did not accept a connection within {timeout_ms} ms")
             await asyncio.sleep(0.01)
         await asyncio.sleep(links.latency(name, target) + links.latency(target, name))
-        near = socket.socket()
+        near, own_port = socket.socket(), 0
+        connecting: asyncio.Task[tuple[asyncio.Transport, LinkEnd]] | None = None
         try:
             near.setblocking(False)
             near.bind((HOST, 0))
@@ -431,7 +432,12 @@ class LinkNetwork:
                 connecting.cancel()
         except BaseException:
             links.names.pop(own_port, None)
-            near.close()
+            if connecting is None or connecting.done():
+                near.close()
+            else:
+                # The transport that is being made closes the descriptor by its number, which somebody else's may have
+                # by then, of this loop or of a client's thread.
+                connecting.add_done_callback(lambda done: near.close())
             raise
         end.connected_from(own_port)
         return cast(P, end.inner)

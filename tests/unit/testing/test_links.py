@@ -52,3 +52,45 @@ def test_the_connection_of_a_client_ends_when_it_is_given_up_after_it_was_closed
 
     with asyncio.Runner(loop_factory=ClusterLoop) as runner:
         runner.run(story())
+
+
+class HesitantLoop(ClusterLoop):
+    """Makes no transport of a connected socket before `held` is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: asyncio.Future[None] = self.create_future()
+        self.connected = asyncio.Event()
+        self.closed_meanwhile: bool | None = None
+
+    async def create_connection(self, *arguments: Any, **named: Any) -> Any:
+        self.connected.set()
+        try:
+            await self.held
+        finally:
+            self.closed_meanwhile = named["sock"].fileno() < 0
+
+
+def test_the_descriptor_of_a_transport_that_is_being_made_is_closed_by_nobody_else() -> None:
+    """The transport closes it by its number: whose that was by then lost its connection, and the loop its way."""
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, HesitantLoop)
+        network = LinkNetwork(Links(), Process(loop, "broker 0", lambda who, what: None))
+        with socket.create_server((HOST, 0)) as listener:
+            port = listener.getsockname()[1]
+            connecting = asyncio.create_task(network.connect(Serving, HOST, port, timeout_ms=30_000))
+            await loop.connected.wait()
+            connecting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await connecting
+            listener.setblocking(False)
+            near, _ = listener.accept()
+            with near:
+                near.settimeout(PATIENCE_S)
+                assert await asyncio.to_thread(near.recv, 1) == b"", "it is closed in the end"
+            assert loop.closed_meanwhile is False
+
+    with asyncio.Runner(loop_factory=HesitantLoop) as runner:
+        runner.run(story())
