@@ -59,6 +59,8 @@ class ZooKeeperWatch:
         self._half_configured: dict[str, dict[str, Incarnation | None]] = {}
         """By topic whose configuration was written, and not announced since: who ran then, by node. As in Kafka whoever
         alters it writes two znodes, and may die between them."""
+        self._announced: dict[str, None] = {}
+        """Topics whose configuration was written, and announced."""
         self.on_shrunk: Callable[[str, int, int], None] = lambda partition, leader, member: None
         """Told when a leader has had a member taken out of its ISR."""
         self.on_dropped: Callable[[str, int], None] = lambda partition, broker_id: None
@@ -105,8 +107,8 @@ class ZooKeeperWatch:
             self._block_given(json.loads(part.data))
         elif path.startswith("/config/topics/"):
             self._config_changed(part, path)
-        elif path.startswith("/config/changes/") and type(part) is Create and part.data:
-            self._half_configured.pop(str(json.loads(part.data).get("entity_path", "")).removeprefix("topics/"), None)
+        elif path.startswith("/config/changes/"):
+            self._config_announced(part)
 
     # C1, C2
 
@@ -272,12 +274,24 @@ class ZooKeeperWatch:
         topic = path.rpartition("/")[2]
         data = getattr(part, "data", None)
         if data and topic in self.topics:
-            processes = {name: self.world.nodes[name].process for name in self.world.broker_names}
-            self._half_configured[topic] = processes
+            self._half_configured[topic] = self._running()
         if data:
             value = json.loads(data).get("config", {}).get("unclean.leader.election.enable")
             if value == "true":
                 self.logs.unclean[topic] = True
+
+    def _config_announced(self, part: Any) -> None:
+        """An announcement that goes again was more than a quarter of an hour old, by a clock that was wrong: who stood
+        still meanwhile has not read it."""
+        if type(part) is Create and part.data:
+            topic = str(json.loads(part.data).get("entity_path", "")).removeprefix("topics/")
+            self._half_configured.pop(topic, None)
+            self._announced[topic] = None
+        elif type(part) is Delete:
+            self._half_configured |= {topic: self._running() for topic in self._announced}
+
+    def _running(self) -> dict[str, Incarnation | None]:
+        return {name: self.world.nodes[name].process for name in self.world.broker_names}
 
     def _deletion_changed(self, part: Any, topic: str, session: int, checked: bool) -> None:
         """C20: the order to delete a topic goes when the topic is gone: till then the next controller goes on by it."""
