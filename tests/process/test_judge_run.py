@@ -147,7 +147,8 @@ def test_every_end_txn_that_came_late_is_in_the_history_by_its_transactional_id(
     assert len(held) == outcome.met[faults.DELAY_END_TXN] > 0
     assert set(held) <= {each.transactional_id for each in outcome.history.context.clients}
     assert set(held) <= set(outcome.history.context.facts[BEFORE_KIP_890].split(","))  # our clients are from before it
-    assert check(outcome.history).good
+    verdict = check(outcome.history)
+    assert verdict.good, [each.examples for each in verdict.anomalies]
 
 
 def test_between_brokers_a_cut_has_two_directions_and_a_one_way_cut_one(tmp_path: Path) -> None:

@@ -510,6 +510,10 @@ class Replicas:
     # A log directory fails
 
     def _mark_offline(self, topic_partition: TopicPartition) -> None:
+        lost = self._hosted.online.get(topic_partition)
+        if lost is not None:
+            # No LeaderAndIsr is taken for it any more: who coordinates by it would go on beside the next leader.
+            self.on_leadership_change([], [lost])
         self._let_go(topic_partition)
         self._hosted.offline[topic_partition] = None
         self.purgatories.wake_all(topic_partition)

@@ -581,6 +581,22 @@ def test_a_follower_that_is_short_of_file_descriptors_fetches_again_later(
     play(tmp_path, story)
 
 
+def test_who_coordinates_by_a_partition_is_told_when_its_disk_fails(tmp_path: Path) -> None:
+    """No LeaderAndIsr is taken for it any more, and groups had two coordinators until the broker was started anew."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        told: list[tuple[list[Partition], list[Partition]]] = []
+        one.leads(1, 0, (1, 2))
+        two.leads(1, 0, (1, 2))
+        one.replicas.on_leadership_change = lambda leaders, followers: told.append((leaders, followers))
+        partition = one.partition
+        partition.local_log().log_dir.failed(OSError(errno.EIO, "input/output error"), "flushing")
+        await until(lambda: told != [])
+        assert told == [([], [partition])]
+
+    play(tmp_path, story)
+
+
 def test_a_follower_cuts_what_its_new_leader_does_not_have(tmp_path: Path) -> None:
     async def story(one: Peer, two: Peer) -> None:
         one.leads(1, 0, (1, 2))
