@@ -90,9 +90,20 @@ def stale_committed_offsets(seen: Seen) -> Judged:
     rows_found = np.array(found, np.int64).reshape(-1, 2)
     limits = {
         ISOLATED: while_isolated(seen, rows_found[:, 1]),
-        DELAYED_END_TXN: np.append(seen.delayed_end, False)[seen.txn_of(rows_found[:, 0])],
+        DELAYED_END_TXN: np.append(seen.delayed_end, False)[seen.txn_of(rows_found[:, 0])]
+        | _committed_late(seen, rows_found[:, 1]),
     }
     return judged(history, "stale-committed-offset", evaluated, rows_found, said, limits)
+
+
+def _committed_late(seen: Seen, fetches: Column) -> Column:
+    """Whether what a fetch was told is of a transaction, aborted or not, that the end of an earlier one may have
+    committed."""
+    history = seen.history
+    commits = history.rows(Op.COMMIT_OFFSET)
+    commits = commits[np.append(seen.delayed_end, False)[seen.txn_of(commits)]]
+    late = {(history.name[row], history.place[row], history.offset[row]) for row in commits}
+    return np.array([(history.name[row], history.place[row], history.offset[row]) in late for row in fetches], bool)
 
 
 def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]]:
