@@ -111,7 +111,7 @@ def test_damaged_indexes_and_checkpoints_cost_no_record(cluster: Cluster) -> Non
     cluster.start_broker(0)
     for topic in ("one", "two"):
         assert read(cluster, topic, COUNT) == writer.acknowledged[topic]
-        assert f"{place(cluster, topic)}/{0:020d}.log is recovered" in broker.output()
+        assert f"{place(cluster, topic)}/{0:020d}.log, which is recovered" in broker.output()
         assert f"{place(cluster, topic).parent}/recovery-point-offset-checkpoint" in broker.output()
     writer.write("one", 1)
     assert not writer.refused
