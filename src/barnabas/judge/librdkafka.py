@@ -130,9 +130,8 @@ def write(work: Work, name: str, workload: str = REGISTERS) -> None:
         try:
             _write(work, Producer({**work.librdkafka(), **config, **QUIET}), journal, name, workload, under_way)
         except KafkaException:
-            time.sleep(
-                1
-            )  # it takes an answer for fatal, such as that of a leader that is none any more: another goes on
+            # It takes an answer for fatal, such as that of a leader that is none any more: another producer goes on.
+            time.sleep(1)
         finally:
             for sending in under_way:
                 sending.give_up()

@@ -90,8 +90,7 @@ def stale_committed_offsets(seen: Seen) -> Judged:
     rows_found = np.array(found, np.int64).reshape(-1, 2)
     limits = {
         ISOLATED: while_isolated(seen, rows_found[:, 1]),
-        DELAYED_END_TXN: np.append(seen.delayed_end, False)[seen.txn_of(rows_found[:, 0])]
-        | _committed_late(seen, rows_found[:, 1]),
+        DELAYED_END_TXN: seen.may_be_ended_late(rows_found[:, 0]) | _committed_late(seen, rows_found[:, 1]),
     }
     return judged(history, "stale-committed-offset", evaluated, rows_found, said, limits)
 
@@ -101,7 +100,8 @@ def _committed_late(seen: Seen, fetches: Column) -> Column:
     committed."""
     history = seen.history
     commits = history.rows(Op.COMMIT_OFFSET)
-    commits = commits[np.append(seen.delayed_end, False)[seen.txn_of(commits)]]
+    commits = commits[np.isin(history.offset[commits], history.offset[fetches])]
+    commits = commits[seen.may_be_ended_late(commits)]
     late = {(history.name[row], history.place[row], history.offset[row]) for row in commits}
     return np.array([(history.name[row], history.place[row], history.offset[row]) in late for row in fetches], bool)
 

@@ -26,7 +26,7 @@ def aborted_reads(seen: Seen) -> Judged:
     end = np.append(seen.end_row, NONE)[txn[wrong]]
     rows = np.stack([sends[wrong], end, reads[wrong]], 1)
     said = "{2.client} read value {0.value} at {2.at}@{2.offset}, which {0.client} has aborted or was refused"
-    limits = {DELAYED_END_TXN: np.append(seen.delayed_end, False)[txn[wrong]]}
+    limits = {DELAYED_END_TXN: seen.may_be_ended_late(sends[wrong])}
     evaluated = int(np.count_nonzero((within & seen.read_rc[known]) | ~within))
     return judged(history, "aborted-read", evaluated, rows, said, limits)
 

@@ -162,11 +162,10 @@ def lost_writes(seen: Seen, *, in_transactions: bool | None = None) -> Judged:
     whole[txn[there]] = False
     lost = np.flatnonzero(missing & (alone | whole[txn]))
     rows = acked[lost]
-    delayed = np.append(seen.delayed_end, False)[txn[lost]]
     limits = {
         ACKS: ~seen.acks_all[history.process[rows]] & ~seen.consumed[rows],
         UNCLEAN: seen.unclean[history.place[rows]],
-        DELAYED_END_TXN: delayed,
+        DELAYED_END_TXN: seen.may_be_ended_late(rows),
         SEQUENCE_REUSED: seen.sequence_reused(rows),
     }
     said = "value {0.value} of {0.client}, in {0.at}, was acknowledged or consumed, and is not there"

@@ -279,6 +279,10 @@ class Seen:
         at = np.where(self.end_row >= 0, self.end_row, last)  # a producer that failed may have asked for no end
         return np.where(at >= 0, since[owner[history.process[at]]] < history.invoked[at], False)
 
+    def may_be_ended_late(self, rows: Column) -> Column:
+        """For each row, -1 too, whether it is in a transaction of `delayed_end`."""
+        return np.append(self.delayed_end, False)[self.txn_of(rows)]
+
     def sequence_reused(self, rows: Column) -> Column:
         """For acknowledged sends in transactions: whether franz-go reused the sequence of a record that it had given
         up, so that the broker took this one for that one, and told where that one is (`LIMITS`).

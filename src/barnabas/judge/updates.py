@@ -33,9 +33,8 @@ def lost_updates(seen: Seen) -> Judged:
     there = np.append(seen.offset_committed, NONE)[followed] >= 0
     wrong = there & (followed != before)
     rows = np.stack([sends[wrong], followed[wrong], before[wrong]], 1)
-    delayed = np.append(seen.delayed_end, False)
     limits = {
-        DELAYED_END_TXN: delayed[seen.txn_of(rows[:, 0])] | delayed[seen.txn_of(rows[:, 2])],
+        DELAYED_END_TXN: seen.may_be_ended_late(rows[:, 0]) | seen.may_be_ended_late(rows[:, 2]),
         UNCLEAN: seen.unclean[history.place[rows[:, 0]]],
     }
     said = "{0.client} wrote value {0.value} of key {0.key} on value {1.value}, which is not the one before it"
