@@ -151,7 +151,7 @@ class Segment:
         """As `file`; for what may be refused and asked for again, where descriptors run out."""
         if self._file is None:
             with sparing():
-                self._file = self._disk.open(self.path)
+                return self.file
         return self._file
 
     # Appending

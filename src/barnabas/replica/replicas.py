@@ -367,12 +367,11 @@ class Replicas:
 
     def _could_not_change(self, partition: Partition, error: KafkaError) -> ErrorCode:
         logger.error("%s cannot become what the controller wants: %s", partition.topic_partition, error)
-        passing = isinstance(error, LogDirFailure) and error.passing
-        if error.code is ErrorCode.KAFKA_STORAGE_ERROR and not passing:
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR and not error.passing:
             self._mark_offline(partition.topic_partition)
         elif partition.log is None:
             self._hosted.online.pop(partition.topic_partition, None)
-        if passing:
+        if error.passing:
             self._on_put_off()
         return error.code
 
