@@ -203,10 +203,12 @@ class Broker:
         self.long_requests = LongRequests()
         self.quotas = Quotas(runtime.clock, self.config)
         self.unsent_answers = UnsentAnswers(runtime.clock)
+        self.authorizer = AUTHORIZER
+        self.node = self.parts = self
         brokers[broker_id] = self
 
     def serve(self, back: asyncio.Transport) -> BrokerConnection:
-        connection = BrokerConnection(self, self.router, "PLAINTEXT", AUTHORIZER, ConnectionLimits(100 << 20))  # type: ignore[arg-type]
+        connection = BrokerConnection(self, "PLAINTEXT", ConnectionLimits(100 << 20))  # type: ignore[arg-type]
         connection.connection_made(back)
         return connection
 

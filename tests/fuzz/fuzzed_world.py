@@ -209,7 +209,7 @@ class World:
             raise Finding(seen[0])
         if self.broker.failed.done() or self.coordinator.failure is not None:
             raise Finding("the server cannot go on")
-        memory = self.broker.request_memory
+        memory = self.broker.request_channel.memory
         if memory.held or memory.ahead:
             raise Finding(f"{memory.held} bytes are held, {memory.ahead} ahead, for connections that are gone")
         if any(each.peer == PEER for each in self.broker.connections):
@@ -228,13 +228,13 @@ class World:
         return 0
 
     async def _feed(self, door: str, data: bytes) -> int:
-        limits = ConnectionLimits(10 << 20, self.broker.request_memory)
+        limits = ConnectionLimits(10 << 20, self.broker.request_channel.memory)
         protocol: Any
         if door == "zookeeper":
             protocol = ServerConnection(self.coordinator)
         else:
             listener = {"sasl": "SASL", "tls": "TLS", "secured": "TLS"}.get(door, "PLAINTEXT")
-            protocol = self.broker.socket_server.gates[listener].accept(limits)
+            protocol = self.broker.socket_server.gates[listener].accept(self.broker.request_channel, limits)
         transport = Transport(protocol)
         protocol.connection_made(transport)
         feed = _into_buffers if isinstance(protocol, asyncio.BufferedProtocol) else _whole

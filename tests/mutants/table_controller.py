@@ -47,8 +47,8 @@ MUTANTS: Final = (
             "False",
         ),
         replace(
-            "broker.server:Broker.update_metadata",
-            "request.controller_epoch < self.replicas.controller_epoch",
+            "replica.replicas:Replicas.maybe_update_metadata_cache",
+            "request.controller_epoch < self.controller_epoch",
             "False",
         ),
     ),
@@ -100,8 +100,8 @@ MUTANTS: Final = (
         "B08", "KAFKA-7235", "a broker applies requests that were meant for its life before",
         "BNC DLY", "C4",
         replace(
-            "broker.server:Broker.is_stale",
-            "broker_epoch < self._zookeeper_epoch",
+            "broker.parts:BrokerParts.is_stale",
+            "broker_epoch < self.controller.broker_epoch",
             "False",
         ),
     ),
@@ -109,9 +109,9 @@ MUTANTS: Final = (
         "B09", "KAFKA-9839", "a request for a registration that the broker has not heard of yet is refused",
         "ZKX DLY", "C4 C14 L1",
         replace(
-            "broker.server:Broker.is_stale",
-            "broker_epoch < self._zookeeper_epoch",
-            "broker_epoch != self._zookeeper_epoch",
+            "broker.parts:BrokerParts.is_stale",
+            "broker_epoch < self.controller.broker_epoch",
+            "broker_epoch != self.controller.broker_epoch",
         ),
     ),
     mutant(

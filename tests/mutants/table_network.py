@@ -13,10 +13,10 @@ MUTANTS: Final = (
         "NET", "S2 L1",
         replace(
             "broker.connection:BrokerConnection.connection_lost",
-            "self._broker.connections.closed(self)",
+            "self._channel.connections.closed(self)",
             """
             if error is None:
-                self._broker.connections.closed(self)
+                self._channel.connections.closed(self)
             """,
         ),
     ),

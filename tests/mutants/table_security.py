@@ -366,7 +366,7 @@ PROTECTIONS: Final = (
         "", "",
         remove(
             "broker.scram_users:BrokerScramUsers.user_changed",
-            "self._take_up(desanitize(entity), await self._broker.zk.get_entity_configs(USERS, entity))",
+            "self._take_up(desanitize(entity), await self._node.zk.get_entity_configs(USERS, entity))",
         ),
     ),
     mutant(

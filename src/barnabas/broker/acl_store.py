@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.change_notifications import ChangeNotifications
 from barnabas.broker.passing import telling
+from barnabas.broker.this_node import ThisNode
 from barnabas.model.acl import Operation, PatternType, Permission, ResourceType
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
@@ -27,9 +28,6 @@ from barnabas.zk.client.config import client_of
 from barnabas.zk.kafka.security_znodes import AclChangeZNode, AclEntry, ResourcePattern
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.zk_security import ACL_PATTERN_TYPES
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -75,8 +73,8 @@ def principal_of(text: str) -> Principal:
 class AclStore:
     """Keeps an `AclAuthorizer` in step with ZooKeeper, and changes the ACLs there."""
 
-    def __init__(self, broker: Broker, authorizer: AclAuthorizer) -> None:
-        self._broker = broker
+    def __init__(self, node: ThisNode, authorizer: AclAuthorizer) -> None:
+        self._node = node
         self.authorizer = authorizer
         self._client: ZooKeeperClient | None = None
         self._zk: KafkaZkClient | None = None
@@ -84,7 +82,7 @@ class AclStore:
 
     @property
     def zk(self) -> KafkaZkClient:
-        return self._broker.zk if self._zk is None else self._zk
+        return self._node.zk if self._zk is None else self._zk
 
     async def startup(self) -> None:
         """Listens first and reads then, so that nothing falls between. Raises ``ZNodeError`` for ACLs that cannot be
@@ -106,7 +104,7 @@ class AclStore:
                     await self._read(Resource(resource_type, name, PatternType[pattern_type]))
 
     async def _connect(self) -> None:
-        config = self._broker.config
+        config = self._node.config
         own = {
             name.removeprefix("authorizer."): text
             for name, text in config.overrides.items()
@@ -115,11 +113,11 @@ class AclStore:
         if own:
             if "zookeeper.url" in own:
                 own["zookeeper.connect"] = own.pop("zookeeper.url")
-            name = f"broker {self._broker.broker_id} authorizer"
+            name = f"broker {self._node.broker_id} authorizer"
             config = config.with_overrides(own)
-            self._client = client_of(self._broker.runtime, config, name=name)
+            self._client = client_of(self._node.runtime, config, name=name)
             await self._client.start()
-            self._zk = KafkaZkClient(self._broker.runtime, self._client, secure=config.flag("zookeeper.set.acl"))
+            self._zk = KafkaZkClient(self._node.runtime, self._client, secure=config.flag("zookeeper.set.acl"))
             await self._zk.create_chroot_path_if_not_set()
 
     async def close(self) -> None:
@@ -132,10 +130,10 @@ class AclStore:
             resource_type = _RESOURCE_TYPES[pattern.resource_type.replace("_", "")]
             resource = Resource(resource_type, pattern.name, PatternType[pattern.pattern_type])
             await self._read(resource)
-            logger.info("[broker %d] ACLs of %s changed", self._broker.broker_id, resource)
+            logger.info("[broker %d] ACLs of %s changed", self._node.broker_id, resource)
 
         notifications = ChangeNotifications(
-            self._broker, path, AclChangeZNode.sequence_number_prefix, take_up, kind="ACL change", zk=self.zk
+            self._node, path, AclChangeZNode.sequence_number_prefix, take_up, kind="ACL change", zk=self.zk
         )
         await notifications.startup()
 
@@ -242,10 +240,10 @@ class AclStore:
             if done:
                 self._take(resource, changed, new_version)
                 if changed != acls:
-                    logger.info("[broker %d] updated ACLs of %s", self._broker.broker_id, resource)
+                    logger.info("[broker %d] updated ACLs of %s", self._node.broker_id, resource)
                     await zk.create_acl_change_notification(pattern)
                 return
-            await self._broker.pause(RETRY_BACKOFF_MS)
+            await self._node.pause(RETRY_BACKOFF_MS)
             await self._read(resource)
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,

@@ -9,19 +9,16 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from barnabas.broker.context import Disconnect, Pending, RequestContext
-from barnabas.broker.request_metrics import Timing
+from barnabas.broker.request_channel import RequestChannel
+from barnabas.broker.request_figures import Timing
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.file_records import FileRecords, FileSender
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from barnabas.broker.server import Broker
 
 JOINED_BYTES: Final = 32 * 1024
 """Answers up to this size leave as one buffer; the parts of larger ones are not copied together."""
@@ -83,7 +80,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
     """Keeps what was begun and is not answered, and sends what is."""
 
     __slots__ = (
-        "_broker",
+        "_channel",
         "_closed",
         "_corked",
         "_corked_bytes",
@@ -96,8 +93,8 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
         "sends_files",
     )
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, channel: RequestChannel) -> None:
+        self._channel = channel
         self._transport: asyncio.Transport | None = None
         self._file_sender: FileSender | None = None
         self.sends_files = False
@@ -205,7 +202,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
             if first.timing is not None:
                 timings.append(first.timing)
         if timings:
-            since_ns = self._broker.requests.clock()
+            since_ns = self._channel.requests.clock()
             self._write(answers)
             for timing in timings:
                 timing.sent(since_ns)

@@ -11,13 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
+from barnabas.broker.this_node import ThisNode
 from barnabas.runtime import Condition
 from barnabas.zk.client.client import StateChangeHandler, ZNodeChildChangeHandler
 from barnabas.zk.kafka.znode_json import sequence_number
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
     from barnabas.zk.kafka.zk_client import KafkaZkClient
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class ChangeNotifications:
 
     def __init__(
         self,
-        broker: Broker,
+        node: ThisNode,
         path: str,
         sequence_number_prefix: str,
         take_up: Callable[[bytes | None], Awaitable[None]],
@@ -39,9 +39,9 @@ class ChangeNotifications:
         kind: str,
         zk: KafkaZkClient | None = None,
     ) -> None:
-        """`kind` is said of a notification that cannot be read; `zk` where it is not the broker's own client."""
-        self._broker = broker
-        self._zk = broker.zk if zk is None else zk
+        """`kind` is said of a notification that cannot be read; `zk` where it is not the node's own client."""
+        self._node = node
+        self._zk = node.zk if zk is None else zk
         self._path = path
         self._prefix = sequence_number_prefix
         self._take_up = take_up
@@ -58,7 +58,7 @@ class ChangeNotifications:
             StateChangeHandler(f"changes-{self._path}", after_initializing_session=self._wake)
         )
         await self._process()
-        self._broker.tasks.begin(self._follow(), self._kind.replace(" ", "-"))
+        self._node.tasks.begin(self._follow(), self._kind.replace(" ", "-"))
 
     def _wake(self) -> None:
         self._pending = True
@@ -72,8 +72,8 @@ class ChangeNotifications:
             try:
                 await self._process()
             except ZooKeeperError as error:
-                logger.warning("[broker %d] %s is not read yet: %s", self._broker.broker_id, self._path, error)
-                await self._broker.pause(_RETRY_MS)
+                logger.warning("[broker %d] %s is not read yet: %s", self._node.broker_id, self._path, error)
+                await self._node.pause(_RETRY_MS)
                 self._pending = True
 
     async def _process(self) -> None:
@@ -98,7 +98,7 @@ class ChangeNotifications:
         await self._purge(names)
 
     async def _purge(self, names: list[str]) -> None:
-        now_ms = self._broker.runtime.clock.now_ms()
+        now_ms = self._node.runtime.clock.now_ms()
         for name in names:
             path = f"{self._path}/{name}"
             _, stat = await self._zk.get_data_and_stat(path)
@@ -111,4 +111,4 @@ class ChangeNotifications:
             except ZooKeeperError as error:
                 if error.passing:
                     raise
-                logger.warning("[broker %d] %s is not removed: %s", self._broker.broker_id, path, error)
+                logger.warning("[broker %d] %s is not removed: %s", self._node.broker_id, path, error)

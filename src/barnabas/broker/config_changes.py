@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from barnabas.broker import client_quotas
 from barnabas.broker.change_notifications import ChangeNotifications
@@ -22,7 +22,10 @@ from barnabas.broker.configs import (
 )
 from barnabas.broker.passing import telling
 from barnabas.broker.protection import is_password, unchangeable
-from barnabas.model.config import AlterOperation, broker_definitions, topic_definitions
+from barnabas.broker.quotas import Quotas
+from barnabas.broker.scram_users import BrokerScramUsers
+from barnabas.broker.this_node import ThisNode
+from barnabas.model.config import AlterOperation, Config, broker_definitions, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.security.password_encoder import PasswordEncoder, password_encoder
 from barnabas.zk.kafka.config_znodes import (
@@ -37,9 +40,6 @@ from barnabas.zk.kafka.config_znodes import (
 )
 from barnabas.zk.kafka.znode_json import desanitize
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 logger = logging.getLogger(__name__)
 
 VALUES_MAX: Final = 5_000
@@ -47,26 +47,45 @@ VALUES_BYTES_MAX: Final = 1024 * 1024
 """Of one resource, in one request: a broker's keys may have any name, and all of them are one znode."""
 
 
+class ConfigTakers(Protocol):
+    """Whom a change of configuration concerns."""
+
+    async def broker_config_changed(self) -> None:
+        """The dynamic layers changed: whoever reads configuration reads the new one from now on."""
+        ...
+
+    def topic_config_changed(self, topic: str, values: Mapping[str, str]) -> None:
+        """A topic's own values are now these."""
+        ...
+
+    def check_listeners(self, config: Config) -> None:
+        """Raises `ConfigError` where the open listeners could not become those of `config`."""
+        ...
+
+
 class ConfigChanges:
     """This broker's side of the configuration in ZooKeeper: it writes what is asked for and follows others."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, node: ThisNode, quotas: Quotas, scram_users: BrokerScramUsers, takers: ConfigTakers) -> None:
         """Raises `ConfigError` for a ``password.encoder`` that cannot be kept."""
-        self._broker = broker
-        self._encoder = password_encoder(broker.config)
+        self._node = node
+        self._quotas = quotas
+        self._scram_users = scram_users
+        self._takers = takers
+        self._encoder = password_encoder(node.config)
 
     # Following
 
     async def startup(self) -> None:
-        broker = self._broker
+        node = self._node
         followed = ChangeNotifications(
-            broker,
+            node,
             ConfigEntityChangeNotificationZNode.path,
             ConfigEntityChangeNotificationSequenceZNode.sequence_number_prefix,
             self._take_up,
             kind="configuration change",
         )
-        await client_quotas.load(broker.zk, broker.quotas)
+        await client_quotas.load(node.zk, self._quotas)
         await followed.startup()
 
     async def _take_up(self, data: bytes | None) -> None:
@@ -76,24 +95,24 @@ class ConfigChanges:
         entity_type, _, entity = entity_path.partition("/")
         if entity_type == TOPICS:
             name = desanitize(entity)
-            values = await self._broker.zk.get_entity_configs(TOPICS, entity)
-            logger.info("[broker %d] configuration of topic %s is now %s", self._broker.broker_id, name, values)
-            self._broker.topic_configs.changed(name, values)
+            values = await self._node.zk.get_entity_configs(TOPICS, entity)
+            logger.info("[broker %d] configuration of topic %s is now %s", self._node.broker_id, name, values)
+            self._takers.topic_config_changed(name, values)
         elif entity_type == BROKERS:
             await self.reload_broker(entity)
         elif entity_type in (USERS, CLIENTS, IPS):
-            self._broker.quotas.set(entity_path, await self._broker.zk.get_entity_configs(entity_type, entity))
+            self._quotas.set(entity_path, await self._node.zk.get_entity_configs(entity_type, entity))
             if entity_type == USERS and entity != DEFAULT_ENTITY and "/" not in entity:
-                await self._broker.scram_users.user_changed(entity)
+                await self._scram_users.user_changed(entity)
         else:
-            logger.debug("[broker %d] %s changed", self._broker.broker_id, entity_path)
+            logger.debug("[broker %d] %s changed", self._node.broker_id, entity_path)
 
     async def reload_broker(self, entity: str) -> None:
         """Takes up ``/config/brokers/<entity>``. A value that cannot be used is logged; the others count."""
-        layers = self._broker.config_layers
-        if entity not in (DEFAULT_ENTITY, str(self._broker.broker_id)):
+        layers = self._node.config_layers
+        if entity not in (DEFAULT_ENTITY, str(self._node.broker_id)):
             return
-        values = await self._broker.zk.get_entity_configs(BROKERS, entity)
+        values = await self._node.zk.get_entity_configs(BROKERS, entity)
         usable: dict[str, str] = {}
         for name, stored in values.items():
             try:
@@ -107,16 +126,14 @@ class ConfigChanges:
                     if definition.update_mode == "read-only":
                         raise ConfigError(f"{name} cannot be changed while a broker runs.")
             except ConfigError as error:
-                logger.error(
-                    "[broker %d] dynamic configuration %s is not used: %s", self._broker.broker_id, name, error
-                )
+                logger.error("[broker %d] dynamic configuration %s is not used: %s", self._node.broker_id, name, error)
             else:
                 usable[name] = text
         if entity == DEFAULT_ENTITY:
             layers.dynamic_default = usable
         else:
             layers.dynamic_broker = usable
-        await self._broker.broker_config_changed()
+        await self._takers.broker_config_changed()
 
     # Writing
 
@@ -135,7 +152,7 @@ class ConfigChanges:
         if entity_type == BROKERS:
             _refuse_promises(key for key, operation, _ in operations if operation != AlterOperation.DELETE)
         definitions = topic_definitions() if entity_type == TOPICS else broker_definitions()
-        current = await self._broker.zk.get_entity_configs(entity_type, entity)
+        current = await self._node.zk.get_entity_configs(entity_type, entity)
         if entity_type == BROKERS:
             current = self._decoded(current)
         values = apply_incremental(current, operations, definitions)
@@ -158,7 +175,7 @@ class ConfigChanges:
         if resource_type == ConfigResourceType.TOPIC:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-            if name not in self._broker.metadata.image.topics:
+            if name not in self._node.metadata.image.topics:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
             return TOPICS, name
         if resource_type != ConfigResourceType.BROKER:
@@ -168,10 +185,10 @@ class ConfigChanges:
             )
         if not name:
             return BROKERS, DEFAULT_ENTITY
-        if name != str(self._broker.broker_id):
+        if name != str(self._node.broker_id):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {self._broker.broker_id}, but received {name}",
+                f"Unexpected broker id, expected {self._node.broker_id}, but received {name}",
             )
         return BROKERS, name
 
@@ -183,7 +200,7 @@ class ConfigChanges:
         return self._encoder
 
     def _encoded(self, values: Mapping[str, str]) -> dict[str, str]:
-        token = self._broker.runtime.entropy.token
+        token = self._node.runtime.entropy.token
         return {
             name: self._password_encoder.encode(text, token) if is_password(name) else text
             for name, text in values.items()
@@ -199,15 +216,15 @@ class ConfigChanges:
 
     def _validate_broker_values(self, entity: str, values: dict[str, str]) -> None:
         """Raises `KafkaError` and `ConfigError`."""
-        layers = self._broker.config_layers
+        layers = self._node.config_layers
         validate_dynamic_broker_values(layers.static, values, per_broker=entity != DEFAULT_ENTITY)
         if entity != DEFAULT_ENTITY:
-            self._broker.dynamic_listeners.check(layers.static.with_overrides({**layers.dynamic_default, **values}))
+            self._takers.check_listeners(layers.static.with_overrides({**layers.dynamic_default, **values}))
 
     async def _write(self, entity_type: str, entity: str, values: dict[str, str], *, validate_only: bool) -> None:
         try:
             if entity_type == TOPICS:
-                validate_topic_values(self._broker.config, values)
+                validate_topic_values(self._node.config, values)
             else:
                 self._validate_broker_values(entity, values)
                 values = self._encoded(values)
@@ -219,7 +236,7 @@ class ConfigChanges:
             ) from None
         if validate_only:
             return
-        zk = self._broker.zk
+        zk = self._node.zk
         await zk.set_or_create_entity_configs(entity_type, entity, values)
         await zk.create_config_change_notification(f"{entity_type}/{entity}")
 

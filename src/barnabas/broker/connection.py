@@ -23,13 +23,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from barnabas.broker.answering_connection import Unanswered
-from barnabas.broker.context import Disconnect, Pending, RequestContext
+from barnabas.broker.context import Disconnect, Pending, RequestContext, Route
 from barnabas.broker.framed_connection import ConnectionLimits, FramedConnection
 from barnabas.broker.long_requests import ANSWERED_IN_KIND, LONG_BYTES, elements_allowed
 from barnabas.broker.passing import code_of, passing
-from barnabas.broker.quotas import RequestCost
-from barnabas.broker.request_metrics import TIMED_EACH, RequestFigures, Timing
-from barnabas.broker.router import Route, Router, failure_response
+from barnabas.broker.request_channel import RequestChannel
+from barnabas.broker.request_cost import RequestCost
+from barnabas.broker.request_figures import RequestFigures, Timing
+from barnabas.broker.request_metrics import TIMED_EACH
+from barnabas.broker.router import failure_response
 from barnabas.model.cluster import host_address
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.replica.purgatory import DelayedOperation
@@ -45,7 +47,6 @@ from barnabas.wire.frames import ReadHeader, decode_request_header, encode_respo
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
 
-    from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -77,14 +78,12 @@ class BrokerConnection(FramedConnection):
         "token_authenticated",
     )
 
-    def __init__(
-        self, broker: Broker, router: Router, listener: str, authorizer: Authorizer, limits: ConnectionLimits
-    ) -> None:
-        super().__init__(broker, router, limits)
-        self.quotas = broker.quotas
-        self._repeated_fetches = router.repeated_fetches
+    def __init__(self, channel: RequestChannel, listener: str, limits: ConnectionLimits) -> None:
+        super().__init__(channel, limits)
+        self.quotas = channel.quotas
+        self._repeated_fetches = channel.router.repeated_fetches
         self.listener = listener
-        self.authorizer = authorizer
+        self.authorizer: Authorizer = channel.authorizer
         self.principal: Principal = ANONYMOUS
         self.token_authenticated = False
         """Whether the principal has proved itself by a delegation token."""
@@ -107,13 +106,13 @@ class BrokerConnection(FramedConnection):
         if peer:
             self.peer_host = host_address(str(peer[0]))
             self.peer = f"{self.peer_host}:{peer[1]}"
-        self._broker.connections.opened(self, transport)
+        self._channel.connections.opened(self, transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._file_sender is not None:
             self._file_sender.close()
         self._end()
-        self._broker.connections.closed(self)
+        self._channel.connections.closed(self)
 
     def eof_received(self) -> bool:
         return False
@@ -136,7 +135,7 @@ class BrokerConnection(FramedConnection):
         if self._throttle is not None:
             self._throttle.cancel()
             self._throttle = None
-        self._broker.unsent_answers.remove(self)
+        self._channel.unsent_answers.remove(self)
         self.count_repeats()
         self._drop_requests()
         self._corked = None
@@ -149,7 +148,7 @@ class BrokerConnection(FramedConnection):
     def _abort(self, reason: str) -> None:
         if self._closed:
             return
-        self._broker.connections.complain(self, reason)
+        self._channel.connections.complain(self, reason)
         self._uncork()
         self._end()
         if self._transport is not None:
@@ -165,12 +164,12 @@ class BrokerConnection(FramedConnection):
         if not self.requests & _NOT_TIMED and self._timing is None:
             self._run_timed(frame, arrived_ns)
             return
-        parts = self._repeated_fetches.answer(self._broker, self, frame)
+        parts = self._repeated_fetches.answer(self._channel.parts, self, frame)
         if parts is None:
             self._run_decoded(frame, arrived_ns)
             return
         if self._repeated is None:
-            self._repeated, self._repeated_version = self._broker.requests.named("FetchFollower"), frame[3]
+            self._repeated, self._repeated_version = self._channel.requests.named("FetchFollower"), frame[3]
         if parts:
             if self._unanswered or self._corked is not None or len(parts) > 1:
                 self._send(parts)
@@ -180,7 +179,7 @@ class BrokerConnection(FramedConnection):
     def _run_timed(self, frame: bytearray, arrived_ns: int) -> None:
         """As `_run`; a request that repeats is measured, and counts for `TIMED_EACH`."""
         self.requests -= 1
-        timing = self._timing = Timing(self._broker.requests.clock, arrived_ns, TIMED_EACH)
+        timing = self._timing = Timing(self._channel.requests.clock, arrived_ns, TIMED_EACH)
         decoded = self._decoded
         try:
             self._run(frame, arrived_ns)
@@ -214,7 +213,7 @@ class BrokerConnection(FramedConnection):
         if route is None or not route.min_version <= version <= route.max_version:
             self._not_offered(header, route)
             return
-        metrics = self._broker.requests
+        metrics = self._channel.requests
         timing: Timing | None = None
         if api_key not in _SAMPLED or self.requests <= TIMED_EACH:
             timing = Timing(metrics.clock, arrived_ns)
@@ -246,18 +245,18 @@ class BrokerConnection(FramedConnection):
         figures.request_bytes += len(frame)
         if timing is not None:
             timing.figures = figures
-        story = route.handle(self._broker, request, context)
+        story = route.handle(self._channel.parts, request, context)
         if api_key == _FETCH:
-            self._repeated_fetches.learn(self._broker, header, request, frame)
+            self._repeated_fetches.learn(self._channel.parts, header, request, frame)
         elif api_key not in _IN_ONE_GO:
-            story = self._broker.long_requests.answer(context, story)
+            story = self._channel.long_requests.answer(context, story)
         self._begin(context, story, timing)
 
     def _not_offered(self, header: ReadHeader, route: Route | None) -> None:
         if route is None:
             self._refuse(f"it sent a request with API key {header.api_key}, which this broker does not offer")
         elif header.api_key == ApiKey.API_VERSIONS:
-            self._send(encode_response(self._router.unsupported_version(), 0, header.correlation_id))
+            self._send(encode_response(self._channel.router.unsupported_version(), 0, header.correlation_id))
         else:
             self._refuse(
                 f"it sent {route.name} in version {header.api_version}; versions {route.min_version} to "
@@ -269,10 +268,10 @@ class BrokerConnection(FramedConnection):
     ) -> Any:
         self._memory.held += size
         try:
-            return await self._broker.long_requests.serve(self._broker, context, decoding)
+            return await self._channel.long_requests.serve(self._channel.parts, context, decoding)
         finally:
             self._memory.release(size)
-            figures = self._broker.requests.of(context.route, context.request, context.version)
+            figures = self._channel.requests.of(context.route, context.request, context.version)
             if timing is not None:
                 timing.figures = figures
             figures.count(context.version)
@@ -291,7 +290,7 @@ class BrokerConnection(FramedConnection):
             if timing is not None:
                 timing.begun()
             if context.cost is not None:
-                context.cost.waits(self._broker.requests.clock())
+                context.cost.waits(self._channel.requests.clock())
             unanswered = Unanswered(self, context)
             unanswered.timing = timing
             waiting: Story[Any] = Story(story, unanswered.ended)
@@ -311,7 +310,7 @@ class BrokerConnection(FramedConnection):
                 return
             if not operation.completed:
                 if context.cost is not None:
-                    context.cost.waits(self._broker.requests.clock())
+                    context.cost.waits(self._channel.requests.clock())
                 unanswered = Unanswered(self, context)
                 unanswered.timing = timing
                 unanswered.wait_for(operation, response.answer)
@@ -341,11 +340,15 @@ class BrokerConnection(FramedConnection):
 
     def turn(self, *, urgent: bool) -> asyncio.Future[None]:
         """Done when whoever answers a long request may go on."""
-        return self._broker.long_requests.turns.next(urgent=urgent)
+        return self._channel.long_requests.turns.next(urgent=urgent)
+
+    def charge(self, context: RequestContext, response: Any) -> None:
+        if context.cost is not None:
+            self.quotas.settle(context, response)
 
     def told(self, context: RequestContext, response: Any) -> None:
         """Counts an answer that `LongRequests` writes."""
-        self._broker.requests.answered(context, response)
+        self._channel.requests.answered(context, response)
 
     # What stories end with
 
@@ -363,11 +366,11 @@ class BrokerConnection(FramedConnection):
             return []
         if type(response) is bytes:
             return [response]
-        self._broker.requests.answered(context, response)
+        self._channel.requests.answered(context, response)
         try:
             return encode_response(response, context.header.api_version, context.header.correlation_id)
         except Exception as failure:
-            logger.exception("[broker %d] cannot encode %r", self._broker.broker_id, response)
+            logger.exception("[broker %d] cannot encode %r", self._channel.node.broker_id, response)
             raise Disconnect(f"the response to its {context.api_name} cannot be written ({failure})") from failure
 
     def failed(self, context: RequestContext, error: BaseException) -> Any:
@@ -385,7 +388,7 @@ class BrokerConnection(FramedConnection):
                 raise error
             logger.error(
                 "[broker %d] unexpected error in %s (version %d) from %s",
-                self._broker.broker_id,
+                self._channel.node.broker_id,
                 context.api_name,
                 context.header.api_version,
                 self.peer,

@@ -15,7 +15,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from barnabas.broker.quotas import UNLIMITED_CONNECTION_RATE, Quotas
 from barnabas.model.cluster import host_address
@@ -26,15 +26,41 @@ from barnabas.runtime.descriptors import is_scarce
 from barnabas.runtime.sparing_log import VARYING
 from barnabas.security.listener_config import listener_prefix, of_listener
 
-if TYPE_CHECKING:
-    from barnabas.broker.connection import BrokerConnection
-
 logger = logging.getLogger(__name__)
 
 GIVES_WAY_AFTER_MS: Final = 1_000
 """How long a connection has to say something before it makes room for another."""
 UNLIMITED: Final = 2**31 - 1
 OVERRIDES: Final = "max.connections.per.ip.overrides"
+
+
+class OpenConnection(Protocol):
+    """A connection, as those see it who count and close it."""
+
+    listener: str
+    peer: str
+    peer_host: str
+    requests: int
+    """How many requests it has made."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request of it is not answered yet."""
+        ...
+
+    def count_repeats(self) -> None:
+        """Counts the requests that nobody decoded."""
+        ...
+
+    def hold(self) -> None: ...
+
+    def release(self) -> None: ...
+
+    def throttle(self, milliseconds: int) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
 
 
 class Connections:
@@ -54,7 +80,7 @@ class Connections:
         self._config = config
         self.protected_listener = protected_listener
         self._max_idle_ms = config().number("connections.max.idle.ms")
-        self._open: dict[BrokerConnection, tuple[int, int]] = {}
+        self._open: dict[OpenConnection, tuple[int, int]] = {}
         """For each, how many requests it had made when it was last looked at, and since when it has been idle (ms)."""
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
@@ -67,14 +93,14 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    def __iter__(self) -> Iterator[BrokerConnection]:
+    def __iter__(self) -> Iterator[OpenConnection]:
         return iter(list(self._open))
 
-    def complain(self, connection: BrokerConnection, reason: str) -> None:
+    def complain(self, connection: OpenConnection, reason: str) -> None:
         """Says why a connection is closed: once a minute for each kind of reason, whoever repeats it."""
         self._log.log(VARYING.sub("", reason), "closing the connection from %s: %s", connection.peer, reason)
 
-    def opened(self, connection: BrokerConnection, transport: asyncio.BaseTransport) -> None:
+    def opened(self, connection: OpenConnection, transport: asyncio.BaseTransport) -> None:
         refusal = self._refusal(connection, transport)
         if refusal is not None:
             self.complain(connection, refusal)
@@ -87,7 +113,7 @@ class Connections:
             connection.hold()
         self._throttle(connection)
 
-    def _throttle(self, connection: BrokerConnection) -> None:
+    def _throttle(self, connection: OpenConnection) -> None:
         """Holds a new connection to its quotas (KIP-612): one too many of an address waits and is then closed; one too
         many of all is read from later."""
         quotas = self._quotas
@@ -103,7 +129,7 @@ class Connections:
                 connection.throttle(throttle_ms + 1000)
                 asyncio.get_running_loop().call_later(throttle_ms / 1000, connection.close)
 
-    def _refusal(self, connection: BrokerConnection, transport: asyncio.BaseTransport) -> str | None:
+    def _refusal(self, connection: OpenConnection, transport: asyncio.BaseTransport) -> str | None:
         config = self._config()
         if config is not self._overrides_of:
             self._overrides_of = config
@@ -141,7 +167,7 @@ class Connections:
         """Closes up to `count` idle connections: first those that never asked anything, then those idle for longest.
         Returns how many it closed."""
         now_ms = self._clock.monotonic_ms()
-        idle: list[tuple[bool, int, int, BrokerConnection]] = []
+        idle: list[tuple[bool, int, int, OpenConnection]] = []
         for order, (connection, (requests, since_ms)) in enumerate(self._open.items()):
             if connection.requests != requests or connection.busy:
                 self._open[connection] = (connection.requests, now_ms)
@@ -154,7 +180,7 @@ class Connections:
             self.closed(connection)
         return len(giving_way)
 
-    def closed(self, connection: BrokerConnection) -> None:
+    def closed(self, connection: OpenConnection) -> None:
         if self._open.pop(connection, None) is not None:
             self._by_address[connection.peer_host] -= 1
             if not self._by_address[connection.peer_host]:

@@ -1,28 +1,95 @@
-"""What a handler is told about the request it answers, beside the request itself."""
+"""What a handler is told about the request it answers, beside the request itself, and how requests are answered."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final, NamedTuple, Protocol
 
+from barnabas.broker.request_cost import RequestCost
+from barnabas.broker.request_figures import RequestFigures
+from barnabas.model.errors import KafkaError
 from barnabas.model.java_hash import KEPT_LENGTH
 from barnabas.replica.purgatory import DelayedOperation
+from barnabas.runtime.doors import Bytes
 from barnabas.runtime.turns import SLICE
+from barnabas.security.authorizer import Authorizer
 from barnabas.security.principal import Principal
 from barnabas.wire.api import ApiKey
+from barnabas.wire.frames import ReadHeader
 
 BETWEEN_BROKERS: Final = frozenset(
     (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.ALTER_PARTITION)
 )
 """Requests that have an entry for each partition of the cluster, and that wait for no client's."""
 
-if TYPE_CHECKING:
-    from barnabas.broker.connection import BrokerConnection
-    from barnabas.broker.quotas import RequestCost
-    from barnabas.broker.request_metrics import RequestFigures
-    from barnabas.broker.router import Route
-    from barnabas.wire.frames import ReadHeader
+Handle = Callable[[Any, Any, "RequestContext"], Coroutine[Any, Any, Any]]
+"""A handler: given the broker's parts (`BrokerParts`), the request and its context, it returns the response."""
+Failed = Callable[[Any, KafkaError, "RequestContext"], Any]
+
+
+class Route(NamedTuple):
+    """How one kind of request is read and answered."""
+
+    name: str
+    min_version: int
+    max_version: int
+    decode: Callable[[Bytes, int, int], tuple[Any, int]]
+    decode_in_turns: Callable[[bytes | bytearray, int, int, int], Generator[None, None, tuple[Any, int]]]
+    handle: Handle
+    response_class: Any
+    failed: Failed | None
+    pipelined: bool = False
+    """Whether such a request may begin while settled ones before it wait for their answers."""
+
+
+class Caller(Protocol):
+    """The connection that a request came by, as those who answer it know it."""
+
+    @property
+    def peer(self) -> str:
+        """Address and port."""
+        ...
+
+    @property
+    def peer_host(self) -> str: ...
+
+    @property
+    def authorizer(self) -> Authorizer: ...
+
+    @property
+    def token_authenticated(self) -> bool:
+        """Whether the principal has proved itself by a delegation token."""
+        ...
+
+    @property
+    def sends_files(self) -> bool:
+        """Whether answers may hold `FileRecords`."""
+        ...
+
+    def turn(self, *, urgent: bool) -> asyncio.Future[None]:
+        """Done when whoever answers a long request may go on."""
+        ...
+
+    def settled(self) -> None:
+        """A request has done all it does: what waits may begin, but not in the midst of its story."""
+        ...
+
+    def throttle(self, milliseconds: int) -> None:
+        """Begins no request, and reads none, for this long from now."""
+        ...
+
+    def failed(self, context: RequestContext, error: BaseException) -> Any:
+        """The response that tells the caller of `error`, or None where there is none to send. Raises `Disconnect`."""
+        ...
+
+    def charge(self, context: RequestContext, response: Any) -> None:
+        """Holds the caller to its quotas for what the request cost."""
+        ...
+
+    def told(self, context: RequestContext, response: Any) -> None:
+        """Counts an answer that is written elsewhere."""
+        ...
 
 
 class RequestContext:
@@ -37,7 +104,7 @@ class RequestContext:
         header: ReadHeader,
         principal: Principal,
         listener: str,
-        connection: BrokerConnection,
+        connection: Caller,
         route: Route,
         request: Any,
     ) -> None:

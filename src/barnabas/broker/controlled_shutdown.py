@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from barnabas.broker.this_node import ThisNode
+from barnabas.client.connection import Connection
 from barnabas.model.cluster import Endpoint
 from barnabas.model.errors import ErrorCode
 from barnabas.runtime import within
@@ -17,48 +19,45 @@ from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from barnabas.zk.client.client import ConnectionState
 from barnabas.zk.protocol.errors import ZooKeeperError
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 logger = logging.getLogger(__name__)
 
 
-async def hand_over_leadership(broker: Broker) -> None:
+Connect = Callable[[Endpoint, str], Connection]
+
+
+async def hand_over_leadership(node: ThisNode, broker_epoch: int, connect: Connect) -> None:
     """Asks the controller to move leaders away, ``controlled.shutdown.max.retries`` times; a broker that cannot be
-    freed stops all the same. (A KRaft controller hears of it by the heartbeats.)"""
-    if broker.migration is not None and broker.metadata.image.is_kraft_controller:
-        await broker.migration.hand_over()
-        return
-    config = broker.config
+    freed stops all the same."""
+    config = node.config
     retries = config.number("controlled.shutdown.max.retries")
     for attempt in range(1, retries + 1):
-        if broker.zk.client.state is not ConnectionState.CONNECTED:
+        if node.zk.client.state is not ConnectionState.CONNECTED:
             # Who the controller is could only be asked of ZooKeeper, and that would wait until it comes back.
-            logger.warning("[broker %d] stopping without a hand-over: ZooKeeper does not answer", broker.broker_id)
+            logger.warning("[broker %d] stopping without a hand-over: ZooKeeper does not answer", node.broker_id)
             return
         try:
-            if await _ask(broker):
+            if await _ask(node, broker_epoch, connect):
                 return
         except (OSError, WireError, ZooKeeperError) as error:
-            logger.warning("[broker %d] controlled shutdown, attempt %d: %s", broker.broker_id, attempt, error)
+            logger.warning("[broker %d] controlled shutdown, attempt %d: %s", node.broker_id, attempt, error)
         if attempt < retries:
-            await broker.pause(config.number("controlled.shutdown.retry.backoff.ms"))
-    logger.warning("[broker %d] proceeding to an unclean hand-over: controlled shutdown failed", broker.broker_id)
+            await node.pause(config.number("controlled.shutdown.retry.backoff.ms"))
+    logger.warning("[broker %d] proceeding to an unclean hand-over: controlled shutdown failed", node.broker_id)
 
 
-async def _ask(broker: Broker) -> bool:
+async def _ask(node: ThisNode, broker_epoch: int, connect: Connect) -> bool:
     """Whether the controller has moved everything. Raises ``OSError``, `WireError` or `ZooKeeperError`."""
-    endpoint = await _controller_within(broker, broker.config.number("zookeeper.session.timeout.ms"))
+    endpoint = await _controller_within(node, node.config.number("zookeeper.session.timeout.ms"))
     if endpoint is None:
-        logger.warning("[broker %d] controlled shutdown: there is no controller now", broker.broker_id)
+        logger.warning("[broker %d] controlled shutdown: there is no controller now", node.broker_id)
         return False
-    connection = broker.connect_to(endpoint, str(broker.broker_id))
+    connection = connect(endpoint, str(node.broker_id))
     try:
         await connection.connect()
         response = await connection.send(
-            ControlledShutdownRequest(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch),
-            broker.metadata_version.controlled_shutdown_version,
-            broker.config.number("controller.socket.timeout.ms"),
+            ControlledShutdownRequest(broker_id=node.broker_id, broker_epoch=broker_epoch),
+            node.metadata_version.controlled_shutdown_version,
+            node.config.number("controller.socket.timeout.ms"),
         )
     finally:
         connection.abort()
@@ -66,7 +65,7 @@ async def _ask(broker: Broker) -> bool:
     if response.error_code or remaining:
         logger.warning(
             "[broker %d] controlled shutdown: %s, still leading %s",
-            broker.broker_id,
+            node.broker_id,
             ErrorCode(response.error_code).name,
             ", ".join(remaining) or "nothing",
         )
@@ -74,9 +73,9 @@ async def _ask(broker: Broker) -> bool:
     return True
 
 
-async def _controller_within(broker: Broker, timeout_ms: int) -> Endpoint | None:
+async def _controller_within(node: ThisNode, timeout_ms: int) -> Endpoint | None:
     """Where the controller is. A request to ZooKeeper waits for a lost connection: this one `timeout_ms` at most."""
-    asking = asyncio.get_running_loop().create_task(_controller(broker), name="controlled-shutdown")
+    asking = asyncio.get_running_loop().create_task(_controller(node), name="controlled-shutdown")
     try:
         if not await within(asking, timeout_ms):
             raise TimeoutError(f"ZooKeeper did not say within {timeout_ms} ms who the controller is")
@@ -85,7 +84,7 @@ async def _controller_within(broker: Broker, timeout_ms: int) -> Endpoint | None
         asking.cancel()
 
 
-async def _controller(broker: Broker) -> Endpoint | None:
-    controller_id = await broker.zk.get_controller_id()
-    controller = None if controller_id is None else await broker.zk.get_broker(controller_id)
-    return None if controller is None else controller.endpoint(broker.listeners.inter_broker)
+async def _controller(node: ThisNode) -> Endpoint | None:
+    controller_id = await node.zk.get_controller_id()
+    controller = None if controller_id is None else await node.zk.get_broker(controller_id)
+    return None if controller is None else controller.endpoint(node.listeners.inter_broker)

@@ -12,9 +12,12 @@ import hmac
 import logging
 from collections.abc import Sequence, Set
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.change_notifications import ChangeNotifications
+from barnabas.broker.context import RequestContext
+from barnabas.broker.listeners import Listeners
+from barnabas.broker.this_node import ThisNode
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.security.sasl.scram import TokenCredential
@@ -25,19 +28,15 @@ from barnabas.zk.kafka.security_znodes import (
     DelegationTokenChangeNotificationZNode,
 )
 
-if TYPE_CHECKING:
-    from barnabas.broker.context import RequestContext
-    from barnabas.broker.server import Broker
-
 logger = logging.getLogger(__name__)
 
 SALT_BYTES: Final = 20
 
 
-def requests_allowed(broker: Broker, context: RequestContext) -> bool:
+def requests_allowed(listeners: Listeners, context: RequestContext) -> bool:
     """Whether the caller may ask for tokens at all: it has proved who it is, and not by a token."""
     connection = context.connection
-    protocol = broker.listeners.security_protocol(context.listener)
+    protocol = listeners.security_protocol(context.listener)
     return not (
         connection.token_authenticated
         or protocol == "PLAINTEXT"
@@ -48,8 +47,8 @@ def requests_allowed(broker: Broker, context: RequestContext) -> bool:
 class DelegationTokens:
     """What this broker knows of tokens. Without a secret key there are none."""
 
-    def __init__(self, broker: Broker, secret_key: str) -> None:
-        self._broker = broker
+    def __init__(self, node: ThisNode, secret_key: str) -> None:
+        self._node = node
         self._secret = secret_key.encode()
         self._tokens: dict[str, TokenInformation] = {}
         self._ids: dict[bytes, str] = {}
@@ -64,12 +63,12 @@ class DelegationTokens:
     async def startup(self) -> None:
         if not self.enabled:
             return
-        zk = self._broker.zk
+        zk = self._node.zk
         await zk.create_delegation_token_paths()
         for token in (await zk.get_delegation_tokens()).values():
             self._take_up(token)
         await ChangeNotifications(
-            self._broker,
+            self._node,
             DelegationTokenChangeNotificationZNode.path,
             DelegationTokenChangeNotificationSequenceZNode.sequence_number_prefix,
             self._token_changed,
@@ -85,7 +84,7 @@ class DelegationTokens:
         token_id = (data or b"").decode()
         if not token_id or "/" in token_id:
             raise ValueError(f"{token_id!r} is no token's id")
-        token = await self._broker.zk.get_delegation_token_info(token_id)
+        token = await self._node.zk.get_delegation_token_info(token_id)
         if token is None:
             self._forget(token_id)
         else:
@@ -109,7 +108,7 @@ class DelegationTokens:
         found = self._credentials.get((mechanism, token_id))
         if found is None:
             password = base64.b64encode(self.hmac(token_id)).decode()
-            salt = self._broker.runtime.entropy.token(SALT_BYTES)
+            salt = self._node.runtime.entropy.token(SALT_BYTES)
             found = ScramCredential.of_password(mechanism, password, salt, ITERATIONS_MIN)
             self._credentials[mechanism, token_id] = found
         expires_at_ms = min(token.expiry_timestamp, token.max_timestamp)
@@ -125,12 +124,12 @@ class DelegationTokens:
     ) -> tuple[TokenInformation, bytes]:
         """A new token and its HMAC; `lifetime_ms` of 0 or less is the longest allowed. Raises `KafkaError`."""
         self._require_enabled()
-        config = self._broker.config
+        config = self._node.config
         longest = config.number("delegation.token.max.lifetime.ms")
-        issued = self._broker.runtime.clock.now_ms()
+        issued = self._node.runtime.clock.now_ms()
         ends = issued + (longest if lifetime_ms <= 0 else min(lifetime_ms, longest))
         token = TokenInformation(
-            str(self._broker.runtime.entropy.uuid()),
+            str(self._node.runtime.entropy.uuid()),
             str(owner),
             str(requester),
             tuple(map(str, renewers)),
@@ -138,9 +137,9 @@ class DelegationTokens:
             ends,
             min(ends, issued + config.number("delegation.token.expiry.time.ms")),
         )
-        await self._broker.zk.set_or_create_delegation_token(token)
+        await self._node.zk.set_or_create_delegation_token(token)
         await self._announce(token)
-        logger.info("[broker %d] delegation token %s of %s is made", self._broker.broker_id, token.token_id, owner)
+        logger.info("[broker %d] delegation token %s of %s is made", self._node.broker_id, token.token_id, owner)
         return token, self.hmac(token.token_id)
 
     async def renew(self, principal: Principal, mac: bytes, period_ms: int) -> int:
@@ -148,35 +147,35 @@ class DelegationTokens:
         token = self._token_of(principal, mac)
         self._require_valid(token)
         if period_ms < 0:
-            period_ms = self._broker.config.number("delegation.token.expiry.time.ms")
+            period_ms = self._node.config.number("delegation.token.expiry.time.ms")
         return await self._ends(token, period_ms)
 
     async def expire(self, principal: Principal, mac: bytes, period_ms: int) -> int:
         """Returns until when the token is valid (ms of the wall clock); a `period_ms` below 0 removes it at once."""
         token = self._token_of(principal, mac)
         if period_ms < 0:
-            await self._broker.zk.delete_delegation_token(token.token_id)
+            await self._node.zk.delete_delegation_token(token.token_id)
             self._forget(token.token_id)
-            await self._broker.zk.create_token_change_notification(token.token_id)
-            logger.info("[broker %d] delegation token %s is removed", self._broker.broker_id, token.token_id)
-            return self._broker.runtime.clock.now_ms()
+            await self._node.zk.create_token_change_notification(token.token_id)
+            logger.info("[broker %d] delegation token %s is removed", self._node.broker_id, token.token_id)
+            return self._node.runtime.clock.now_ms()
         self._require_valid(token)
         return await self._ends(token, period_ms)
 
     async def _ends(self, token: TokenInformation, period_ms: int) -> int:
-        ends = min(token.max_timestamp, self._broker.runtime.clock.now_ms() + period_ms)
+        ends = min(token.max_timestamp, self._node.runtime.clock.now_ms() + period_ms)
         changed = replace(token, expiry_timestamp=ends)
         # A token that was removed meanwhile is not made again.
-        if not await self._broker.zk.set_delegation_token(changed):
+        if not await self._node.zk.set_delegation_token(changed):
             self._forget(token.token_id)
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
         await self._announce(changed)
-        logger.info("[broker %d] delegation token %s ends at %d", self._broker.broker_id, token.token_id, ends)
+        logger.info("[broker %d] delegation token %s ends at %d", self._node.broker_id, token.token_id, ends)
         return ends
 
     async def _announce(self, token: TokenInformation) -> None:
         self._take_up(token)
-        await self._broker.zk.create_token_change_notification(token.token_id)
+        await self._node.zk.create_token_change_notification(token.token_id)
 
     def _token_of(self, principal: Principal, mac: bytes) -> TokenInformation:
         """The token with this HMAC, if `principal` may change it."""
@@ -194,7 +193,7 @@ class DelegationTokens:
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
 
     def _require_valid(self, token: TokenInformation) -> None:
-        if min(token.max_timestamp, token.expiry_timestamp) < self._broker.runtime.clock.now_ms():
+        if min(token.max_timestamp, token.expiry_timestamp) < self._node.runtime.clock.now_ms():
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
 
 

@@ -7,17 +7,18 @@ protection takes another listener. Neither the inter-broker listener nor an open
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
+from barnabas.broker.connections import Connections
 from barnabas.broker.listeners import Listeners, listeners_of
 from barnabas.broker.protection import require_no_more_than_there_is
+from barnabas.broker.socket_server import SocketServer
+from barnabas.broker.this_node import ThisNode
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError
 from barnabas.security.listener_config import listener_prefix
 from barnabas.security.tls.settings import CHANGING_STORES
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -28,12 +29,13 @@ _CHANGING: Final = CHANGING_STORES | {"max.connections", "num.network.threads"}
 class DynamicListeners:
     """The configured listeners of a broker. `host_name` is advertised for one that binds every interface."""
 
-    def __init__(self, broker: Broker, host_name: str) -> None:
+    def __init__(self, node: ThisNode, connections: Connections, host_name: str) -> None:
         """Raises `ConfigError` for a configuration that cannot be kept."""
-        self._broker = broker
+        self._node = node
+        self._connections = connections
         self._host_name = host_name
-        self._config = broker.config
-        self.wanted = self.of(broker.config)
+        self._config = node.config
+        self.wanted = self.of(node.config)
         """As they are configured: ports may be 0."""
         self._told: Listeners | None = None
 
@@ -45,10 +47,10 @@ class DynamicListeners:
     def begin(self, config: Config) -> Listeners:
         """The listeners to open at the start; `config` has what ZooKeeper says of them, too."""
         self._config, self.wanted = config, self.of(config)
-        self._broker.connections.protected_listener = self.wanted.protected
+        self._connections.protected_listener = self.wanted.protected
         return self.wanted
 
-    def check(self, config: Config) -> Listeners:
+    def check(self, config: Config, socket_server: SocketServer) -> Listeners:
         """The listeners that `config` wants. Raises `ConfigError` where they could not become that
         (``validateReconfiguration``)."""
         wanted = self.of(config)
@@ -71,30 +73,30 @@ class DynamicListeners:
                 )
         if (wanted.inter_broker, wanted.control_plane) != (self.wanted.inter_broker, self.wanted.control_plane):
             raise ConfigError("The listeners of brokers and of the controller cannot be updated dynamically")
-        self._broker.socket_server.check(config, wanted)
+        socket_server.check(config, wanted)
         return wanted
 
-    async def take_up(self, config: Config) -> None:
-        """Opens and closes listeners, and tells the cluster where this broker is now.
+    async def take_up(self, config: Config, socket_server: SocketServer, tell: Callable[[], Awaitable[None]]) -> None:
+        """Opens and closes listeners; `tell` is awaited where the cluster has to hear where this broker is now.
 
         Raises `ConfigError`, and nothing has changed then; `ZooKeeperError`, when it is to be called again.
         """
-        broker = self._broker
+        node = self._node
         if self._told is None:
-            self._told = broker.listeners
-        self._config, self.wanted = config, self.check(config)
-        if self.wanted.bound != broker.socket_server.configured:
-            await broker.socket_server.become(config, self.wanted)
-        broker.listeners = broker.socket_server.advertised(self.wanted)
-        broker.connections.protected_listener = broker.listeners.protected
-        if broker.listeners.advertised != self._told.advertised:
+            self._told = node.listeners
+        self._config, self.wanted = config, self.check(config, socket_server)
+        if self.wanted.bound != socket_server.configured:
+            await socket_server.become(config, self.wanted)
+        node.listeners = socket_server.advertised(self.wanted)
+        self._connections.protected_listener = node.listeners.protected
+        if node.listeners.advertised != self._told.advertised:
             logger.info(
                 "[broker %d] is at %s now",
-                broker.broker_id,
-                ", ".join(str(endpoint) for endpoint in broker.listeners.advertised),
+                node.broker_id,
+                ", ".join(str(endpoint) for endpoint in node.listeners.advertised),
             )
-            await broker.controller.update_broker_info(broker.info())
-        self._told = broker.listeners
+            await tell()
+        self._told = node.listeners
 
 
 def _lasting(config: Config, listener: str) -> dict[str, str]:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
+from barnabas.broker.this_node import ThisNode
+from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.log.log import AppendOrigin
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.model.sentinels import ACKS_ALL
 from barnabas.replica.delayed_produce import Appended
+from barnabas.replica.replicas import Replicas
 from barnabas.runtime import drive
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from barnabas.wire.records import ControlType, control_batch
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-def write_end_markers(broker: Broker, request: WriteTxnMarkersRequest) -> asyncio.Future[WriteTxnMarkersResponse]:
+def write_end_markers(
+    node: ThisNode, replicas: Replicas, groups: GroupCoordinator, request: WriteTxnMarkersRequest
+) -> asyncio.Future[WriteTxnMarkersResponse]:
     """Appends the markers and waits for their replication; the offsets that were committed count before the answer.
 
     The story goes on when nobody waits for the answer any more: offsets whose marker is in the log have to count.
@@ -34,13 +35,14 @@ def write_end_markers(broker: Broker, request: WriteTxnMarkersRequest) -> asynci
         elif response is not None:
             answer.set_result(response)
 
-    drive(_write(broker, request), done)
+    drive(_write(node, replicas, groups, request), done)
     return answer
 
 
-async def _write(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    replicas = broker.replicas
-    now_ms = broker.runtime.clock.now_ms()
+async def _write(
+    node: ThisNode, replicas: Replicas, groups: GroupCoordinator, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse:
+    now_ms = node.runtime.clock.now_ms()
     appended: list[tuple[WriteTxnMarkersRequest.WritableTxnMarker, list[Appended]]] = []
     errors: dict[int, dict[TopicPartition, ErrorCode]] = {}
     for marker in request.markers:
@@ -70,12 +72,12 @@ async def _write(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMar
                         internal_topics_allowed=True,
                     )
                 )
-    timeout_ms = broker.config.number("request.timeout.ms")
+    timeout_ms = node.config.number("request.timeout.ms")
     for marker, results in appended:
         await replicas.appending.replicated(results, timeout_ms)
         for result in results:
             errors[marker.producer_id][result.topic_partition] = result.error
-        broker.groups.transaction_completed(
+        groups.transaction_completed(
             marker.producer_id,
             [
                 result.topic_partition.partition

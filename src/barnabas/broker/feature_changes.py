@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
+from barnabas.broker.this_node import ThisNode
 from barnabas.runtime import Condition
 from barnabas.zk.client.client import StateChangeHandler, ZNodeChangeHandler
 from barnabas.zk.kafka.znodes import FeatureZNode
 from barnabas.zk.protocol.errors import ZooKeeperError
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -19,20 +16,20 @@ logger = logging.getLogger(__name__)
 class FeatureChanges:
     """Keeps the epoch of ``/feature``, which ApiVersions tells."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: ThisNode) -> None:
+        self._node = node
         self._woken = Condition()
         self._stale = True
 
     async def startup(self) -> None:
         """Returns when ``/feature`` has been read, so that no client is told an older epoch."""
-        zk = self._broker.zk
+        zk = self._node.zk
         zk.register_znode_change_handler(ZNodeChangeHandler(FeatureZNode.path, self._wake, self._wake, self._wake))
         # A new session has none of the old one's watches.
         zk.register_state_change_handler(StateChangeHandler("features", after_initializing_session=self._wake))
         while not await self._read():
-            await self._broker.pause_for_zookeeper()
-        self._broker.tasks.begin(self._follow(), "features")
+            await self._node.pause_for_zookeeper()
+        self._node.tasks.begin(self._follow(), "features")
 
     def _wake(self) -> None:
         self._stale = True
@@ -40,15 +37,15 @@ class FeatureChanges:
 
     async def _read(self) -> bool:
         """Whether ZooKeeper answered."""
-        broker = self._broker
+        node = self._node
         self._stale = False
         try:
-            known = await broker.zk.get_features()
-            broker.features_epoch = -1 if known is None else known[1]
+            known = await node.zk.get_features()
+            node.features_epoch = -1 if known is None else known[1]
             if known is None:
-                self._stale = await broker.zk.path_exists(FeatureZNode.path)  # made a moment ago, or unreadable
+                self._stale = await node.zk.path_exists(FeatureZNode.path)  # made a moment ago, or unreadable
         except ZooKeeperError as error:
-            logger.debug("[broker %d] features are not read: %s", broker.broker_id, error)
+            logger.debug("[broker %d] features are not read: %s", node.broker_id, error)
             self._stale = True
             return False
         return True
@@ -59,4 +56,4 @@ class FeatureChanges:
             while not self._stale:
                 await self._woken
             if not await self._read() or self._stale:
-                await self._broker.pause_for_zookeeper()
+                await self._node.pause_for_zookeeper()

@@ -7,24 +7,19 @@ are told who it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from copy import copy
 from functools import wraps
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from barnabas.broker.configs import ConfigResourceType
-from barnabas.broker.context import Disconnect, RequestContext
+from barnabas.broker.context import Disconnect, Handle, RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.api import ApiKey
 from barnabas.wire.frames import decode_response, encode_request
 from barnabas.wire.messages.default_principal_data import DefaultPrincipalData
 from barnabas.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
-Handle = Callable[["Broker", Any, RequestContext], Coroutine[Any, Any, Any]]
 
 FORWARDED: Final = frozenset(
     {
@@ -44,7 +39,7 @@ def forwarding(handle: Handle) -> Handle:
     """`handle`, except that a KRaft controller answers where there is one."""
 
     @wraps(handle)
-    async def answer(broker: Broker, request: Any, context: RequestContext) -> Any:
+    async def answer(broker: BrokerParts, request: Any, context: RequestContext) -> Any:
         if not broker.metadata.image.is_kraft_controller:
             return await handle(broker, request, context)
         if context.header.api_key in _CONFIGURATION:
@@ -54,7 +49,7 @@ def forwarding(handle: Handle) -> Handle:
     return answer
 
 
-async def _configuration(handle: Handle, broker: Broker, request: Any, context: RequestContext) -> Any:
+async def _configuration(handle: Handle, broker: BrokerParts, request: Any, context: RequestContext) -> Any:
     """Refuses here what this broker refuses of its own configuration: the controller cannot know of it
     (``ConfigAdminManager.preprocess``)."""
     own = [resource for resource in request.resources if resource.resource_type == ConfigResourceType.BROKER]
@@ -74,7 +69,7 @@ async def _configuration(handle: Handle, broker: Broker, request: Any, context: 
     return answer
 
 
-async def _by_controller(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def _by_controller(broker: BrokerParts, request: Any, context: RequestContext) -> Any:
     """Raises `KafkaError`, and `Disconnect` where the client has to learn the controller's versions anew."""
     header, connection = context.header, context.connection
     frame = b"".join(encode_request(request, header.api_version, header.correlation_id, header.client_id))

@@ -16,14 +16,11 @@ import asyncio
 from abc import abstractmethod
 from collections import deque
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.answering_connection import AnsweringConnection
+from barnabas.broker.request_channel import RequestChannel
 from barnabas.broker.request_memory import ORDINARY_BYTES, RequestMemory
-from barnabas.broker.router import Router
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 SHARED_BYTES: Final = 32 * 1024
 """Frames up to about this size are copied once, into their own bytearray; of larger ones only this much is."""
@@ -71,7 +68,6 @@ class FramedConnection(AnsweringConnection):
         "_memory",
         "_muted",
         "_reading_paused",
-        "_router",
         "_routes",
         "_stalled",
         "_throttle",
@@ -80,10 +76,9 @@ class FramedConnection(AnsweringConnection):
         "max_request_bytes",
     )
 
-    def __init__(self, broker: Broker, router: Router, limits: ConnectionLimits) -> None:
-        super().__init__(broker)
-        self._router = router
-        self._routes = router.routes
+    def __init__(self, channel: RequestChannel, limits: ConnectionLimits) -> None:
+        super().__init__(channel)
+        self._routes = channel.router.routes
         self._memory = limits.memory
         self.max_request_bytes = limits.max_request_bytes
         """The longest request that may be announced; less than the listener grants before authentication."""
@@ -220,7 +215,7 @@ class FramedConnection(AnsweringConnection):
                 if not held:
                     self._memory.held += len(frame)
                 self._waiting.append(frame)
-                self._waiting_since.append(self._broker.requests.clock())
+                self._waiting_since.append(self._channel.requests.clock())
                 self._waiting_bytes += len(frame)
                 self._pause_or_resume()
                 return
@@ -263,7 +258,7 @@ class FramedConnection(AnsweringConnection):
     def _give_way(self) -> None:
         """Begins no further request before others had their turn."""
         self._stalled |= _GIVES_WAY
-        self._broker.long_requests.turns.next().add_done_callback(self._has_turn)
+        self._channel.long_requests.turns.next().add_done_callback(self._has_turn)
 
     def _has_turn(self, turn: object) -> None:
         self._stalled &= ~_GIVES_WAY
@@ -300,11 +295,11 @@ class FramedConnection(AnsweringConnection):
     def pause_writing(self) -> None:
         self._stalled |= _WRITING_PAUSED
         if not self._closed:
-            self._broker.unsent_answers.add(self)
+            self._channel.unsent_answers.add(self)
 
     def resume_writing(self) -> None:
         self._stalled &= ~_WRITING_PAUSED
-        self._broker.unsent_answers.remove(self)
+        self._channel.unsent_answers.remove(self)
         if self._file_sender is not None and self._file_sender.waits:
             self._file_sender.go_on()
         self._begin_waiting()

@@ -11,21 +11,20 @@ import asyncio
 import logging
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from barnabas.broker.connection import BrokerConnection
 from barnabas.broker.framed_connection import ConnectionLimits
+from barnabas.broker.request_channel import RequestChannel
 from barnabas.broker.sasl_authenticator import SHOWN_CHARACTERS, Reply, SaslServerAuthenticator, SaslSession
+from barnabas.runtime import Clock
 from barnabas.runtime.doors import Bytes
-from barnabas.runtime.story import drive
+from barnabas.runtime.story import Story, drive
 from barnabas.security.principal import Principal
+from barnabas.security.sasl.exchange import SaslMechanism
 from barnabas.security.tls.names import subject_of
-from barnabas.security.tls.principal_mapping import NoMatchingRule
+from barnabas.security.tls.principal_mapping import NoMatchingRule, SslPrincipalMapper
 from barnabas.wire.api import ApiKey
-
-if TYPE_CHECKING:
-    from barnabas.broker.listener_gate import ListenerGate
-    from barnabas.runtime.story import Story
 
 logger = logging.getLogger(__name__)
 
@@ -33,13 +32,26 @@ REAUTHENTICATES_AFTER_MS: Final = 1_000
 """A connection that authenticates again sooner is not listened to (``MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS``)."""
 
 
+class Gate(Protocol):
+    """What a listener asks of those who connect to it (`ListenerGate`)."""
+
+    name: str
+    clock: Clock
+    principal_mapper: SslPrincipalMapper
+    mechanisms: dict[str, SaslMechanism]
+    max_reauth_ms: dict[str, int]
+    max_token_bytes: int
+    authentication_timeout_ms: int
+    failed_authentication_delay_ms: int
+
+
 class GuardedConnection(BrokerConnection):
     """A connection that has not proved who it is, and has until a deadline to do so."""
 
     __slots__ = ("_deadline", "_gate")
 
-    def __init__(self, gate: ListenerGate, limits: ConnectionLimits) -> None:
-        super().__init__(gate.broker, gate.broker.router, gate.name, gate.broker.authorizer, limits)
+    def __init__(self, gate: Gate, channel: RequestChannel, limits: ConnectionLimits) -> None:
+        super().__init__(channel, gate.name, limits)
         self._gate = gate
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -62,7 +74,7 @@ class GuardedConnection(BrokerConnection):
 
     def insecure(self, reason: str) -> None:
         self._drop_deadline()
-        self._broker.connections.complain(self, reason)
+        self._channel.connections.complain(self, reason)
 
     def _set_deadline(self) -> None:
         timeout_ms = self._gate.authentication_timeout_ms
@@ -81,8 +93,8 @@ class SaslConnection(GuardedConnection):
 
     __slots__ = ("_authenticator", "_began_ms", "_behind", "_failing", "_granted_bytes", "_session", "_story")
 
-    def __init__(self, gate: ListenerGate, limits: ConnectionLimits) -> None:
-        super().__init__(gate, limits)
+    def __init__(self, gate: Gate, channel: RequestChannel, limits: ConnectionLimits) -> None:
+        super().__init__(gate, channel, limits)
         self._granted_bytes = limits.max_request_bytes
         self._authenticator: SaslServerAuthenticator | None = None
         """Set while it is not known who is speaking, or whether it is still the same."""
@@ -106,9 +118,7 @@ class SaslConnection(GuardedConnection):
 
     def _begin_authentication(self) -> None:
         gate = self._gate
-        self._authenticator = SaslServerAuthenticator(
-            gate.mechanisms, gate.max_reauth_ms, gate.broker.runtime.clock, self._session
-        )
+        self._authenticator = SaslServerAuthenticator(gate.mechanisms, gate.max_reauth_ms, gate.clock, self._session)
         self.max_request_bytes = min(gate.max_token_bytes, self._granted_bytes)
 
     def _run(self, frame: bytearray, arrived_ns: int = 0) -> None:
@@ -129,7 +139,7 @@ class SaslConnection(GuardedConnection):
 
     def _is_held_up(self, expires_ms: int, frame: bytearray) -> bool:
         """Whether `frame` is not served: it begins the session anew, or comes behind its end."""
-        now_ms = self._gate.broker.runtime.clock.monotonic_ms()
+        now_ms = self._gate.clock.monotonic_ms()
         if frame[:2] == ApiKey.SASL_HANDSHAKE.to_bytes(2, "big"):
             if now_ms - self._began_ms < REAUTHENTICATES_AFTER_MS:
                 return False  # answered as any SaslHandshake that comes too late
@@ -154,7 +164,9 @@ class SaslConnection(GuardedConnection):
         if self._closed:
             return
         if reply is None:
-            logger.error("[broker %d] authentication of %s failed", self._broker.broker_id, self.peer, exc_info=error)
+            logger.error(
+                "[broker %d] authentication of %s failed", self._channel.node.broker_id, self.peer, exc_info=error
+            )
             self.close()
         elif reply.is_api_versions:
             self._run_decoded(frame)
@@ -188,6 +200,6 @@ class SaslConnection(GuardedConnection):
     def _fail(self, answer: list[Bytes], reason: str) -> None:
         if self._closed:
             return
-        self._broker.connections.complain(self, reason)
+        self._channel.connections.complain(self, reason)
         self._write(answer)
         self.close()

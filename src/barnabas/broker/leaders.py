@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.ids import NO_BROKER, NO_EPOCH, TopicPartition
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-def leader_of(broker: Broker, topic_partition: TopicPartition) -> tuple[int, int]:
+def leader_of(broker: BrokerParts, topic_partition: TopicPartition) -> tuple[int, int]:
     """The leader and its epoch: from the partition itself where this broker has it, else from the metadata."""
     partition = broker.replicas.partition(topic_partition)
     if partition is not None:
@@ -21,7 +18,7 @@ def leader_of(broker: Broker, topic_partition: TopicPartition) -> tuple[int, int
 
 
 def leader_endpoints(
-    broker: Broker, leaders: Iterable[int], listener: str
+    broker: BrokerParts, leaders: Iterable[int], listener: str
 ) -> Iterator[tuple[int, str, int, str | None]]:
     """Id, host, port and rack of those `leaders` that live and have the client's listener."""
     for leader in leaders:

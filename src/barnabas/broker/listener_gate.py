@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.connection import BrokerConnection
 from barnabas.broker.framed_connection import ConnectionLimits
 from barnabas.broker.guarded_connection import GuardedConnection, SaslConnection
+from barnabas.broker.request_channel import RequestChannel
+from barnabas.broker.this_node import ThisNode
 from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config, broker_definitions
 from barnabas.model.errors import ConfigError
@@ -21,12 +23,10 @@ from barnabas.runtime.tls_transport import TlsTransport
 from barnabas.security.listener_config import listener_prefix, of_listener, of_mechanism
 from barnabas.security.sasl.exchange import SaslMechanism
 from barnabas.security.sasl.offered import offered_mechanisms
+from barnabas.security.sasl.scram import ScramUsers
 from barnabas.security.tls.changes import check_change, check_understanding
 from barnabas.security.tls.principal_mapping import SslPrincipalMapper
 from barnabas.security.tls.settings import TlsSettings, tls_settings
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +53,9 @@ def tls_of_listener(config: Config, endpoint: Endpoint) -> TlsSettings:
 class ListenerGate:
     """Raises `ConfigError` for a configuration that cannot be kept."""
 
-    def __init__(self, broker: Broker, endpoint: Endpoint, config: Config) -> None:
-        self.broker = broker
+    def __init__(self, node: ThisNode, scram_users: ScramUsers, endpoint: Endpoint, config: Config) -> None:
+        self._node = node
+        self.clock = node.runtime.clock
         self.name = endpoint.listener
         self.security_protocol = endpoint.security_protocol
         own = of_listener(config, endpoint.listener)
@@ -67,7 +68,7 @@ class ListenerGate:
         self.authentication_timeout_ms = own.number("barnabas.authentication.timeout.ms")
         self.failed_authentication_delay_ms = own.number("connection.failed.authentication.delay.ms")
         self._endpoint = endpoint
-        self._for_brokers = endpoint.listener == broker.listeners.inter_broker
+        self._for_brokers = endpoint.listener == node.listeners.inter_broker
         if endpoint.security_protocol.endswith("SSL"):
             try:
                 settings = tls_of_listener(config, endpoint).read()
@@ -77,7 +78,7 @@ class ListenerGate:
             except ConfigError as error:
                 raise ConfigError(f"Listener {self.name}: {error}") from None
         if endpoint.security_protocol.startswith("SASL"):
-            self.mechanisms = offered_mechanisms(config, self.name, broker.scram_users, broker.runtime)
+            self.mechanisms = offered_mechanisms(config, self.name, scram_users, node.runtime)
             self.max_reauth_ms = {
                 mechanism: of_mechanism(config, self.name, mechanism).number("connections.max.reauth.ms")
                 for mechanism in self.mechanisms
@@ -123,12 +124,12 @@ class ListenerGate:
         if new is None:
             return False
         self._take_tls(new)
-        logger.info("[broker %d] listener %s has new stores", self.broker.broker_id, self.name)
+        logger.info("[broker %d] listener %s has new stores", self._node.broker_id, self.name)
         return True
 
-    def accept(self, limits: ConnectionLimits) -> asyncio.BaseProtocol:
+    def accept(self, channel: RequestChannel, limits: ConnectionLimits) -> asyncio.BaseProtocol:
         """The protocol of a new connection."""
         if self.security_protocol == "PLAINTEXT":
-            return BrokerConnection(self.broker, self.broker.router, self.name, self.broker.authorizer, limits)
-        connection = SaslConnection(self, limits) if self.mechanisms else GuardedConnection(self, limits)
-        return connection if self.tls is None else TlsTransport(connection, self.tls, self.broker.runtime.clock)
+            return BrokerConnection(channel, self.name, limits)
+        connection = (SaslConnection if self.mechanisms else GuardedConnection)(self, channel, limits)
+        return connection if self.tls is None else TlsTransport(connection, self.tls, self.clock)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from barnabas.broker.this_node import ThisNode
+from barnabas.log.log_dirs import LogDirs
 from barnabas.zk.protocol.errors import ZooKeeperError
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -21,26 +20,29 @@ PUT_OFF_S: Final = 10.0
 
 
 class LogDirEvents:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: ThisNode, log_dirs: LogDirs, *, migrating: bool) -> None:
+        """`migrating`: whether a migration to KRaft is enabled."""
+        self._node = node
+        self._log_dirs = log_dirs
+        self._migrating = migrating
         self._asks_again = False
 
     def log_dir_failed(self, path: str) -> None:
         """Halts the broker with its last log directory."""
-        broker = self._broker
-        if broker.migration is not None:
+        node = self._node
+        if self._migrating:
             # As Apache's does: the controllers are told of no directory that fails meanwhile (KAFKA-16431).
-            broker.task_failed("log directories", OSError(f"{path} failed, and a migration to KRaft is enabled"))
-        elif not broker.log_dirs.online_paths:
-            broker.task_failed("log directories", OSError(f"{path} failed, and it was the last one"))
+            node.task_failed("log directories", OSError(f"{path} failed, and a migration to KRaft is enabled"))
+        elif not self._log_dirs.online_paths:
+            node.task_failed("log directories", OSError(f"{path} failed, and it was the last one"))
         else:
-            broker.tasks.begin(self._propagate(), "log-dir-event")
+            node.tasks.begin(self._propagate(), "log-dir-event")
 
     def replica_put_off(self) -> None:
         """The process has no descriptor left for a replica's files, and the controller takes it for offline."""
-        if not self._asks_again and self._broker.migration is None:
+        if not self._asks_again and not self._migrating:
             self._asks_again = True
-            self._broker.tasks.begin(self._ask_again(), "put-off-replicas")
+            self._node.tasks.begin(self._ask_again(), "put-off-replicas")
 
     async def _ask_again(self) -> None:
         await asyncio.sleep(PUT_OFF_S)
@@ -48,11 +50,11 @@ class LogDirEvents:
         await self._propagate()
 
     async def _propagate(self) -> None:
-        broker = self._broker
+        node = self._node
         while True:
             try:
-                await broker.zk.propagate_log_dir_event(broker.broker_id)
+                await node.zk.propagate_log_dir_event(node.broker_id)
                 return
             except ZooKeeperError as error:
-                logger.warning("[broker %d] the log dir event is not told: %s", broker.broker_id, error)
-                await broker.pause_for_zookeeper()
+                logger.warning("[broker %d] the log dir event is not told: %s", node.broker_id, error)
+                await node.pause_for_zookeeper()

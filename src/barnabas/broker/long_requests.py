@@ -14,18 +14,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Generator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from barnabas.broker.context import BETWEEN_BROKERS, Disconnect, Pending, RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.turns import Lane, Turns
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import encode_response_in_turns
 from barnabas.wire.source import TURN
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +73,9 @@ class LongRequests:
         self.turns = Turns()
         self._huge = Lane(HUGE_AT_A_TIME)
 
-    async def serve(self, broker: Broker, context: RequestContext, decoding: Generator[None, None, Any]) -> list[Bytes]:
+    async def serve(
+        self, broker: BrokerParts, context: RequestContext, decoding: Generator[None, None, Any]
+    ) -> list[Bytes]:
         """Decodes the rest of a request that has begun to be decoded, and has it answered."""
         context.route.response_class.compile_encoder_in_turns(context.version)
         urgent = context.header.api_key in BETWEEN_BROKERS
@@ -110,8 +110,7 @@ class LongRequests:
                 response = await response.answered()
         except Exception as error:
             response = context.connection.failed(context, error)
-        if context.cost is not None:
-            context.connection.quotas.settle(context, response)
+        context.connection.charge(context, response)
         if response is None:
             return []
         if type(response) is bytes:

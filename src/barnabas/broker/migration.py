@@ -15,14 +15,17 @@ import asyncio
 import logging
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.listeners import protocol_of_controllers
+from barnabas.broker.this_node import ThisNode
 from barnabas.client.connection import Connection
 from barnabas.model.cluster import SECURITY_PROTOCOL_IDS, Endpoint
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.model.ids import Uuid
 from barnabas.model.metadata_version import KEY as PROTOCOL
 from barnabas.model.metadata_version import MetadataVersion, metadata_version_of
 from barnabas.runtime import Condition
@@ -30,9 +33,6 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from barnabas.wire.messages.broker_registration import BrokerRegistrationRequest
 from barnabas.wire.messages.describe_quorum import DescribeQuorumRequest
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -108,10 +108,22 @@ def _code(number: int) -> ErrorCode:
 class Migration:
     """This broker among the KRaft controllers' brokers. `startup` begins the heartbeats."""
 
-    def __init__(self, broker: Broker, settings: MigrationSettings) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        node: ThisNode,
+        settings: MigrationSettings,
+        *,
+        connect: Callable[[Endpoint, str, int | None], Connection],
+        controller_may_have_moved: Callable[[], None],
+        directory_ids: Callable[[], list[Uuid]],
+    ) -> None:
+        """`directory_ids`: those of the log directories."""
+        self._node = node
+        self._connect = connect
+        self._controller_may_have_moved = controller_may_have_moved
+        self._directory_ids = directory_ids
         self._controllers = settings.controllers
-        self._incarnation_id = broker.runtime.entropy.uuid()
+        self._incarnation_id = node.runtime.entropy.uuid()
         self._connection: Connection | None = None
         self._failures = 0
         self._told_why = ""
@@ -133,7 +145,7 @@ class Migration:
         return self._controllers[0]
 
     def startup(self) -> None:
-        self._broker.tasks.begin(self._run(), "kraft-heartbeats")
+        self._node.tasks.begin(self._run(), "kraft-heartbeats")
 
     async def hand_over(self) -> None:
         """Has the controller move what this broker leads, and returns when it lets it go.
@@ -142,7 +154,7 @@ class Migration:
         """
         self._stopping = True
         self._changed.notify()
-        clock = self._broker.runtime.clock
+        clock = self._node.runtime.clock
         deadline = clock.monotonic_ms() + HAND_OVER_MS
         timer = asyncio.get_running_loop().call_later(HAND_OVER_MS / 1000 + 0.001, self._changed.notify)
         try:
@@ -151,20 +163,20 @@ class Migration:
         finally:
             timer.cancel()
         if not self._may_stop:
-            logger.warning("[broker %d] the KRaft controller has not let this broker go", self._broker.broker_id)
+            logger.warning("[broker %d] the KRaft controller has not let this broker go", self._node.broker_id)
 
     def close(self) -> None:
         self._drop()
 
     async def _run(self) -> None:
         """One thing at a time: find the active controller, register, send a heartbeat."""
-        clock = self._broker.runtime.clock
+        clock = self._node.runtime.clock
         while not self._may_stop:
             try:
                 pause_ms = await self._communicate()
                 self._failures, self._told_why, self._heard_ms = 0, "", clock.monotonic_ms()
             except (OSError, WireError, KafkaError) as error:
-                session_ms = self._broker.config.number("broker.session.timeout.ms")
+                session_ms = self._node.config.number("broker.session.timeout.ms")
                 pause_ms = min(FIRST_BACKOFF_MS << min(self._failures, 10), session_ms // 3)
                 self._failures += 1
                 self._tell_why(str(error))
@@ -177,7 +189,7 @@ class Migration:
     def _tell_why(self, why: str) -> None:
         """Logs each reason once, and once more when it lasts: it may change as controllers start."""
         level = logging.WARNING if self._failures == 10 or why != self._told_why else logging.DEBUG
-        logger.log(level, "[broker %d] no word with the KRaft controllers: %s", self._broker.broker_id, why)
+        logger.log(level, "[broker %d] no word with the KRaft controllers: %s", self._node.broker_id, why)
         self._told_why = why
 
     async def _wait(self, milliseconds: int) -> None:
@@ -202,16 +214,16 @@ class Migration:
             self._changed.notify()
         if answer.is_caught_up and not self._caught_up:
             self._caught_up = True
-            logger.info("[broker %d] known to the KRaft controllers, asking not to be fenced", self._broker.broker_id)
+            logger.info("[broker %d] known to the KRaft controllers, asking not to be fenced", self._node.broker_id)
             return SOON_MS
         if not self._caught_up or self._stopping:
             return 5 * SOON_MS
-        return self._broker.config.number("broker.heartbeat.interval.ms")
+        return self._node.config.number("broker.heartbeat.interval.ms")
 
     @property
     def _timeout_ms(self) -> int:
         """Half a session: a controller that says nothing leaves time to ask the next."""
-        return self._broker.config.number("broker.session.timeout.ms") // 2
+        return self._node.config.number("broker.session.timeout.ms") // 2
 
     @property
     def _look_timeout_ms(self) -> int:
@@ -230,13 +242,13 @@ class Migration:
             self._drop()
         why: list[str] = []
         for endpoint in self._controllers:
-            connection = self._broker.connect_to(endpoint, str(self._broker.broker_id), self._look_timeout_ms)
+            connection = self._connect(endpoint, str(self._node.broker_id), self._look_timeout_ms)
             try:
                 await connection.connect()
                 await connection.negotiate()
                 if await self._leads(connection):
                     self._connection, self.active_controller = connection, endpoint
-                    self._broker.controller_may_have_moved()
+                    self._controller_may_have_moved()
                     return connection
                 why.append(f"{endpoint} is not active")
             except (OSError, WireError, KafkaError) as error:
@@ -250,7 +262,7 @@ class Migration:
         connection, self._connection, self.active_controller = self._connection, None, None
         if connection is not None:
             connection.abort()
-            self._broker.controller_may_have_moved()
+            self._controller_may_have_moved()
 
     async def _leads(self, connection: Connection) -> bool:
         partition = DescribeQuorumRequest.PartitionData(0)
@@ -265,23 +277,23 @@ class Migration:
         return True
 
     async def _register(self, connection: Connection) -> None:
-        broker = self._broker
-        level = broker.metadata_version.feature_level
+        node = self._node
+        level = node.metadata_version.feature_level
         features = [(_METADATA_VERSION_FEATURE, level, level), _KRAFT_VERSIONS]
         request = BrokerRegistrationRequest(
-            broker_id=broker.broker_id,
-            cluster_id=broker.cluster_id,
+            broker_id=node.broker_id,
+            cluster_id=node.cluster_id,
             incarnation_id=self._incarnation_id,
             listeners=[
                 BrokerRegistrationRequest.Listener(
                     endpoint.listener, endpoint.host, endpoint.port, SECURITY_PROTOCOL_IDS[endpoint.security_protocol]
                 )
-                for endpoint in broker.listeners.advertised
+                for endpoint in node.listeners.advertised
             ],
             features=[BrokerRegistrationRequest.Feature(*feature) for feature in features],
-            rack=broker.config.text("broker.rack") or None,
+            rack=node.config.text("broker.rack") or None,
             is_migrating_zk_broker=True,
-            log_dirs=broker.log_dirs.directory_ids(),
+            log_dirs=self._directory_ids(),
             previous_broker_epoch=-1,
         )
         answer = await connection.send(request, timeout_ms=self._timeout_ms)
@@ -292,14 +304,14 @@ class Migration:
         self._caught_up = False
         logger.info(
             "[broker %d] registered with the KRaft controller at %s, broker epoch %d",
-            broker.broker_id,
+            node.broker_id,
             self.active_controller,
             self.broker_epoch,
         )
 
     async def _heartbeat(self, connection: Connection) -> BrokerHeartbeatResponse:
         request = BrokerHeartbeatRequest(
-            broker_id=self._broker.broker_id,
+            broker_id=self._node.broker_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._metadata_offset,
             want_fence=not self._caught_up,

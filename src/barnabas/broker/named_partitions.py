@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from barnabas.broker.authorize import authorized_topics
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 
 class NamedPartition(Protocol):
@@ -40,7 +38,7 @@ def named(topics: Iterable[NamedTopic[P]]) -> Iterator[tuple[TopicPartition, P]]
 
 
 async def readable(
-    broker: Broker, topics: Sequence[NamedTopic[P]], context: RequestContext
+    broker: BrokerParts, topics: Sequence[NamedTopic[P]], context: RequestContext
 ) -> tuple[list[tuple[TopicPartition, P]], dict[TopicPartition, ErrorCode]]:
     """The partitions that are there and that the caller may READ, and of the others why not."""
     allowed = authorized_topics(context, Operation.READ, [topic.name for topic in topics])

@@ -56,7 +56,7 @@ async def run_broker(
         hint = f" (did you mean {near}?)" if near else ""
         logger.warning("unknown configuration %s is not used%s", name, hint)
     broker = Broker(runtime, config, host_name=host_name)
-    broker.long_requests.turns.small_objects = small_objects()
+    broker.request_channel.long_requests.turns.small_objects = small_objects()
     if on_status is not None:
         broker.tasks.begin(_tell_status(broker, on_status), "status")
     if not await _started(broker, stop):

@@ -14,19 +14,18 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from barnabas.broker.rates import SampledRate, TokenBucket, Windows
+from barnabas.broker.context import RequestContext
+from barnabas.broker.rates import SampledRate, Windows
+from barnabas.broker.request_cost import Meter, Mutations, RequestCost
 from barnabas.model.cluster import host_address
 from barnabas.model.config import Config
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ErrorCode
+from barnabas.runtime import Clock
 from barnabas.wire.api import ApiKey
 from barnabas.zk.kafka.config_znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS
 from barnabas.zk.kafka.znode_json import desanitize, sanitize
-
-if TYPE_CHECKING:
-    from barnabas.broker.context import RequestContext
-    from barnabas.runtime import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -59,67 +58,6 @@ Entity = tuple[str, str]
 """User and client id, sanitized, as paths in ZooKeeper have them; empty where the quota does not ask for one."""
 
 
-class _Meter:
-    __slots__ = ("limit", "rate", "tokens", "used_ms")
-
-    def __init__(self, windows: Windows, limit: float) -> None:
-        self.rate = SampledRate(windows)
-        self.tokens = TokenBucket(windows, limit)
-        self.limit = limit
-        self.used_ms = 0
-
-
-class RequestCost:
-    """The cost of one request; made when the request begins, while `Quotas.active`."""
-
-    __slots__ = ("busy_ns", "mutations", "size", "started_ns")
-
-    def __init__(self, size: int, started_ns: int) -> None:
-        self.size = size
-        """Bytes of the request."""
-        self.started_ns = started_ns
-        self.busy_ns: int | None = None
-        """How long a request that waited took until it did."""
-        self.mutations: Mutations | None = None
-
-    def waits(self, now_ns: int) -> None:
-        """Notes that the request waits from now on: waiting costs nothing."""
-        self.busy_ns = now_ns - self.started_ns
-
-
-class Mutations:
-    """Counts the partitions that one request changes (``ControllerMutationQuota``, KIP-599).
-
-    A strict one refuses once the quota is used up, and never before; a permissive one, for versions that do not know
-    the error, takes all and throttles."""
-
-    __slots__ = ("_clock", "_meter", "_strict", "_until_ms")
-
-    def __init__(self, clock: Clock, meter: _Meter | None, *, strict: bool) -> None:
-        self._clock = clock
-        self._meter = meter
-        self._strict = strict
-        self._until_ms = 0
-
-    def record(self, partitions: int) -> None:
-        """Raises THROTTLING_QUOTA_EXCEEDED: then nothing is to be done, and nothing was recorded."""
-        if self._meter is None:
-            return
-        now_ms = self._clock.monotonic_ms()
-        tokens = self._meter.tokens
-        owed_ms = tokens.throttle_ms(now_ms) if self._strict else 0
-        if not owed_ms:
-            tokens.take(partitions, now_ms)
-            owed_ms = 0 if self._strict else tokens.throttle_ms(now_ms)
-            self._until_ms = max(self._until_ms, now_ms + owed_ms)
-            return
-        self._until_ms = now_ms + owed_ms
-        raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-
-    def throttle_ms(self, now_ms: int) -> int:
-        return max(0, self._until_ms - now_ms)
-
-
 class Quotas:
     """The quotas of one broker and what counts against them."""
 
@@ -135,8 +73,8 @@ class Quotas:
         )
         self._limits: dict[str, dict[Entity, float]] = {kind: {} for kind in KINDS}
         self._addresses: dict[str, float] = {}
-        self._meters: dict[tuple[str, Entity], _Meter] = {}
-        self._found: dict[tuple[str, str], dict[str, _Meter | None]] = {}
+        self._meters: dict[tuple[str, Entity], Meter] = {}
+        self._found: dict[tuple[str, str], dict[str, Meter | None]] = {}
         self._all_connections = SampledRate(windows)
         self._looked_ms: int | None = None
 
@@ -188,7 +126,7 @@ class Quotas:
     def _limit_of_address(self, address: str) -> float | None:
         return self._addresses.get(address, self._addresses.get(DEFAULT_ENTITY))
 
-    def _meter(self, kind: str, context: RequestContext) -> _Meter | None:
+    def _meter(self, kind: str, context: RequestContext) -> Meter | None:
         name = (context.principal.name, context.client_id)
         found = self._found.get(name)
         if found is None:
@@ -200,12 +138,12 @@ class Quotas:
             found[kind] = None if limit is None else self._counting(kind, counted, limit)
         return found[kind]
 
-    def _counting(self, kind: str, entity: Entity, limit: float) -> _Meter:
+    def _counting(self, kind: str, entity: Entity, limit: float) -> Meter:
         meter = self._meters.get((kind, entity))
         if meter is None:
             if len(self._meters) >= METERS_MAX:
                 self._forget_idle()
-            meter = self._meters[kind, entity] = _Meter(self._windows[kind], limit)
+            meter = self._meters[kind, entity] = Meter(self._windows[kind], limit)
             meter.used_ms = self._clock.monotonic_ms()
         return meter
 

@@ -14,13 +14,16 @@ A fetch that waits here and ends in another way than by an append to its partiti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Protocol
 
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import Caller, RequestContext, Route
 from barnabas.broker.handlers.fetch import answered, replica_of
+from barnabas.broker.parts import BrokerParts
+from barnabas.log.log import Log
 from barnabas.model.acl import CLUSTER_NAME, Operation, ResourceType
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import ZERO_UUID
@@ -29,16 +32,13 @@ from barnabas.replica.delayed_fetch import DelayedFetch, FetchParams
 from barnabas.replica.fetch_session import CachedPartition, FetchContext, FetchSession
 from barnabas.replica.one_partition_fetch import FIRST_VERSION, OnePartitionAnswer
 from barnabas.replica.partition import Partition
+from barnabas.replica.purgatory import DelayedOperation
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.runtime.doors import Bytes
+from barnabas.security.principal import Principal
 from barnabas.wire.api import ApiKey
 from barnabas.wire.frames import ReadHeader, encode_response
 from barnabas.wire.messages.fetch import FetchRequest
-
-if TYPE_CHECKING:
-    from barnabas.broker.connection import BrokerConnection
-    from barnabas.broker.server import Broker
-    from barnabas.log.log import Log
 
 _FIRST_VERSION_WITHOUT_REPLICA_ID: Final = 15
 """Since then the follower tells who it is in a tagged field at the request's end."""
@@ -112,7 +112,7 @@ class RepeatedFetch:
             and version == self.version
         )
 
-    def read(self, fetch_offset: int, connection: BrokerConnection) -> Bytes | None:
+    def read(self, fetch_offset: int, connection: FollowersConnection) -> Bytes | None:
         """The records from `fetch_offset` on; None where the log refuses, which the handler is to tell."""
         asked = self.request
         try:
@@ -142,12 +142,30 @@ class RepeatedFetch:
         return self._shape.frame(correlation_id, high_watermark, log.last_stable_offset, log_start_offset, records)
 
 
+class FollowersConnection(Caller, Protocol):
+    """The connection of a follower."""
+
+    @property
+    def principal(self) -> Principal: ...
+
+    @property
+    def listener(self) -> str: ...
+
+    def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], list[Bytes]]) -> None:
+        """Answers the request that is being run when `operation` is complete; `put` gives the parts of the frame."""
+        ...
+
+
 class RepeatedFetches:
     """Reads and answers such requests. What it knows is kept with the sessions and goes with them."""
 
-    __slots__ = ()
+    __slots__ = ("_route",)
 
-    def learn(self, broker: Broker, header: ReadHeader, request: FetchRequest, frame: bytearray) -> None:
+    def __init__(self, route: Route) -> None:
+        """`route`: that of Fetch."""
+        self._route = route
+
+    def learn(self, broker: BrokerParts, header: ReadHeader, request: FetchRequest, frame: bytearray) -> None:
         """Remembers a decoded request, if it is one of those that can be repeated."""
         version = header.api_version
         if (
@@ -214,7 +232,7 @@ class RepeatedFetches:
             version, frame, session_at, session, cached, partition, log, asked, params
         )
 
-    def answer(self, broker: Broker, connection: BrokerConnection, frame: bytearray) -> list[Bytes] | None:
+    def answer(self, broker: BrokerParts, connection: FollowersConnection, frame: bytearray) -> list[Bytes] | None:
         """The answer to a request that is known; empty where it waits, after which the connection is told. None leaves
         the frame to the handler: nothing was done."""
         try:
@@ -276,7 +294,7 @@ class RepeatedFetches:
         if records:
             return known.answer(session, correlation_id, records)
         cached.lie_down_for_now(partition, log)
-        waiting = _Waiting(broker, connection, known, session)
+        waiting = _Waiting(broker, self._route, connection, known, session)
         session.waiting = waiting
         replicas.purgatories.follower_fetch.watch(waiting, (), params.max_wait_ms)
         if waiting.completed:
@@ -288,15 +306,21 @@ class RepeatedFetches:
 class _Waiting(DelayedFetch):
     """A fetch of a follower that has all there is. Mostly an append to the one partition that it asked for ends it."""
 
-    __slots__ = ("_broker", "_connection", "_known", "_moved_alone", "_records")
+    __slots__ = ("_broker", "_connection", "_known", "_moved_alone", "_records", "_route")
 
     session: FetchSession
 
     def __init__(
-        self, broker: Broker, connection: BrokerConnection, known: RepeatedFetch, session: FetchSession
+        self,
+        broker: BrokerParts,
+        route: Route,
+        connection: FollowersConnection,
+        known: RepeatedFetch,
+        session: FetchSession,
     ) -> None:
         super().__init__(known.params, [], broker.replicas.fetching, session)
         self._broker = broker
+        self._route = route
         self._connection = connection
         self._known = known
         self._records: Bytes | None = None
@@ -331,7 +355,6 @@ class _Waiting(DelayedFetch):
             return known.answer(self.session, correlation_id, self._records)
         version = known.version
         header = ReadHeader(int(ApiKey.FETCH), version, correlation_id, None)
-        route = broker.router.routes[int(ApiKey.FETCH)]
-        context = RequestContext(header, connection.principal, connection.listener, connection, route, None)
+        context = RequestContext(header, connection.principal, connection.listener, connection, self._route, None)
         answer = answered(broker, FetchContext([], session=self.session, full=False), self, [], context)
         return encode_response(answer, version, correlation_id)

@@ -13,15 +13,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from barnabas.broker.context import RequestContext, Route
+from barnabas.broker.request_figures import RequestFigures
 from barnabas.model.errors import ErrorCode
 from barnabas.runtime import Clock, Histogram, SparingLog
 from barnabas.wire.plans import error_counter
-
-if TYPE_CHECKING:
-    from barnabas.broker.context import RequestContext
-    from barnabas.broker.router import Route
 
 logger = logging.getLogger(__name__)
 
@@ -65,87 +63,6 @@ _NAMES: Final = (
     *("partition_index", "partition", "index"),
 )
 """Fields that say what an error is about, in the order in which they are told."""
-
-
-class RequestFigures:
-    """One kind of request: how many in which version, answered with which errors, and their times."""
-
-    __slots__ = (
-        "errors",
-        "local",
-        "name",
-        "queue",
-        "remote",
-        "request_bytes",
-        "requests",
-        "response_queue",
-        "send",
-        "throttle",
-        "total",
-    )
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.requests: dict[int, int] = {}
-        self.errors: dict[int, int] = {}
-        """Error codes, 0 among them, of answers or of single topics and partitions in them."""
-        self.request_bytes = 0
-        self.queue = Histogram()
-        """Time until a request began, behind those that had to be answered before."""
-        self.local = Histogram()
-        """Time until it was answered, or began to wait."""
-        self.remote = Histogram()
-        """Time of waiting: for followers, for records, for the controller."""
-        self.throttle = Histogram()
-        self.response_queue = Histogram()
-        """Time from the answer until its turn to leave."""
-        self.send = Histogram()
-        self.total = Histogram()
-
-    def count(self, version: int, requests: int = 1) -> None:
-        self.requests[version] = self.requests.get(version, 0) + requests
-
-    def count_error(self, code: int, times: int = 1) -> None:
-        self.errors[code] = self.errors.get(code, 0) + times
-
-
-class Timing:
-    """One request that is measured; made when it begins."""
-
-    __slots__ = ("_began_ns", "_clock", "_ended_ns", "_local_ns", "_queue_ns", "_weight", "figures", "waits")
-
-    def __init__(self, clock: Callable[[], int], arrived_ns: int, weight: int = 1) -> None:
-        self.figures: RequestFigures | None = None
-        """None until the request's kind is known."""
-        self.waits = False
-        """Whether somebody else will tell when it is answered."""
-        self._clock = clock
-        self._weight = weight
-        self._began_ns = clock()
-        self._queue_ns = self._began_ns - arrived_ns if arrived_ns else 0
-        self._local_ns = 0
-        self._ended_ns = 0
-
-    def begun(self) -> None:
-        """Notes that the request is answered, or waits from now on."""
-        self._ended_ns = self._clock()
-        self._local_ns = self._ended_ns - self._began_ns
-
-    def ended(self) -> None:
-        """Notes that the request waits no longer."""
-        self._ended_ns = self._clock()
-
-    def sent(self, since_ns: int = 0) -> None:
-        """Notes that the answer has left; `since_ns` is when its turn came, where it had to wait for that."""
-        figures, weight, now_ns = self.figures, self._weight, self._clock()
-        assert figures is not None, "what is answered has a name"
-        turn_ns = since_ns or self._ended_ns
-        figures.queue.observe(self._queue_ns, weight)
-        figures.local.observe(self._local_ns, weight)
-        figures.remote.observe(self._ended_ns - self._began_ns - self._local_ns, weight)
-        figures.response_queue.observe(turn_ns - self._ended_ns, weight)
-        figures.send.observe(now_ns - turn_ns, weight)
-        figures.total.observe(now_ns - self._began_ns + self._queue_ns, weight)
 
 
 class RequestMetrics:

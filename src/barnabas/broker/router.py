@@ -1,32 +1,23 @@
 """From an API key to the handler that answers it, and to the response that says a handler failed.
 
-A handler is a module of `barnabas.broker.handlers` with ``async def handle(broker, request, context)``; where the
-response has no error code of its own at the top, the module also says what a failed request is answered
-(``failed(request, error, context)``). ApiVersions offers what stands in this table and nothing else.
+A handler is a module of `barnabas.broker.handlers` with ``async def handle(broker, request, context)``, where `broker`
+is its `BrokerParts`; where the response has no error code of its own at the top, the module also says what a failed
+request is answered (``failed(request, error, context)``). ApiVersions offers what stands in this table and nothing
+else.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import RequestContext, Route
 from barnabas.broker.forwarding import FORWARDED, forwarding
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.api import SUPPORTED, ApiKey
 from barnabas.wire.frames import request_class, response_class
 from barnabas.wire.messages.api_versions import ApiVersionsResponse
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-    from barnabas.runtime.doors import Bytes
-
-__all__ = ["Handle", "Route", "Router", "failure_response"]
-
-Handle = Callable[["Broker", Any, RequestContext], Coroutine[Any, Any, Any]]
-Failed = Callable[[Any, KafkaError, RequestContext], Any]
 
 HANDLED: Final[tuple[ApiKey, ...]] = (
     ApiKey.PRODUCE,
@@ -92,21 +83,6 @@ HANDLED: Final[tuple[ApiKey, ...]] = (
 """The requests that have a handler: ``handlers/<the key's name in lower case>.py``."""
 
 
-class Route(NamedTuple):
-    """How one kind of request is read and answered."""
-
-    name: str
-    min_version: int
-    max_version: int
-    decode: Callable[[Bytes, int, int], tuple[Any, int]]
-    decode_in_turns: Callable[[bytes | bytearray, int, int, int], Generator[None, None, tuple[Any, int]]]
-    handle: Handle
-    response_class: Any
-    failed: Failed | None
-    pipelined: bool = False
-    """Whether such a request may begin while settled ones before it wait for their answers."""
-
-
 class Router:
     """The table. `routes` is looked up by the number in the request's header."""
 
@@ -131,7 +107,7 @@ class Router:
                 getattr(module, "PIPELINED", False),
             )
         self.api_versions = [(key, route.min_version, route.max_version) for key, route in sorted(self.routes.items())]
-        self.repeated_fetches = RepeatedFetches()
+        self.repeated_fetches = RepeatedFetches(self.routes[int(ApiKey.FETCH)])
         self._unsupported: Any = None
 
     def unsupported_version(self) -> Any:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
+from barnabas.broker.delegation_tokens import DelegationTokens
+from barnabas.broker.this_node import ThisNode
 from barnabas.security.sasl.scram import TokenCredential
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
 from barnabas.zk.kafka.config_znodes import USERS
 from barnabas.zk.kafka.znode_json import desanitize
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -19,19 +17,20 @@ logger = logging.getLogger(__name__)
 class BrokerScramUsers:
     """Kafka's ``CredentialProvider``: loaded at start, and each user again when a change of it is announced."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: ThisNode, tokens: DelegationTokens) -> None:
+        self._node = node
+        self._tokens = tokens
         self._credentials: dict[str, dict[ScramMechanism, ScramCredential]] = {}
 
     async def startup(self) -> None:
-        zk = self._broker.zk
+        zk = self._node.zk
         names = await zk.get_all_entities_with_config(USERS)
         for name, values in (await zk.get_entities_configs(USERS, names)).items():
             self._take_up(desanitize(name), values)
 
     async def user_changed(self, entity: str) -> None:
         """`entity` is a user's name as paths have it; nothing is known of it any more where its znode is gone."""
-        self._take_up(desanitize(entity), await self._broker.zk.get_entity_configs(USERS, entity))
+        self._take_up(desanitize(entity), await self._node.zk.get_entity_configs(USERS, entity))
 
     def _take_up(self, user: str, values: dict[str, str]) -> None:
         found: dict[ScramMechanism, ScramCredential] = {}
@@ -42,16 +41,16 @@ class BrokerScramUsers:
                     found[mechanism] = ScramCredential.decode(text)
                 except ValueError as error:
                     what = f"{mechanism.mechanism_name} of user {user}"
-                    self._broker.zk.unreadable.skip("credential", what, error)
+                    self._node.zk.unreadable.skip("credential", what, error)
         known = self._credentials.pop(user, {})
         if found:
             self._credentials[user] = found
         if known != found:
             names = ", ".join(mechanism.mechanism_name for mechanism in found) or "no mechanism"
-            logger.debug("[broker %d] user %s has a credential for %s", self._broker.broker_id, user, names)
+            logger.debug("[broker %d] user %s has a credential for %s", self._node.broker_id, user, names)
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         return self._credentials.get(user, {}).get(mechanism)
 
     def token_credential(self, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
-        return self._broker.delegation_tokens.credential(mechanism, token_id)
+        return self._tokens.credential(mechanism, token_id)

@@ -8,35 +8,34 @@ registration is gone only when nothing can be appended any more.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from barnabas.broker.acl_store import AclStore, authorizer_of
 from barnabas.broker.config_changes import ConfigChanges
-from barnabas.broker.configs import BrokerConfigLayers
 from barnabas.broker.connections import Connections
 from barnabas.broker.controlled_shutdown import hand_over_leadership
 from barnabas.broker.controller_channel import ControllerChannel
+from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.delegation_tokens import DelegationTokens
 from barnabas.broker.dynamic_listeners import DynamicListeners
 from barnabas.broker.feature_changes import FeatureChanges
 from barnabas.broker.inter_broker import InterBrokerAccess
-from barnabas.broker.listeners import Listeners
 from barnabas.broker.log_dir_events import LogDirEvents
-from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.migration import Migration, migration_settings
 from barnabas.broker.offsets_log import ReplicatedLog
+from barnabas.broker.parts import BrokerParts
 from barnabas.broker.producer_ids import ProducerIds, ids_from_controller, ids_from_zookeeper
 from barnabas.broker.quotas import Quotas
 from barnabas.broker.registration import register
+from barnabas.broker.request_channel import RequestChannel
 from barnabas.broker.request_memory import request_memory
 from barnabas.broker.request_metrics import RequestMetrics
-from barnabas.broker.router import Router
 from barnabas.broker.scram_users import BrokerScramUsers
 from barnabas.broker.socket_server import SocketServer
 from barnabas.broker.start_error import BrokerStartError
+from barnabas.broker.this_node import ThisNode
 from barnabas.broker.topic_configs import TopicConfigs
 from barnabas.broker.topics import Topics
 from barnabas.broker.transactions import Transactions
@@ -49,101 +48,85 @@ from barnabas.log.log_dirs import LogDirs
 from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
-from barnabas.model.ids import NO_EPOCH, TopicPartition, Uuid
+from barnabas.model.ids import Uuid
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from barnabas.model.metadata_version import metadata_version_of
 from barnabas.replica.alter_partition import AlterPartitionManager, AlterPartitionSender, form_of
-from barnabas.replica.metadata_cache import MetadataCache, MetadataUpdate
-from barnabas.replica.partition import Partition
 from barnabas.replica.replicas import Replicas
 from barnabas.replica.zk_alter_partition import ZkAlterPartitionManager
-from barnabas.runtime import Runtime, Tasks
+from barnabas.runtime import Runtime
 from barnabas.security.acls import AclAuthorizer
 from barnabas.security.authorizer import Authorizer
 from barnabas.wire import scan
-from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.client.config import client_of
 from barnabas.zk.kafka.config_znodes import DEFAULT_ENTITY
-from barnabas.zk.kafka.zk_client import KafkaZkClient, RegistrationWait
+from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.znode_json import ZNodeError
 from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 logger = logging.getLogger(__name__)
 
-ZOOKEEPER_RETRY_MS: Final = 500
 
-
-class Broker:
+class Broker(ThisNode):
     """A running broker. `startup` once, then `shutdown`; `failed` is set when it cannot go on."""
 
     def __init__(self, runtime: Runtime, config: Config, *, host_name: str = "localhost") -> None:
-        self.runtime = runtime
-        self.config = config
-        self.config_layers = BrokerConfigLayers(config)
-        self.metadata_version = metadata_version_of(config)
-        self.broker_id = config.number("broker.id")
-        self.cluster_id = ""
-        self.features_epoch = -1
-        self.dynamic_listeners = DynamicListeners(self, host_name)
-        self.listeners: Listeners = self.dynamic_listeners.wanted
-        settings = migration_settings(config)
-        self.migration = None if settings is None else Migration(self, settings)
-        """None unless a migration to KRaft is enabled (``zookeeper.metadata.migration.enable``)."""
-        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-        self.tasks = Tasks(self.task_failed)
+        if not config.text("zookeeper.connect"):
+            raise ConfigError("zookeeper.connect is not set: it takes host:port[,host:port..][/chroot].")
+        super().__init__(runtime, config)
+        self.quotas = Quotas(runtime.clock, config)
+        self.connections = Connections(runtime.clock, lambda: self.config, self.quotas)
+        self.dynamic_listeners = DynamicListeners(self, self.connections, host_name)
+        self.listeners = self.dynamic_listeners.wanted
         self.authorizer: Authorizer = authorizer_of(config)
         self.acls: AclStore | None = None
         """None where the authorizer has no ACLs."""
         if isinstance(self.authorizer, AclAuthorizer):
             self.acls = AclStore(self, self.authorizer)
-        self.scram_users = BrokerScramUsers(self)
         self.delegation_tokens = DelegationTokens(self, token_secret(config))
-        self.router = Router()
-        self.long_requests = LongRequests()
-        self.request_memory = request_memory(config)
-        self.unsent_answers = UnsentAnswers(runtime.clock)
-        self.requests = RequestMetrics(lambda: self.broker_id, runtime.clock)
-        self.metadata = MetadataCache()
-        self.topics = Topics(self)
-        self.topic_configs = TopicConfigs(self)
-        self.config_changes = ConfigChanges(self)
-        self.log_dir_events = LogDirEvents(self)
-        self.quotas = Quotas(runtime.clock, config)
-        self.connections = Connections(
-            runtime.clock,
-            lambda: self.config,
-            self.quotas,
-            protected_listener=self.listeners.protected,
+        self.scram_users = BrokerScramUsers(self, self.delegation_tokens)
+        self.request_channel = RequestChannel(
+            self,
+            self.connections,
+            authorizer=self.authorizer,
+            quotas=self.quotas,
+            memory=request_memory(config),
+            requests=RequestMetrics(lambda: self.broker_id, runtime.clock),
+            unsent_answers=UnsentAnswers(runtime.clock),
         )
+        self._controller_channel = self._channel_to_controller()
+        self._forwarding_channel = self._channel_to_controller()
+        settings = migration_settings(config)
+        self.migration: Migration | None = None
+        """None unless a migration to KRaft is enabled (``zookeeper.metadata.migration.enable``)."""
+        if settings is not None:
+            self.migration = Migration(
+                self,
+                settings,
+                connect=self.connect_to,
+                controller_may_have_moved=self._controller_may_have_moved,
+                directory_ids=lambda: self.log_dirs.directory_ids(),
+            )
+        self.topics = Topics(self, self._forwarding_channel)
+        self.config_changes = ConfigChanges(self, self.quotas, self.scram_users, self)
         self._access: InterBrokerAccess | None = None
         self._socket_server: SocketServer | None = None
         self._stopping = False
         self._client: ZooKeeperClient | None = None
-        self._zk: KafkaZkClient | None = None
         self._registered_epoch = -1
-        self.registration_wait: RegistrationWait | None = None
-        """The registration that a starting broker waits for; None when it does not wait."""
         self.admin_url: str | None = None
         """Where the admin endpoint listens, as a browser takes it."""
-        self._controller_channel: ControllerChannel | None = None
-        self._forwarding_channel: ControllerChannel | None = None
         self._log_dirs: LogDirs | None = None
+        self._topic_configs: TopicConfigs | None = None
         self._replicas: Replicas | None = None
         self._alter_partition: AlterPartitionSender | None = None
         self._groups: GroupCoordinator | None = None
         self._transactions: Transactions | None = None
+        self._coordinators: Coordinators | None = None
         self._controller: KafkaController | None = None
-        if not config.text("zookeeper.connect"):
-            raise ConfigError("zookeeper.connect is not set: it takes host:port[,host:port..][/chroot].")
 
     # Parts, which are there once `startup` made them
-
-    @property
-    def zk(self) -> KafkaZkClient:
-        assert self._zk is not None
-        return self._zk
 
     @property
     def socket_server(self) -> SocketServer:
@@ -177,35 +160,22 @@ class Broker:
         return self._controller
 
     @property
-    def forwarding_channel(self) -> ControllerChannel:
-        """The channel for clients' requests to a KRaft controller: nothing of the broker's own waits behind them."""
-        assert self._forwarding_channel is not None
-        return self._forwarding_channel
+    def topic_configs(self) -> TopicConfigs:
+        assert self._topic_configs is not None
+        return self._topic_configs
+
+    @property
+    def coordinators(self) -> Coordinators:
+        assert self._coordinators is not None
+        return self._coordinators
 
     @property
     def broker_epoch(self) -> int:
         """The epoch of this broker's registration with ZooKeeper or a KRaft controller (``ZkBrokerEpochManager``)."""
         if self.migration is not None and self.metadata.image.is_kraft_controller:
             return self.migration.broker_epoch
-        return self._zookeeper_epoch
-
-    @property
-    def _zookeeper_epoch(self) -> int:
-        """The czxid of this broker's registration; the controller registers it anew after a lost session."""
-        return self._controller.broker_epoch if self._controller is not None else self._registered_epoch
-
-    def is_stale(self, broker_epoch: int, of_kraft: bool = False) -> bool:
-        """Whether a controller's request was meant for an earlier registration of this broker (KIP-380).
-
-        Raises UNKNOWN_SERVER_ERROR for a KRaft controller's where no migration is enabled.
-        """
-        if broker_epoch == NO_EPOCH:  # of a controller from before KIP-380
-            return False
-        if not of_kraft:
-            return broker_epoch < self._zookeeper_epoch
-        if self.migration is None:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "No migration to KRaft is enabled on this broker.")
-        return broker_epoch < self.migration.broker_epoch
+        # The czxid of the registration; the controller registers this broker anew after a lost session.
+        return self._registered_epoch if self._controller is None else self._controller.broker_epoch
 
     def status(self) -> dict[str, Any]:
         """The state of this broker at any moment, as plain values."""
@@ -270,18 +240,18 @@ class Broker:
         except ZNodeError as error:
             raise BrokerStartError(f"{error}. Put the cluster's id back; it stands in every meta.properties.") from None
         self._log_dirs = LogDirs(self.runtime, config, tasks=self.tasks)
+        self._topic_configs = TopicConfigs(self, self._log_dirs)
         await self._identify()
         await self._load_dynamic_config()
         self.listeners = self.dynamic_listeners.begin(self.config)
         await self._load_security()
-        self._socket_server = SocketServer(self)
+        self._socket_server = SocketServer(self, self.request_channel, self.scram_users)
         self._make_access()
         await self._log_dirs.load(await self.topic_configs.of_all())
         self.listeners = await self._socket_server.listen()
-        self._controller_channel = self._channel_to_controller()
-        self._forwarding_channel = self._channel_to_controller()
         self.producer_ids = self._producer_ids(self._controller_channel)
         self._alter_partition = self._alter_partition_sender(self._controller_channel)
+        log_dir_events = LogDirEvents(self, self._log_dirs, migrating=self.migration is not None)
         self._replicas = Replicas(
             self.runtime,
             self.broker_id,
@@ -293,9 +263,9 @@ class Broker:
             connect=self.connect_to,
             inter_broker_listener=self.listeners.inter_broker,
             broker_epoch=lambda: self.broker_epoch,
-            on_leadership_change=self._leadership_changed,
-            on_log_dir_failure=self.log_dir_events.log_dir_failed,
-            on_put_off=self.log_dir_events.replica_put_off,
+            on_leadership_change=lambda leaders, followers: self.coordinators.leadership_changed(leaders, followers),
+            on_log_dir_failure=log_dir_events.log_dir_failed,
+            on_put_off=log_dir_events.replica_put_off,
         )
         await self._start_coordinators(self._replicas)
         info = self.info()
@@ -319,6 +289,7 @@ class Broker:
         if self.metadata_version.is_feature_versioning_supported:
             await FeatureChanges(self).startup()
         self.tasks.begin(self.connections.close_idle(), "idle-connections")
+        self.request_channel.parts = self._parts(self._controller)
         self.connections.serve()
         logger.info(
             "[broker %d] started in cluster %s, epoch %d, at %s; records are checked by %s",
@@ -331,7 +302,8 @@ class Broker:
 
     async def _start_coordinators(self, replicas: Replicas) -> None:
         self._groups = GroupCoordinator(self.runtime, self.config, ReplicatedLog(replicas), tasks=self.tasks)
-        self._transactions = Transactions(self)
+        self._transactions = Transactions(self, replicas, self._groups, self.producer_ids, self.connect_to)
+        self._coordinators = Coordinators(self._groups, self._transactions.coordinator, self.tasks)
         offsets, transactions = await self._partition_counts(GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
         if offsets:
             self.groups.partition_count = offsets
@@ -339,6 +311,32 @@ class Broker:
             self.transactions.coordinator.partition_count = transactions
         self.groups.startup()
         self.transactions.coordinator.startup()
+
+    def _parts(self, controller: KafkaController) -> BrokerParts:
+        return BrokerParts(
+            node=self,
+            runtime=self.runtime,
+            zk=self.zk,
+            broker_id=self.broker_id,
+            metadata=self.metadata,
+            log_dirs=self.log_dirs,
+            replicas=self.replicas,
+            groups=self.groups,
+            transactions=self.transactions,
+            coordinators=self.coordinators,
+            controller=controller,
+            forwarding_channel=self._forwarding_channel,
+            migration=self.migration,
+            topics=self.topics,
+            topic_configs=self.topic_configs,
+            config_changes=self.config_changes,
+            producer_ids=self.producer_ids,
+            quotas=self.quotas,
+            unsent_answers=self.request_channel.unsent_answers,
+            acls=self.acls,
+            delegation_tokens=self.delegation_tokens,
+            api_versions=self.request_channel.router.api_versions,
+        )
 
     def info(self) -> BrokerInfo:
         """What this broker tells of itself in ZooKeeper."""
@@ -357,11 +355,10 @@ class Broker:
             request_timeout_ms=self.config.number("controller.socket.timeout.ms"),
         )
 
-    def controller_may_have_moved(self) -> None:
+    def _controller_may_have_moved(self) -> None:
         """Requests that wait for a former KRaft controller are sent to the present one."""
         for channel in (self._controller_channel, self._forwarding_channel):
-            if channel is not None:
-                channel.look_again()
+            channel.look_again()
 
     def _alter_partition_sender(self, channel: ControllerChannel) -> AlterPartitionSender:
         """How a leader gets its ISR changed: it asks the controller, or writes the partition's state itself."""
@@ -428,13 +425,6 @@ class Broker:
         except ZNodeError as error:
             raise BrokerStartError(f"ACLs cannot be read, and whoever they deny would be let in: {error}") from None
 
-    async def pause(self, milliseconds: float) -> None:
-        await asyncio.sleep(milliseconds / 1000)
-
-    async def pause_for_zookeeper(self) -> None:
-        """Waits before ZooKeeper is asked again what it did not answer."""
-        await self.pause(ZOOKEEPER_RETRY_MS)
-
     # Running
 
     def connect_to(self, endpoint: Endpoint, client_id: str, timeout_ms: int | None = None) -> Connection:
@@ -453,52 +443,26 @@ class Broker:
         controller = image.brokers.get(image.controller_id)
         return None if controller is None else controller.endpoint(self.listeners.of_controller)
 
-    def update_metadata(self, request: UpdateMetadataRequest, update: MetadataUpdate) -> ErrorCode:
-        """Takes up what the controller says of the cluster; an older controller's words are refused."""
-        if request.controller_epoch < self.replicas.controller_epoch:
-            return ErrorCode.STALE_CONTROLLER_EPOCH
-        self.replicas.controller_epoch = request.controller_epoch
-        self.replicas.take_metadata(update)
-        self._topics_changed(update.deleted)
-        return ErrorCode.NONE
-
     def topic_ids(self) -> dict[str, Uuid]:
         """The topics that this broker was told of, with their ids."""
         return self.metadata.topic_ids()
 
     def forget_topics(self, topics: Mapping[str, Uuid]) -> None:
         """Forgets topics that were deleted while this broker was not registered: no controller will tell it."""
-        self._topics_changed(self.metadata.forget_topics(topics))
-
-    def _topics_changed(self, deleted: list[TopicPartition]) -> None:
+        deleted = self.metadata.forget_topics(topics)
         self.topics.changed.notify()
-        if deleted:
-            self.tasks.begin(self.groups.partitions_deleted(deleted), "offsets-of-deleted-topics")
+        self.coordinators.partitions_deleted(deleted)
 
-    def _leadership_changed(self, leaders: list[Partition], followers: list[Partition]) -> None:
-        """Groups and transactions go with the partitions of their topics."""
-        for partition in followers:
-            topic, number = partition.topic_partition
-            if topic == GROUP_METADATA_TOPIC:
-                self.groups.resigned(number, partition.leader_epoch)
-            elif topic == TRANSACTION_STATE_TOPIC:
-                self.transactions.coordinator.resigned(number, partition.leader_epoch)
-        for partition in leaders:
-            topic, number = partition.topic_partition
-            if topic == GROUP_METADATA_TOPIC:
-                self.groups.elected(number, partition.leader_epoch)
-            elif topic == TRANSACTION_STATE_TOPIC:
-                self.transactions.coordinator.elected(number, partition.leader_epoch)
+    def topic_config_changed(self, topic: str, values: Mapping[str, str]) -> None:
+        """Turning unclean election on is also the controller's business."""
+        self.topic_configs.changed(topic, values)
+        if self.controller.is_active and values.get("unclean.leader.election.enable", "").lower() == "true":
+            self.controller.enable_topic_unclean_leader_election(topic)
 
-    def replica_deleted(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
-        known_epoch = leader_epoch if leader_epoch >= 0 else None
-        if topic_partition.topic == GROUP_METADATA_TOPIC:
-            self.groups.resigned(topic_partition.partition, known_epoch)
-        elif topic_partition.topic == TRANSACTION_STATE_TOPIC:
-            self.transactions.coordinator.resigned(topic_partition.partition, known_epoch)
+    def check_listeners(self, config: Config) -> None:
+        self.dynamic_listeners.check(config, self.socket_server)
 
     async def broker_config_changed(self) -> None:
-        """The dynamic layers changed: whoever reads configuration reads the new one from now on."""
         before, self.config = self.config, self.config_layers.current()
         if self._socket_server is not None:
             await self._take_up_listeners(self._socket_server)
@@ -513,15 +477,12 @@ class Broker:
     async def _take_up_listeners(self, socket_server: SocketServer) -> None:
         socket_server.take_stores(self.config, self._make_access)
         try:
-            await self.dynamic_listeners.take_up(self.config)
+            await self.dynamic_listeners.take_up(self.config, socket_server, self._tell_where)
         except ConfigError as error:
             logger.error("[broker %d] the listeners stay as they are: %s", self.broker_id, error.in_kafkas_words)
 
-    def task_failed(self, name: str, error: BaseException) -> None:
-        """A background story ended in a way nobody foresaw: better no broker than one that lacks a part."""
-        if not self.failed.done():
-            logger.critical("[broker %d] halting: %s failed: %r", self.broker_id, name, error)
-            self.failed.set_result(error)
+    async def _tell_where(self) -> None:
+        await self.controller.update_broker_info(self.info())
 
     # Ending
 
@@ -531,7 +492,10 @@ class Broker:
             return
         self._stopping = True
         if self._controller is not None and self.config.flag("controlled.shutdown.enable"):
-            await hand_over_leadership(self)
+            if self.migration is not None and self.metadata.image.is_kraft_controller:
+                await self.migration.hand_over()
+            else:
+                await hand_over_leadership(self, self.broker_epoch, self.connect_to)
         await self._stop(clean=True)
         logger.info("[broker %d] stopped", self.broker_id)
 
@@ -548,9 +512,8 @@ class Broker:
             self._alter_partition.close()
         if self.migration is not None:
             self.migration.close()
-        for channel in (self._controller_channel, self._forwarding_channel):
-            if channel is not None:
-                channel.close()
+        self._controller_channel.close()
+        self._forwarding_channel.close()
         if self._controller is not None:
             await self._controller.shutdown()
         if self._groups is not None:

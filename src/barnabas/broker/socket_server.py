@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from barnabas.broker.framed_connection import ConnectionLimits
 from barnabas.broker.listener_gate import ListenerGate
 from barnabas.broker.listeners import Listeners
+from barnabas.broker.request_channel import RequestChannel
+from barnabas.broker.scram_users import BrokerScramUsers
 from barnabas.broker.start_error import BrokerStartError
+from barnabas.broker.this_node import ThisNode
 from barnabas.model.cluster import Endpoint, is_loopback
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Listener
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
+from barnabas.security.authorizer import AllowAll
 
 logger = logging.getLogger(__name__)
 
@@ -32,17 +33,20 @@ class _Open(NamedTuple):
 class SocketServer:
     """Raises `ConfigError` for a listener's configuration that cannot be kept."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: ThisNode, channel: RequestChannel, scram_users: BrokerScramUsers) -> None:
+        self._node = node
+        self._channel = channel
+        self._scram_users = scram_users
         self._open: dict[str, _Open] = {}
         self.gates = {
-            endpoint.listener: ListenerGate(broker, endpoint, broker.config) for endpoint in broker.listeners.bound
+            endpoint.listener: ListenerGate(node, scram_users, endpoint, node.config)
+            for endpoint in node.listeners.bound
         }
         """By the listener's name."""
 
     async def listen(self) -> Listeners:
         """Opens the sockets; the listeners, with the ports that they really got. Raises `BrokerStartError`."""
-        listeners = self._broker.listeners
+        listeners = self._node.listeners
         for endpoint in listeners.bound:
             try:
                 await self._listen(endpoint, self.gates[endpoint.listener])
@@ -55,16 +59,16 @@ class SocketServer:
 
     async def _listen(self, endpoint: Endpoint, gate: ListenerGate) -> None:
         """Raises ``OSError``."""
-        broker = self._broker
-        limits = ConnectionLimits(broker.config.number("socket.request.max.bytes"), broker.request_memory)
-        socket = await broker.runtime.network.listen(lambda: gate.accept(limits), endpoint.host, endpoint.port)
+        node, channel = self._node, self._channel
+        limits = ConnectionLimits(node.config.number("socket.request.max.bytes"), channel.memory)
+        socket = await node.runtime.network.listen(lambda: gate.accept(channel, limits), endpoint.host, endpoint.port)
         self._open[endpoint.listener] = _Open(endpoint, socket)
         self.gates[endpoint.listener] = gate
-        if not is_loopback(endpoint.host) and broker.acls is None and not gate.authenticates:
+        if not is_loopback(endpoint.host) and type(channel.authorizer) is AllowAll and not gate.authenticates:
             logger.warning(
                 "[broker %d] %s can be reached over the network, and nothing protects it: whoever does may read, "
                 "write and delete everything",
-                broker.broker_id,
+                node.broker_id,
                 replace(endpoint, port=socket.port),
             )
 
@@ -85,27 +89,27 @@ class SocketServer:
     async def become(self, config: Config, wanted: Listeners) -> None:
         """Closes the listeners that are not `wanted`, with their connections, and opens those that are new. One that
         cannot be opened is logged, and tried again with the next change. Raises `ConfigError`."""
-        broker = self._broker
+        broker_id = self._node.broker_id
         names = {endpoint.listener for endpoint in wanted.bound}
         for name in [listener for listener in self._open if listener not in names]:
             self._open.pop(name).socket.close()
             del self.gates[name]
-            closed = [connection for connection in broker.connections if connection.listener == name]
+            closed = [connection for connection in self._channel.connections if connection.listener == name]
             for connection in closed:
                 connection.close()
-            logger.info("[broker %d] closed listener %s and %d connections", broker.broker_id, name, len(closed))
+            logger.info("[broker %d] closed listener %s and %d connections", broker_id, name, len(closed))
         for endpoint in wanted.bound:
             if endpoint.listener in self._open:
                 continue
-            gate = ListenerGate(broker, endpoint, config)
+            gate = ListenerGate(self._node, self._scram_users, endpoint, config)
             if gate.mechanisms:
-                await broker.scram_users.startup()
+                await self._scram_users.startup()
             try:
                 await self._listen(endpoint, gate)
             except OSError as error:
-                logger.error("[broker %d] cannot listen on %s: %s", broker.broker_id, endpoint, error.strerror or error)
+                logger.error("[broker %d] cannot listen on %s: %s", broker_id, endpoint, error.strerror or error)
             else:
-                logger.info("[broker %d] listens on %s as well", broker.broker_id, endpoint)
+                logger.info("[broker %d] listens on %s as well", broker_id, endpoint)
 
     def check(self, config: Config, wanted: Listeners) -> None:
         """Raises `ConfigError` where a new listener could not be made, or an open one not take up the stores that
@@ -113,7 +117,7 @@ class SocketServer:
         for endpoint in wanted.bound:
             gate = self.gates.get(endpoint.listener)
             if gate is None:
-                ListenerGate(self._broker, endpoint, config)
+                ListenerGate(self._node, self._scram_users, endpoint, config)
                 continue
             try:
                 gate.check(config)
@@ -132,7 +136,7 @@ class SocketServer:
             except ConfigError as error:
                 logger.error(
                     "[broker %d] listener %s keeps its stores: %s",
-                    self._broker.broker_id,
+                    self._node.broker_id,
                     gate.name,
                     error.in_kafkas_words,
                 )

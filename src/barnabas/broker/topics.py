@@ -11,11 +11,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.configs import validate_topic_values
+from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.passing import telling
 from barnabas.broker.placement import assign_added_partitions, assign_replicas
+from barnabas.broker.request_cost import Mutations
+from barnabas.broker.this_node import ThisNode
 from barnabas.broker.topic_names import colliding_topics, validate_topic_name
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition, Uuid
@@ -27,10 +30,6 @@ from barnabas.zk.kafka.config_znodes import TOPICS
 from barnabas.zk.kafka.zk_client import ControllerMoved
 from barnabas.zk.kafka.znodes import ReplicaAssignment
 from barnabas.zk.protocol.errors import NodeExists, NoNode, ZooKeeperError
-
-if TYPE_CHECKING:
-    from barnabas.broker.quotas import Mutations
-    from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -73,8 +72,10 @@ def unknown_topic(name: str) -> KafkaError:
 class Topics:
     """Creates, deletes and extends topics. `changed` is notified whenever the metadata cache changed."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: ThisNode, controller: ControllerChannel) -> None:
+        """`controller`: the channel for clients' requests to a KRaft controller."""
+        self._node = node
+        self._controller = controller
         self._creating: dict[str, None] = {}
         self.changed = Condition()
 
@@ -92,10 +93,10 @@ class Topics:
             try:
                 outcomes.append(await self._create(topic, mutations, validate_only=validate_only))
             except KafkaError as error:
-                logger.info("[broker %d] topic %r is not created: %s", self._broker.broker_id, topic.name, error)
+                logger.info("[broker %d] topic %r is not created: %s", self._node.broker_id, topic.name, error)
                 outcomes.append(error.with_traceback(None))
             except (ControllerMoved, ZooKeeperError) as error:
-                logger.warning("[broker %d] topic %r is not created: %s", self._broker.broker_id, topic.name, error)
+                logger.warning("[broker %d] topic %r is not created: %s", self._node.broker_id, topic.name, error)
                 outcomes.append(KafkaError(ErrorCode.NOT_CONTROLLER, str(error)))
             await turn()
         return outcomes
@@ -103,7 +104,7 @@ class Topics:
     async def _create(
         self, topic: CreateTopicsRequest.CreatableTopic, mutations: Mutations, *, validate_only: bool
     ) -> CreatedTopic:
-        image = self._broker.metadata.image
+        image = self._node.metadata.image
         if topic.name in image.topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
         without_value = [config.name for config in topic.configs if config.value is None]
@@ -126,12 +127,12 @@ class Topics:
         return await self._write_topic(topic.name, assignment, configs, mutations, validate_only=validate_only)
 
     def _placed(self, partition_count: int, replication_factor: int) -> dict[int, tuple[int, ...]]:
-        config, image = self._broker.config, self._broker.metadata.image
+        config, image = self._node.config, self._node.metadata.image
         return assign_replicas(
             {info.broker_id: info.rack for info in image.brokers.values()},
             config.number("num.partitions") if partition_count == _BY_DEFAULT else partition_count,
             config.number("default.replication.factor") if replication_factor == _BY_DEFAULT else replication_factor,
-            self._broker.runtime.entropy,
+            self._node.runtime.entropy,
         )
 
     async def _write_topic(
@@ -146,10 +147,10 @@ class Topics:
         validate_topic_name(name)
         validate_assignment(assignment)
         try:
-            validate_topic_values(self._broker.config, configs)
+            validate_topic_values(self._node.config, configs)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, error.in_kafkas_words) from None
-        zk = self._broker.zk
+        zk = self._node.zk
         existing = await zk.get_all_topics_in_cluster()
         if name in existing:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -163,8 +164,8 @@ class Topics:
             return CreatedTopic(ZERO_UUID, assignment, configs)
         if mutations is not None:
             mutations.record(len(assignment))
-        has_id = self._broker.metadata_version.is_topic_ids_supported
-        topic_id = self._broker.runtime.entropy.uuid() if has_id else ZERO_UUID
+        has_id = self._node.metadata_version.is_topic_ids_supported
+        topic_id = self._node.runtime.entropy.uuid() if has_id else ZERO_UUID
         # The configuration first: the controller reads it as soon as the topic's znode is there.
         await zk.set_or_create_entity_configs(TOPICS, name, configs)
         try:
@@ -175,17 +176,17 @@ class Topics:
             )
         except NodeExists:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
-        logger.info("[broker %d] created topic %s (%s) with %s", self._broker.broker_id, name, topic_id, assignment)
+        logger.info("[broker %d] created topic %s (%s) with %s", self._node.broker_id, name, topic_id, assignment)
         return CreatedTopic(topic_id, assignment, configs)
 
     async def create_automatically(self, name: str) -> ErrorCode:
         """Creates a topic that a client asked about. Returns the error to tell the client for now."""
-        if name in self._creating or not self._broker.metadata.image.brokers:
+        if name in self._creating or not self._node.metadata.image.brokers:
             # A broker that no controller has spoken to yet knows neither the topics nor where to put a new one: an
             # error of its own making would end clients that only need to ask again.
             return ErrorCode.LEADER_NOT_AVAILABLE
         self._creating[name] = None
-        config = self._broker.config
+        config = self._node.config
         try:
             configs: dict[str, str] = {}
             if name == GROUP_METADATA_TOPIC:
@@ -212,17 +213,17 @@ class Topics:
                 }
             else:
                 partitions = factor = _BY_DEFAULT
-            if self._broker.metadata.image.is_kraft_controller:
+            if self._node.metadata.image.is_kraft_controller:
                 await self._ask_for(name, partitions, factor, configs)
             else:
                 await self._write_topic(name, self._placed(partitions, factor), configs, validate_only=False)
         except KafkaError as error:
             if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 return ErrorCode.LEADER_NOT_AVAILABLE
-            logger.warning("[broker %d] topic %r is not created: %s", self._broker.broker_id, name, error)
+            logger.warning("[broker %d] topic %r is not created: %s", self._node.broker_id, name, error)
             return error.code
         except (ControllerMoved, ZooKeeperError) as error:
-            logger.warning("[broker %d] topic %r is not created: %s", self._broker.broker_id, name, error)
+            logger.warning("[broker %d] topic %r is not created: %s", self._node.broker_id, name, error)
             return ErrorCode.LEADER_NOT_AVAILABLE
         finally:
             self._creating.pop(name, None)
@@ -236,8 +237,8 @@ class Topics:
             factor,
             configs=[CreateTopicsRequest.CreatableTopicConfig(*config) for config in configs.items()],
         )
-        timeout_ms = self._broker.config.number("request.timeout.ms")
-        answer = await self._broker.forwarding_channel.send(CreateTopicsRequest([asked], timeout_ms), timeout_ms)
+        timeout_ms = self._node.config.number("request.timeout.ms")
+        answer = await self._controller.send(CreateTopicsRequest([asked], timeout_ms), timeout_ms)
         for topic in answer.topics:
             if topic.error_code:
                 raise KafkaError(ErrorCode(topic.error_code), topic.error_message or "")
@@ -246,7 +247,7 @@ class Topics:
     async def delete(self, name: str) -> None:
         """Marks the topic; a second mark is no error, so that several may wait for one deletion."""
         try:
-            await self._broker.zk.create_delete_topic_path(name)
+            await self._node.zk.create_delete_topic_path(name)
         except NodeExists:
             return
 
@@ -254,7 +255,7 @@ class Topics:
     async def add_partitions(
         self, topic: CreatePartitionsRequest.CreatePartitionsTopic, mutations: Mutations, *, validate_only: bool
     ) -> None:
-        name, zk = topic.name, self._broker.zk
+        name, zk = topic.name, self._node.zk
         if validate_only:
             self._with_added_partitions(topic, await zk.get_full_replica_assignment_for_topics([name]))
             return
@@ -280,7 +281,7 @@ class Topics:
         existing: Mapping[TopicPartition, ReplicaAssignment],
     ) -> dict[TopicPartition, ReplicaAssignment]:
         """Raises `KafkaError` where `topic` cannot get what it asks for."""
-        name, image = topic.name, self._broker.metadata.image
+        name, image = topic.name, self._node.metadata.image
         if not existing:
             raise unknown_topic(name)
         if any(assignment.is_being_reassigned for assignment in existing.values()):
@@ -303,7 +304,7 @@ class Topics:
             )
         racks = {info.broker_id: info.rack for info in image.brokers.values()}
         if topic.assignments is None:
-            placed = assign_added_partitions(racks, first.replicas, len(existing), added, self._broker.runtime.entropy)
+            placed = assign_added_partitions(racks, first.replicas, len(existing), added, self._node.runtime.entropy)
         else:
             placed = _given_assignment(topic.assignments, len(existing), added, len(first.replicas), racks)
         added_partitions = {
@@ -313,14 +314,14 @@ class Topics:
 
     @telling(ErrorCode.REQUEST_TIMED_OUT)
     async def configs(self, name: str) -> dict[str, str]:
-        return await self._broker.zk.get_entity_configs(TOPICS, name)
+        return await self._node.zk.get_entity_configs(TOPICS, name)
 
     async def until_created(self, topics: list[tuple[str, int]], timeout_ms: int) -> list[str]:
         """Waits until every one of `topics` (name, partition count) has leaders here; returns those that were late."""
         missing = dict(topics)
 
         def all_there() -> bool:
-            image = self._broker.metadata.image
+            image = self._node.metadata.image
             for name, count in list(missing.items()):
                 topic = image.topics.get(name)
                 if topic is not None and all(
@@ -339,7 +340,7 @@ class Topics:
 
         def all_gone() -> bool:
             for name in list(missing):
-                if name not in self._broker.metadata.image.topics:
+                if name not in self._node.metadata.image.topics:
                     del missing[name]
             return not missing
 
@@ -350,7 +351,7 @@ class Topics:
         """Waits for `fact`, which is asked again after each change of the metadata cache."""
         if fact() or timeout_ms <= 0:
             return
-        clock = self._broker.runtime.clock
+        clock = self._node.runtime.clock
         deadline = clock.monotonic_ms() + timeout_ms
         timer = asyncio.get_running_loop().call_later(timeout_ms / 1000 + 0.001, self.changed.notify)
         try:

@@ -41,6 +41,7 @@ from barnabas.runtime import Runtime, SparingLog, Tasks
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 
 logger = logging.getLogger(__name__)
 
@@ -467,12 +468,19 @@ class Replicas:
 
     # In the background
 
-    def take_metadata(self, update: MetadataUpdate) -> None:
-        """Takes up a controller's update of the metadata; a broker that has died holds back no high watermark."""
+    def maybe_update_metadata_cache(self, request: UpdateMetadataRequest, update: MetadataUpdate) -> ErrorCode:
+        """Takes up what the controller says of the cluster; an older controller's words are refused.
+
+        A broker that has died holds back no high watermark.
+        """
+        if request.controller_epoch < self.controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        self.controller_epoch = request.controller_epoch
         alive = self._metadata.image.brokers.keys()
         self._metadata.take(update)
         if alive - self._metadata.image.brokers.keys():
             self._look_at_high_watermarks()
+        return ErrorCode.NONE
 
     def _look_at_high_watermarks(self) -> None:
         """Raises high watermarks that waited for a follower outside of the ISR, which has died, or lags by now.

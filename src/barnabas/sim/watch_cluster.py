@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from barnabas.broker.handlers import produce
 from barnabas.broker.producer_ids import ProducerIds
-from barnabas.broker.server import Broker
 from barnabas.client.connection import Connection
 from barnabas.client.group import GroupMember, Joined
 from barnabas.controller.batch import BrokerRequest, ControllerBrokerRequestBatch
@@ -50,7 +49,7 @@ class ClusterWatch:
         probes.around(Replicas, "become_leader_or_follower", self._around_control("LeaderAndIsr"))
         probes.around(Replicas, "stop_replicas", self._around_control("StopReplica"))
         probes.around(Replicas, "stop_replica", self._around_stop_replica)
-        probes.around(Broker, "update_metadata", self._around_update_metadata)
+        probes.around(Replicas, "maybe_update_metadata_cache", self._around_update_metadata)
         probes.around(ProducerIds, "next", self._around_next_producer_id)
         probes.around(KafkaController, "controlled_shutdown", self._around_controlled_shutdown)
         probes.after(ControllerBrokerRequestBatch, "requests", self._told)
@@ -75,9 +74,9 @@ class ClusterWatch:
         return wrap
 
     def _around_update_metadata(self, original: Any) -> Any:
-        def update_metadata(broker: Any, request: Any, *arguments: Any) -> Any:
-            result = original(broker, request, *arguments)
-            self._control("UpdateMetadata", request, result, broker.broker_epoch)
+        def update_metadata(replicas: Any, request: Any, *arguments: Any) -> Any:
+            result = original(replicas, request, *arguments)
+            self._control("UpdateMetadata", request, result, replicas.broker_epoch)
             return result
 
         return update_metadata

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from barnabas.broker.connection import BrokerConnection
-from barnabas.broker.context import Disconnect, Pending, RequestContext
-from barnabas.broker.repeated_fetch import RepeatedFetches
-from barnabas.broker.router import Handle
+from barnabas.broker.context import Disconnect, Handle, Pending, RequestContext, Route
+from barnabas.broker.parts import BrokerParts
+from barnabas.broker.repeated_fetch import FollowersConnection, RepeatedFetches
 from barnabas.broker.server import Broker
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
@@ -84,10 +83,11 @@ class _RepeatedFetches(RepeatedFetches):
 
     __slots__ = ("_injections",)
 
-    def __init__(self, injections: Injections) -> None:
+    def __init__(self, route: Route, injections: Injections) -> None:
+        super().__init__(route)
         self._injections = injections
 
-    def answer(self, broker: Broker, connection: BrokerConnection, frame: bytearray) -> list[Bytes] | None:
+    def answer(self, broker: BrokerParts, connection: FollowersConnection, frame: bytearray) -> list[Bytes] | None:
         if any(self._injections.of(ApiKey.FETCH, broker.broker_id)):
             return None
         return super().answer(broker, connection, frame)
@@ -95,7 +95,8 @@ class _RepeatedFetches(RepeatedFetches):
 
 def instrument(broker: Broker, injections: Injections, history: ClusterHistory) -> None:
     """Puts faults and history around the handlers of a broker that has not started yet."""
-    routes = broker.router.routes
+    router = broker.request_channel.router
+    routes = router.routes
     for number, route in list(routes.items()):
         api = ApiKey(number)
         handle = route.handle
@@ -104,11 +105,11 @@ def instrument(broker: Broker, injections: Injections, history: ClusterHistory) 
         elif api is ApiKey.FETCH:
             handle = _serving(handle, history)
         routes[number] = route._replace(handle=_failing(handle, api, injections, history))
-    broker.router.repeated_fetches = _RepeatedFetches(injections)
+    router.repeated_fetches = _RepeatedFetches(routes[int(ApiKey.FETCH)], injections)
 
 
 def _failing(handle: Handle, api: ApiKey, injections: Injections, history: ClusterHistory) -> Handle:
-    async def failing(broker: Broker, request: Any, context: RequestContext) -> Any:
+    async def failing(broker: BrokerParts, request: Any, context: RequestContext) -> Any:
         rule = injections.match(api, broker.broker_id, context)
         if rule is None:
             return await handle(broker, request, context)
@@ -165,7 +166,7 @@ _FAIL_IN_PART: dict[ApiKey, Callable[[Any, ErrorCode], Any]] = {
 
 
 def _acknowledging(handle: Handle, history: ClusterHistory) -> Handle:
-    async def acknowledging(broker: Broker, request: Any, context: RequestContext) -> Any:
+    async def acknowledging(broker: BrokerParts, request: Any, context: RequestContext) -> Any:
         if request.acks != ACKS_ALL:
             return await handle(broker, request, context)
         sent = {(topic.name, data.index): data.records for topic in request.topic_data for data in topic.partition_data}
@@ -191,7 +192,7 @@ def _noted(outcome: Any, note: Callable[[Any], Any]) -> Any:
 
 
 def _acknowledge(
-    broker: Broker, history: ClusterHistory, context: RequestContext, topic: str, answer: Any, records: Any
+    broker: BrokerParts, history: ClusterHistory, context: RequestContext, topic: str, answer: Any, records: Any
 ) -> None:
     topic_partition = TopicPartition(topic, answer.index)
     topic_id, converts = _topic(broker, topic_partition)
@@ -203,7 +204,7 @@ def _acknowledge(
     history.acknowledge(broker.broker_id, topic_id, topic_partition, answer.base_offset, last_offset, crc)
 
 
-def _topic(broker: Broker, topic_partition: TopicPartition) -> tuple[Uuid, bool]:
+def _topic(broker: BrokerParts, topic_partition: TopicPartition) -> tuple[Uuid, bool]:
     """The topic's id, and whether its leader may write other bytes than it was sent: compressed anew, or dated."""
     log = broker.log_dirs.get(topic_partition)
     if log is None:
@@ -213,7 +214,7 @@ def _topic(broker: Broker, topic_partition: TopicPartition) -> tuple[Uuid, bool]
 
 
 def _serving(handle: Handle, history: ClusterHistory) -> Handle:
-    async def serving(broker: Broker, request: Any, context: RequestContext) -> Any:
+    async def serving(broker: BrokerParts, request: Any, context: RequestContext) -> Any:
         outcome = await handle(broker, request, context)
         replica = request.replica_id if context.version < 15 else request.replica_state.replica_id
         if replica != _CONSUMER:
@@ -232,7 +233,7 @@ def _serving(handle: Handle, history: ClusterHistory) -> Handle:
     return serving
 
 
-def _serve(broker: Broker, history: ClusterHistory, topic_partition: TopicPartition, records: Any) -> None:
+def _serve(broker: BrokerParts, history: ClusterHistory, topic_partition: TopicPartition, records: Any) -> None:
     topic_id, _ = _topic(broker, topic_partition)
     if isinstance(records, FileRecords):
         records = records.read()

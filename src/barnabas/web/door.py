@@ -67,7 +67,7 @@ class AdminDoor:
                 "it would be read without. Add ADMIN:SSL, or ADMIN:SASL_SSL."
             )
         self._broker = broker
-        self.gate = ListenerGate(broker, Endpoint(LISTENER, host, port, protocol), config)
+        self.gate = ListenerGate(broker, broker.scram_users, Endpoint(LISTENER, host, port, protocol), config)
         for name in self.gate.mechanisms:
             if name not in _TAKEN:
                 raise ConfigError(

@@ -187,7 +187,7 @@ class AdminEndpoint:
 
     async def pieces(self, path: str) -> AsyncIterator[bytes]:
         """One of `WHOLE`."""
-        turn = self.broker.long_requests.turns.next
+        turn = self.broker.request_channel.long_requests.turns.next
         if path == METRICS_PATH:
             self._table.group_lag.want()
             async for piece in exposed(self.broker, self._table.metrics, self._table.process, turn):

@@ -167,7 +167,7 @@ class GroupLag:
 
     def _looking(self) -> tuple[Broker, Callable[[], Awaitable[None]]]:
         assert self._broker is not None
-        return self._broker, self._broker.long_requests.turns.next
+        return self._broker, self._broker.request_channel.long_requests.turns.next
 
     async def _ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each ends for a consumer, of those whose leader answers."""

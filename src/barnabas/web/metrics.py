@@ -76,27 +76,27 @@ def _own(kind: Kind, name: str, help_: str, read: Callable[[Broker], Any], label
 
 
 def _requests_by_version(broker: Broker) -> Iterator[Reading]:
-    for name, figures in broker.requests.counted().items():
+    for name, figures in broker.request_channel.requests.counted().items():
         for version, count in sorted(figures.requests.items()):
             yield (name, str(version)), count
 
 
 def _errors(broker: Broker) -> Iterator[Reading]:
-    for name, figures in broker.requests.counted().items():
+    for name, figures in broker.request_channel.requests.counted().items():
         for code, count in sorted(figures.errors.items()):
             yield (name, ErrorCode(code).name), count
 
 
 def _request_times(part: str) -> Callable[[Broker], Iterator[Reading]]:
     def read(broker: Broker) -> Iterator[Reading]:
-        for name, times in broker.requests.times(part):
+        for name, times in broker.request_channel.requests.times(part):
             yield (name,), times
 
     return read
 
 
 def _request_bytes(broker: Broker) -> Iterator[Reading]:
-    for name, figures in broker.requests.counted().items():
+    for name, figures in broker.request_channel.requests.counted().items():
         yield (name,), Total(sum(figures.requests.values()), figures.request_bytes)
 
 
@@ -547,7 +547,7 @@ OTHER_METRICS: Final = (
         Kind.GAUGE,
         "kafka.network:type=SocketServer,name=MemoryPoolUsed",
         "Bytes of requests that have been announced and have not begun.",
-        lambda b: b.request_memory.held,
+        lambda b: b.request_channel.memory.held,
     ),
 )
 

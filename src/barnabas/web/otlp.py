@@ -117,7 +117,7 @@ class OtlpSender:
 
     async def _families(self) -> AsyncIterator[Family]:
         """Each of at most `POINTS_AT_ONCE` points, so that one with more comes in parts."""
-        broker, turn = self._broker, self._broker.long_requests.turns.next
+        broker, turn = self._broker, self._broker.request_channel.long_requests.turns.next
         series = Series(broker.config.number(SERIES_KEY))
         now_ns = broker.runtime.clock.now_ms() * 1_000_000
         await count_repeats(broker, turn)

@@ -154,7 +154,7 @@ async def messages(broker: Broker, query: Query) -> dict[str, Any]:
                 shown += sum(len(part or b"") for part in (record.key, record.value))
         else:
             offset = max(offset, _end_of(data))
-        await broker.long_requests.turns.next()
+        await broker.request_channel.long_requests.turns.next()
     told = {"topic": key.topic, "partition": key.partition, "log_start_offset": start, "high_watermark": end}
     return {**told, "next_offset": min(offset, end), "messages": found}
 
@@ -326,7 +326,7 @@ async def _producers(broker: Broker) -> list[dict[str, Any]]:
             }
             found.append(told)
         if not at % SLICE:
-            await broker.long_requests.turns.next()
+            await broker.request_channel.long_requests.turns.next()
     found.sort(key=lambda told: told["last_timestamp"], reverse=True)
     return found[:LIMIT]
 

@@ -45,7 +45,7 @@ class BrokerRecorder:
         self._lag_looked_ms: int | None = None
         self._channels: set[int] = set()
         self._groups: set[str] = set()
-        self._turn: Callable[[], Awaitable[None]] = broker.long_requests.turns.next
+        self._turn: Callable[[], Awaitable[None]] = broker.request_channel.long_requests.turns.next
 
     async def run(self) -> None:
         while True:

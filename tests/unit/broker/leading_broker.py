@@ -60,7 +60,7 @@ class Connections:
 
 
 class Broker:
-    """What produces and fetches need of a broker: it leads some partitions of one topic, as `replicas` has them."""
+    """What produces, fetches and connections need of a broker: it leads some partitions of one topic."""
 
     broker_id = 1
     connections = Connections()
@@ -78,6 +78,8 @@ class Broker:
         self.unsent_answers = UnsentAnswers(real_runtime().clock)
         self.requests = RequestMetrics(lambda: self.broker_id, real_runtime().clock)
         self.quotas = Quotas(real_runtime().clock, self.config)
+        self.authorizer = AllowAll()
+        self.node = self.parts = self
         self.connect()
 
     def lead(self, epoch: int, isr: Sequence[int] = ()) -> None:
@@ -101,7 +103,7 @@ class Broker:
 
     def connect(self) -> None:
         self.transport = Transport()
-        self.connection = BrokerConnection(self, self.router, "PLAINTEXT", AllowAll(), ConnectionLimits(1 << 20))  # type: ignore[arg-type]
+        self.connection = BrokerConnection(self, "PLAINTEXT", ConnectionLimits(1 << 20))  # type: ignore[arg-type]
         self.connection.connection_made(self.transport)
 
     def feed(self, data: bytes) -> None:

@@ -9,14 +9,13 @@ from clocks import ManualClock
 
 from barnabas.broker import framed_connection, long_requests
 from barnabas.broker.connection import BrokerConnection
-from barnabas.broker.context import Disconnect
+from barnabas.broker.context import Disconnect, Route
 from barnabas.broker.framed_connection import AT_ONCE, SHARED_BYTES, ConnectionLimits
 from barnabas.broker.long_requests import ELEMENTS, HUGE, HUGE_AT_A_TIME, LongRequests
 from barnabas.broker.quotas import Quotas
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.broker.request_memory import AHEAD_BYTES_MAX, ORDINARY_BYTES, RequestMemory, request_memory
 from barnabas.broker.request_metrics import RequestMetrics
-from barnabas.broker.router import Route
 from barnabas.broker.unsent_answers import LEAST_BYTES, PATIENCE_MS, UNSENT_BYTES_MAX, UnsentAnswers
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
@@ -88,11 +87,11 @@ class Table:
     """A router whose only request is Heartbeat (and ApiVersions), answered by the test's own handler."""
 
     def __init__(self, handle):
-        self.repeated_fetches = RepeatedFetches()
         self.routes = {
             12: route("Heartbeat", HeartbeatRequest, handle, HeartbeatResponse),
             18: route("ApiVersions", ApiVersionsRequest, handle, ApiVersionsResponse),
         }
+        self.repeated_fetches = RepeatedFetches(self.routes[12])
 
     def unsupported_version(self):
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
@@ -105,18 +104,23 @@ class Unheard(RequestMetrics):
         pass
 
 
-class Node:
-    broker_id = 7
+class Channel:
+    node = SimpleNamespace(broker_id=7)
+    parts = None
+    authorizer = AllowAll()
     connections = Open()
     long_requests = LongRequests()
     unsent_answers = UnsentAnswers(ManualClock())
     requests = Unheard(lambda: 7, ManualClock())
     quotas = Quotas(ManualClock(), broker_config({}))
 
+    def __init__(self, handle):
+        self.router = Table(handle)
+
 
 def begin(handle, *, max_request_bytes=1000, memory=None):
     limits = ConnectionLimits(max_request_bytes, memory)
-    connection = BrokerConnection(Node(), Table(handle), "PLAINTEXT", AllowAll(), limits)
+    connection = BrokerConnection(Channel(handle), "PLAINTEXT", limits)
     transport = Transport()
     connection.connection_made(transport)
     return connection, transport
@@ -149,7 +153,7 @@ def heartbeat(number, group="g"):
     ],
 )
 def test_an_address_has_one_name_the_one_that_acls_and_kafka_have_for_it(connected, known):
-    connection = BrokerConnection(Node(), Table(echo), "PLAINTEXT", AllowAll(), ConnectionLimits(1000))
+    connection = BrokerConnection(Channel(echo), "PLAINTEXT", ConnectionLimits(1000))
     connection.connection_made(Transport(connected))
     assert (connection.peer_host, connection.peer) == (known, f"{known}:5")
 
@@ -432,7 +436,7 @@ class Gates:
 def begin_pipelined():
     gates = Gates()
     connection, transport = begin(gates.handle)
-    routes = connection._router.routes
+    routes = connection._routes
     routes[12] = routes[12]._replace(pipelined=True)
     return gates, connection, transport
 
@@ -493,7 +497,7 @@ def test_what_may_not_be_pipelined_begins_when_all_before_it_is_answered():
     async def main():
         gates, connection, transport = begin_pipelined()
         feed(connection, heartbeat(1) + heartbeat(2) + api_versions(3) + heartbeat(4))
-        connection._router.routes[18] = connection._router.routes[18]._replace(handle=echo_versions)
+        connection._routes[18] = connection._routes[18]._replace(handle=echo_versions)
         assert gates.begun == [1, 2]
         gates.open(1)
         await turns()
@@ -801,7 +805,8 @@ def test_a_huge_request_keeps_others_from_beginning_for_some_seconds_and_no_long
             return "request", 0
 
         route = SimpleNamespace(handle=handle, response_class=DescribeGroupsResponse)
-        context = SimpleNamespace(route=route, header=SimpleNamespace(api_key=15), version=0, cost=None)
+        connection = SimpleNamespace(charge=lambda context, response: None)
+        context = SimpleNamespace(route=route, header=SimpleNamespace(api_key=15), version=0, connection=connection)
         answers = await asyncio.gather(*(requests.serve(None, context, decoding()) for _ in range(HUGE_AT_A_TIME + 1)))
         assert answers == [[]] * (HUGE_AT_A_TIME + 1)
         assert begun == ["request"] * (HUGE_AT_A_TIME + 1)

@@ -151,10 +151,10 @@ def test_a_token_that_zookeeper_would_not_take_costs_its_maker_an_error_and_nobo
 def test_who_has_proved_itself_and_not_by_a_token_may_ask_for_tokens(
     protocol: str, principal: Principal, by_token: bool, allowed: bool
 ) -> None:
-    broker: Any = SimpleNamespace(listeners=SimpleNamespace(security_protocol=lambda listener: protocol))
+    listeners: Any = SimpleNamespace(security_protocol=lambda listener: protocol)
     connection = SimpleNamespace(token_authenticated=by_token)
     context: Any = SimpleNamespace(connection=connection, principal=principal, listener="L")
-    assert requests_allowed(broker, context) is allowed
+    assert requests_allowed(listeners, context) is allowed
 
 
 def test_tokens_are_found_at_the_start(tmp_path: Path) -> None:

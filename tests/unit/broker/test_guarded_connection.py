@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 from clocks import ManualClock
-from test_broker_connection import Node, Table, Transport, echo, feed, heartbeat
+from test_broker_connection import Channel, Transport, echo, feed, heartbeat
 
 from barnabas.broker.framed_connection import ConnectionLimits
 from barnabas.broker.guarded_connection import SaslConnection
 from barnabas.model.errors import ErrorCode
-from barnabas.security.authorizer import AllowAll
 from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.security.sasl.exchange import Authenticated, SaslRefused
 from barnabas.wire.frames import decode_response, encode_request, response_class
@@ -50,17 +49,14 @@ class World:
         self.clock = ManualClock()
         self.slow = Slow()
         self.complaints: list[str] = []
-        broker = Node()
-        broker.connections = SimpleNamespace(  # type: ignore[assignment]
+        channel: Any = Channel(echo)
+        channel.connections = SimpleNamespace(
             opened=lambda connection, transport: None,
             closed=lambda connection: None,
             complain=lambda connection, reason: self.complaints.append(reason),
         )
-        broker.runtime = SimpleNamespace(clock=self.clock)  # type: ignore[attr-defined]
-        broker.router = Table(echo)  # type: ignore[attr-defined]
-        broker.authorizer = AllowAll()  # type: ignore[attr-defined]
         gate: Any = SimpleNamespace(
-            broker=broker,
+            clock=self.clock,
             name="SASL",
             mechanisms={"SLOW": self.slow},
             max_reauth_ms={"SLOW": max_reauth_ms},
@@ -68,7 +64,7 @@ class World:
             authentication_timeout_ms=60_000,
             failed_authentication_delay_ms=delay_ms,
         )
-        self.connection = SaslConnection(gate, ConnectionLimits(2000))
+        self.connection = SaslConnection(gate, channel, ConnectionLimits(2000))
         self.transport = Transport()
         self.connection.connection_made(self.transport)
 

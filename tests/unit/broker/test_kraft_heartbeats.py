@@ -127,20 +127,21 @@ class Broker:
         )
         self.listeners = self
         self.advertised = (Endpoint("PLAINTEXT", "here", 9092), Endpoint("TLS", "here", 9093, "SSL"))
-        self.log_dirs = self
         settings = migration_settings(self.config)
         assert settings is not None
-        self.migration = Migration(self, settings)  # type: ignore[arg-type]
+        self.migration = Migration(
+            self,  # type: ignore[arg-type]
+            settings,
+            connect=self.connect_to,  # type: ignore[arg-type]
+            controller_may_have_moved=lambda: self.channel.look_again(),
+            directory_ids=lambda: [DIRECTORY_ID],
+        )
         self.channel = ControllerChannel(
             self.runtime.clock,
             lambda: self.migration.active_controller,
             lambda endpoint: self.connect_to(endpoint, "1"),
             request_timeout_ms=30_000,
         )
-        self.controller_may_have_moved = self.channel.look_again
-
-    def directory_ids(self) -> list[Uuid]:
-        return [DIRECTORY_ID]
 
     def connect_to(self, endpoint: Endpoint, client_id: str, timeout_ms: int = 30_000) -> Connection:
         timeouts = {"connect_timeout_ms": timeout_ms, "request_timeout_ms": timeout_ms}

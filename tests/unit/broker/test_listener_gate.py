@@ -45,10 +45,8 @@ def configured(authority: Authority, protocol: str, **more: str) -> Config:
 
 def gate(config: Config) -> ListenerGate:
     listeners = listeners_of(config, "castle")
-    broker: Any = SimpleNamespace(
-        listeners=listeners, scram_users=NoUsers(), runtime=SimpleNamespace(clock=None), broker_id=1
-    )
-    return ListenerGate(broker, listeners.bound[0], config)
+    broker: Any = SimpleNamespace(listeners=listeners, runtime=SimpleNamespace(clock=None), broker_id=1)
+    return ListenerGate(broker, NoUsers(), listeners.bound[0], config)
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from test_broker_epochs import parts_with
 
 from barnabas.broker.migration import migration_settings
-from barnabas.broker.server import Broker
 from barnabas.log.log_dirs import LogDirs
 from barnabas.log.meta_properties import CorruptMetaProperties, MetaProperties
 from barnabas.model.cluster import Endpoint
@@ -84,23 +84,20 @@ def test_a_protocol_version_has_krafts_number(text: str, level: int) -> None:
     assert metadata_version(text).feature_level == level
 
 
-async def _stale(config: dict[str, str], epoch: int) -> bool:
-    broker = Broker(real_runtime(), broker_config(config))
-    broker._registered_epoch = 900
-    if broker.migration is not None:
-        broker.migration.broker_epoch = 70
+def _stale(migration: object, epoch: int) -> bool:
+    broker = parts_with(controller=SimpleNamespace(broker_epoch=900), migration=migration)
     return broker.is_stale(epoch, of_kraft=True)
 
 
 def test_a_kraft_controller_means_the_registration_with_itself() -> None:
-    config = {**MIGRATING, "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"}
-    assert asyncio.run(_stale(config, 69))
-    assert not asyncio.run(_stale(config, 70))
+    migration = SimpleNamespace(broker_epoch=70)
+    assert _stale(migration, 69)
+    assert not _stale(migration, 70)
 
 
 def test_a_kraft_controller_has_no_say_where_no_migration_is_enabled() -> None:
     with pytest.raises(KafkaError) as refused:
-        asyncio.run(_stale({"broker.id": "1", "zookeeper.connect": "localhost:2181"}, 71))
+        _stale(None, 71)
     assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 

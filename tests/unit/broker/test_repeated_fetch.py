@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 from leading_broker import PARTITION, TOPIC, TOPIC_ID, Broker
 
+from barnabas.broker.context import Route
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.model.config import topic_config
 from barnabas.model.errors import ErrorCode
@@ -19,6 +20,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr
 from barnabas.replica.fetch_session import FetchSession
 from barnabas.runtime.real import real_runtime
+from barnabas.wire.api import ApiKey
 from barnabas.wire.frames import decode_response, encode_request
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
@@ -123,7 +125,8 @@ class Follower:
 class Counting(RepeatedFetches):
     """Counts what it takes."""
 
-    def __init__(self) -> None:
+    def __init__(self, route: Route) -> None:
+        super().__init__(route)
         self.taken = 0
 
     def answer(self, *arguments: Any) -> Any:
@@ -178,7 +181,7 @@ def test_what_is_repeated_is_answered_as_the_first_time(tmp_path: Path, version:
         brokers = [each(tmp_path / each.__name__, replicas=(1, 2), partitions=(0, 1)) for each in (Unlearned, Broker)]
         for broker in brokers:
             broker.replicas.fetch_sessions._entropy = random.Random(5)  # type: ignore[assignment]
-        counting = brokers[1].router.repeated_fetches = Counting()
+        counting = brokers[1].router.repeated_fetches = Counting(brokers[1].router.routes[int(ApiKey.FETCH)])
         brokers[1].connect()
         chance = random.Random(version)
         follower = Follower(version)
@@ -340,8 +343,9 @@ def test_a_follower_outside_of_the_isr_holds_the_high_watermark_back_no_longer_t
         partition.record_fetch(2, 7, 0, 0, 0, now_ms)
         append(broker, 0, batch(b"a"))
         assert partition.local_log().high_watermark == 0
-        told = UpdateMetadataRequest(live_brokers=[UpdateMetadataRequest.UpdateMetadataBroker(1)])
-        broker.replicas.take_metadata(at_once(broker.metadata.updating(told)))
+        alive = [UpdateMetadataRequest.UpdateMetadataBroker(1)]
+        told = UpdateMetadataRequest(controller_epoch=1, live_brokers=alive)
+        broker.replicas.maybe_update_metadata_cache(told, at_once(broker.metadata.updating(told)))
         assert partition.local_log().high_watermark == 1
 
     asyncio.run(main())

@@ -16,7 +16,7 @@ from barnabas.broker.connection import BrokerConnection
 from barnabas.broker.shares import NEW_LOG, PARTITIONS_AT_ONCE
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition, Uuid
-from barnabas.replica.metadata_cache import MetadataUpdate
+from barnabas.runtime import Condition
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.frames import decode_response, encode_request, response_class
 from barnabas.wire.message import Message
@@ -238,13 +238,8 @@ def test_a_long_update_metadata_is_taken_up_in_slices_and_with_what_came_between
     async def story() -> None:
         broker = Broker(tmp_path)
         broker.is_stale = lambda epoch, of_kraft: False  # type: ignore[attr-defined]
-
-        def taken_up(request: UpdateMetadataRequest, update: MetadataUpdate) -> ErrorCode:
-            assert update.before is broker.metadata.image
-            broker.metadata.image = update.image
-            return ErrorCode.NONE
-
-        broker.update_metadata = taken_up  # type: ignore[attr-defined]
+        broker.topics = SimpleNamespace(changed=Condition())  # type: ignore[attr-defined]
+        broker.coordinators = SimpleNamespace(partitions_deleted=lambda deleted: None)  # type: ignore[attr-defined]
         long = UpdateMetadataRequest(controller_epoch=1, topic_states=told_of(TOPIC, range(PARTITIONS), 7))
         broker.feed(b"".join(encode_request(long, 7, 1, "a client")))
         for _ in range(100):

@@ -170,7 +170,7 @@ def test_offsets_of_many_idle_partitions_are_looked_at_more_seldom(large: Any) -
             replicas=SimpleNamespace(partitions=Counted(large.broker.replicas.partitions * times), controller_epoch=1),
             runtime=SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: now.ms, monotonic_ms=lambda: now.ms)),
             zookeeper_status=lambda: {"state": "CONNECTED"},
-            long_requests=SimpleNamespace(turns=SimpleNamespace(next=turn)),
+            request_channel=SimpleNamespace(long_requests=SimpleNamespace(turns=SimpleNamespace(next=turn))),
         )
         history = SeenHistory("broker 1", 0)
         recorder = BrokerRecorder(broker, history, GroupLag(), lambda: None)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 _FIRST_VERSION_WITH_PRODUCER_FENCED: Final = 2
 
 
-async def handle(broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
+async def handle(
+    broker: BrokerParts, request: AddOffsetsToTxnRequest, context: RequestContext
+) -> AddOffsetsToTxnResponse:
     if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):

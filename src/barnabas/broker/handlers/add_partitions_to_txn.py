@@ -6,10 +6,11 @@ From version 4 on the request is the brokers': several transactions at once, eac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized, authorized_topics, require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.broker.transactions import partitions_of, topic_results, transaction_result
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -17,15 +18,12 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import INTERNAL_TOPICS
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 _FIRST_VERSION_OF_BROKERS: Final = 4
 _FIRST_VERSION_WITH_PRODUCER_FENCED: Final = 2
 
 
 async def handle(
-    broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
+    broker: BrokerParts, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> AddPartitionsToTxnResponse:
     if context.version < _FIRST_VERSION_OF_BROKERS:
         errors = await _from_client(broker, request, context)
@@ -52,7 +50,7 @@ async def handle(
 
 
 async def _from_client(
-    broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
+    broker: BrokerParts, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> dict[TopicPartition, ErrorCode]:
     transactional_id = request.v3_and_below_transactional_id
     partitions = partitions_of(request.v3_and_below_topics)
@@ -82,7 +80,7 @@ async def _from_client(
     return errors
 
 
-def _unknown(broker: Broker, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+def _unknown(broker: BrokerParts, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
     """Errors of all partitions where one of them does not exist."""
     known = [broker.metadata.partition(partition) is not None for partition in partitions]
     if all(known):
@@ -94,7 +92,11 @@ def _unknown(broker: Broker, partitions: Sequence[TopicPartition]) -> dict[Topic
 
 
 async def _add(
-    broker: Broker, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+    broker: BrokerParts,
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: Sequence[TopicPartition],
 ) -> dict[TopicPartition, ErrorCode]:
     try:
         await broker.transactions.coordinator.add_partitions(transactional_id, producer_id, producer_epoch, partitions)

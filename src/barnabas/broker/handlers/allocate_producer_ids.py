@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 
 async def handle(
-    broker: Broker, request: AllocateProducerIdsRequest, context: RequestContext
+    broker: BrokerParts, request: AllocateProducerIdsRequest, context: RequestContext
 ) -> AllocateProducerIdsResponse:
     require_cluster(context, Operation.CLUSTER_ACTION)
     return await broker.controller.allocate_producer_ids(request)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker import client_quotas
 from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.error_texts import text_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 
 async def handle(
-    broker: Broker, request: AlterClientQuotasRequest, context: RequestContext
+    broker: BrokerParts, request: AlterClientQuotasRequest, context: RequestContext
 ) -> AlterClientQuotasResponse:
     if not authorized_cluster(context, Operation.ALTER_CONFIGS):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text_of(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))

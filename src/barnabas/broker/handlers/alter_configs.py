@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.config_requests import altered, refused
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 Result = AlterConfigsResponse.AlterConfigsResourceResponse
 
 
-async def handle(broker: Broker, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+async def handle(broker: BrokerParts, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     async def alter(resource: AlterConfigsRequest.AlterConfigsResource) -> None:
         names = {config.name for config in resource.configs}
         if len(names) < len(resource.configs):

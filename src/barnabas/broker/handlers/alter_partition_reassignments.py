@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.alter_partition_reassignments import (
@@ -13,12 +12,9 @@ from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 
 async def handle(
-    broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
+    broker: BrokerParts, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
     require_cluster(context, Operation.ALTER)
     return await broker.controller.alter_partition_reassignments(request)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 
 
 async def handle(
-    broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
+    broker: BrokerParts, request: AlterReplicaLogDirsRequest, context: RequestContext
 ) -> AlterReplicaLogDirsResponse:
     if not authorized_cluster(context, Operation.ALTER):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker import scram_credentials
 from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.broker.scram_credentials import CredentialChange
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -15,14 +14,11 @@ from barnabas.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
 )
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 Result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 
 
 async def handle(
-    broker: Broker, request: AlterUserScramCredentialsRequest, context: RequestContext
+    broker: BrokerParts, request: AlterUserScramCredentialsRequest, context: RequestContext
 ) -> AlterUserScramCredentialsResponse:
     if not broker.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)

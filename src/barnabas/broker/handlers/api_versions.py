@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.errors import ErrorCode
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 _CLIENT_INFORMATION: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 
-async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+async def handle(broker: BrokerParts, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
     if context.version >= 3:
         for text in (request.client_software_name, request.client_software_version):
             if _CLIENT_INFORMATION.match(text) is None:
@@ -23,7 +21,7 @@ async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestCo
     return ApiVersionsResponse(
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, low, high in broker.router.api_versions
+            for key, low, high in broker.api_versions
         ],
         finalized_features_epoch=broker.features_epoch,
         zk_migration_ready=broker.migration is not None,

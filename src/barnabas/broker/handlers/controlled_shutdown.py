@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 
 async def handle(
-    broker: Broker, request: ControlledShutdownRequest, context: RequestContext
+    broker: BrokerParts, request: ControlledShutdownRequest, context: RequestContext
 ) -> ControlledShutdownResponse:
     require_cluster(context, Operation.CLUSTER_ACTION)
     try:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.acl_requests import binding_of
 from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import CLUSTER_NAME, Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.security.acls import Resource
 from barnabas.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+async def handle(broker: BrokerParts, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     bindings = []
     for creation in request.creations:
         bindings.append(

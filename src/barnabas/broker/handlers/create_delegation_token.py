@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
 from barnabas.broker.delegation_tokens import requests_allowed
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.security.principal import ANONYMOUS, USER, Principal
 from barnabas.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 
 async def handle(
-    broker: Broker, request: CreateDelegationTokenRequest, context: RequestContext
+    broker: BrokerParts, request: CreateDelegationTokenRequest, context: RequestContext
 ) -> CreateDelegationTokenResponse:
     requester = owner = context.principal
     if request.owner_principal_name:
@@ -26,7 +22,7 @@ async def handle(
         owner = Principal(request.owner_principal_type, request.owner_principal_name)
     renewers = [Principal(renewer.principal_type, renewer.principal_name) for renewer in request.renewers]
     try:
-        if not requests_allowed(broker, context):
+        if not requests_allowed(broker.listeners, context):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
         if owner != requester and not authorized(context, Operation.CREATE_TOKENS, ResourceType.USER, str(owner)):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.broker.placement import check_partition_count
 from barnabas.broker.topics import unknown_topic
 from barnabas.model.acl import Operation, ResourceType
@@ -14,16 +15,15 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
 _FIRST_VERSION_WITH_THROTTLING_ERROR: Final = 3
 
 
-async def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+async def handle(
+    broker: BrokerParts, request: CreatePartitionsRequest, context: RequestContext
+) -> CreatePartitionsResponse:
     if not broker.controller.is_active:
         return failed(request, KafkaError(ErrorCode.NOT_CONTROLLER), context)
     mutations = broker.quotas.mutations(context, strict_since=_FIRST_VERSION_WITH_THROTTLING_ERROR)

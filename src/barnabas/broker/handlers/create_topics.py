@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized, authorized_cluster, authorized_topics
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.broker.placement import check_partition_count
 from barnabas.broker.topic_names import CLUSTER_METADATA_TOPIC
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 Result = CreateTopicsResponse.CreatableTopicResult
 
@@ -23,7 +21,7 @@ _FIRST_VERSION_WITH_CONFIGS: Final = 5
 _FIRST_VERSION_WITH_THROTTLING_ERROR: Final = 6
 
 
-async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+async def handle(broker: BrokerParts, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     if not broker.controller.is_active:
         return failed(request, KafkaError(ErrorCode.NOT_CONTROLLER, ""), context)
     named = Counter(topic.name for topic in request.topics)
@@ -87,7 +85,7 @@ def failed(request: CreateTopicsRequest, error: KafkaError, context: RequestCont
     )
 
 
-def _described(broker: Broker, configs: dict[str, str]) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
+def _described(broker: BrokerParts, configs: dict[str, str]) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
     return [
         CreateTopicsResponse.CreatableTopicConfigs(
             name=entry.definition.name,

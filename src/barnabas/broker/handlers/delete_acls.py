@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.acl_requests import filter_of
 from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+async def handle(broker: BrokerParts, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     filters = []
     for wanted in request.filters:
         filters.append(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
+async def handle(broker: BrokerParts, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
     outcome = dict.fromkeys(request.groups_names, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     allowed = []
     for name in outcome:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized_topics
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
 TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
 
 
-async def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+async def handle(broker: BrokerParts, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     allowed = authorized_topics(context, Operation.DELETE, [topic.name for topic in request.topics])
     topics: dict[str, TopicResult] = {}
     offsets: dict[TopicPartition, int] = {}

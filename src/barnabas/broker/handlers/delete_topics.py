@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID, Uuid
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 Result = DeleteTopicsResponse.DeletableTopicResult
 
@@ -21,7 +19,7 @@ Result = DeleteTopicsResponse.DeletableTopicResult
 _FIRST_VERSION_WITH_THROTTLING_ERROR: Final = 5
 
 
-async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
+async def handle(broker: BrokerParts, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
     if not broker.controller.is_active:
         return failed(request, KafkaError(ErrorCode.NOT_CONTROLLER), context)
     if not broker.config.flag("delete.topic.enable"):

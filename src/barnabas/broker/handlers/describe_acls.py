@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from barnabas.broker.acl_requests import filter_of
 from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+async def handle(broker: BrokerParts, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     wanted = filter_of(
         request.resource_type_filter,
         request.resource_name_filter,

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized_cluster, operations_bits
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.metadata import reachable_brokers
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import CLUSTER_NAME, Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 
 
-async def handle(broker: Broker, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+async def handle(
+    broker: BrokerParts, request: DescribeClusterRequest, context: RequestContext
+) -> DescribeClusterResponse:
     if request.endpoint_type != _BROKERS:
         if request.endpoint_type != _CONTROLLERS:
             raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}")

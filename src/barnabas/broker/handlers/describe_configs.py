@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized, authorized_cluster
 from barnabas.broker.config_requests import refused
 from barnabas.broker.configs import ConfigResourceType, Entry
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.broker.topic_names import validate_topic_name
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.error_texts import text_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 DESCRIBED_MAX: Final = 1_000_000
 """Values in one answer: as many as 28,000 topics have."""
@@ -23,7 +21,9 @@ DESCRIBED_MAX: Final = 1_000_000
 Result = DescribeConfigsResponse.DescribeConfigsResult
 
 
-async def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+async def handle(
+    broker: BrokerParts, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResponse:
     results = []
     described = 0
     answers: dict[tuple[int, str, frozenset[str]], list[DescribeConfigsResponse.DescribeConfigsResourceResult]] = {}
@@ -60,7 +60,7 @@ def failed(request: DescribeConfigsRequest, error: KafkaError, context: RequestC
 
 
 async def _entries(
-    broker: Broker, resource: DescribeConfigsRequest.DescribeConfigsResource, context: RequestContext
+    broker: BrokerParts, resource: DescribeConfigsRequest.DescribeConfigsResource, context: RequestContext
 ) -> list[Entry]:
     name = resource.resource_name
     if resource.resource_type == ConfigResourceType.TOPIC:

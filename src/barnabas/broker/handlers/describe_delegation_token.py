@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
 from barnabas.broker.delegation_tokens import concerns, requests_allowed
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.security.principal import Principal
@@ -16,17 +15,14 @@ from barnabas.wire.messages.describe_delegation_token import (
 )
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 Described = DescribeDelegationTokenResponse.DescribedDelegationToken
 Renewer = DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer
 
 
 async def handle(
-    broker: Broker, request: DescribeDelegationTokenRequest, context: RequestContext
+    broker: BrokerParts, request: DescribeDelegationTokenRequest, context: RequestContext
 ) -> DescribeDelegationTokenResponse:
-    if not requests_allowed(broker, context):
+    if not requests_allowed(broker.listeners, context):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if not broker.delegation_tokens.enabled:
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized, operations_bits
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+async def handle(
+    broker: BrokerParts, request: DescribeGroupsRequest, context: RequestContext
+) -> DescribeGroupsResponse:
     described: dict[str, DescribeGroupsResponse.DescribedGroup] = {}
     for group_id in request.groups:
         if group_id not in described:
@@ -35,7 +33,7 @@ def failed(request: DescribeGroupsRequest, error: KafkaError, context: RequestCo
 
 
 def _described(
-    broker: Broker, request: DescribeGroupsRequest, group_id: str, context: RequestContext
+    broker: BrokerParts, request: DescribeGroupsRequest, group_id: str, context: RequestContext
 ) -> DescribeGroupsResponse.DescribedGroup:
     if not authorized(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
         return DescribeGroupsResponse.DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)

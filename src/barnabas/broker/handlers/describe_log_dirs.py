@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode
 from barnabas.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 
 
-async def handle(broker: Broker, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+async def handle(
+    broker: BrokerParts, request: DescribeLogDirsRequest, context: RequestContext
+) -> DescribeLogDirsResponse:
     if not authorized_cluster(context, Operation.DESCRIBE):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if context.version >= 3 else ErrorCode.NONE
         return DescribeLogDirsResponse(error_code=code)
@@ -29,7 +27,7 @@ async def handle(broker: Broker, request: DescribeLogDirsRequest, context: Reque
 
 
 async def _described(
-    broker: Broker, path: str, wanted: set[tuple[str, int]] | None, context: RequestContext
+    broker: BrokerParts, path: str, wanted: set[tuple[str, int]] | None, context: RequestContext
 ) -> DescribeLogDirsResponse.DescribeLogDirsResult:
     if not broker.log_dirs.is_online(path):
         return Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)

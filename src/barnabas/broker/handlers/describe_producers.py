@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized_topics
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.broker.topic_names import validate_topic_name
 from barnabas.model.acl import Operation
 from barnabas.model.error_texts import text_of
@@ -13,15 +12,12 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 PartitionResponse = DescribeProducersResponse.PartitionResponse
 TopicResponse = DescribeProducersResponse.TopicResponse
 
 
 async def handle(
-    broker: Broker, request: DescribeProducersRequest, context: RequestContext
+    broker: BrokerParts, request: DescribeProducersRequest, context: RequestContext
 ) -> DescribeProducersResponse:
     allowed = authorized_topics(context, Operation.READ, [topic.name for topic in request.topics])
     topics = []

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 TransactionState = DescribeTransactionsResponse.TransactionState
 
 
 async def handle(
-    broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
+    broker: BrokerParts, request: DescribeTransactionsRequest, context: RequestContext
 ) -> DescribeTransactionsResponse:
     described: dict[str, DescribeTransactionsResponse.TransactionState] = {}
     for transactional_id in request.transactional_ids:
@@ -43,7 +39,7 @@ def failed(
 
 
 def _describe(
-    broker: Broker, transactional_id: str, context: RequestContext
+    broker: BrokerParts, transactional_id: str, context: RequestContext
 ) -> DescribeTransactionsResponse.TransactionState:
     described = TransactionState(transactional_id=transactional_id)
     if not authorized(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):

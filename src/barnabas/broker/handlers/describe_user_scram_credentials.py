@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker import scram_credentials
 from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.turns import SLICE
@@ -17,14 +18,13 @@ from barnabas.wire.messages.describe_user_scram_credentials import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
     from barnabas.security.sasl.scram_credential import ScramMechanism
 
 Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 
 
 async def handle(
-    broker: Broker, request: DescribeUserScramCredentialsRequest, context: RequestContext
+    broker: BrokerParts, request: DescribeUserScramCredentialsRequest, context: RequestContext
 ) -> DescribeUserScramCredentialsResponse:
     if not authorized_cluster(context, Operation.DESCRIBE):
         refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

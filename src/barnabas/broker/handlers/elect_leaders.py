@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+async def handle(broker: BrokerParts, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     if not authorized_cluster(context, Operation.ALTER):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not broker.controller.is_active:
@@ -31,7 +28,7 @@ def failed(request: ElectLeadersRequest, error: KafkaError, context: RequestCont
     return _refused(asked, error, ErrorCode.NONE if context.version == 0 else error.code)
 
 
-def _not_controller(broker: Broker, request: ElectLeadersRequest) -> ElectLeadersResponse:
+def _not_controller(broker: BrokerParts, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Says so for each partition, as Kafka does: for all that are known here where none was named."""
     if request.topic_partitions is None:
         asked = {name: sorted(topic.partitions) for name, topic in broker.metadata.image.topics.items()}

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 _FIRST_VERSION_WITH_PRODUCER_FENCED: Final = 2
 
 
-async def handle(broker: Broker, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+async def handle(broker: BrokerParts, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
     if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     try:

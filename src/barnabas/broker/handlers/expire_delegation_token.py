@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.context import RequestContext
 from barnabas.broker.delegation_tokens import requests_allowed
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 
 async def handle(
-    broker: Broker, request: ExpireDelegationTokenRequest, context: RequestContext
+    broker: BrokerParts, request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> ExpireDelegationTokenResponse:
     try:
-        if not requests_allowed(broker, context):
+        if not requests_allowed(broker.listeners, context):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
         ends = await broker.delegation_tokens.expire(
             context.principal, bytes(request.hmac), request.expiry_time_period_ms

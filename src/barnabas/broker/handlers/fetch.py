@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized, authorized_cluster
 from barnabas.broker.context import Pending, RequestContext
 from barnabas.broker.leaders import leader_endpoints, leader_of
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode
 from barnabas.replica.delayed_fetch import DelayedFetch, FetchedPartition, FetchParams
@@ -19,9 +20,6 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.message_sets import down_converting
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.records import batches
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +41,7 @@ _TOLD_WHO_LEADS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEA
 _NOT_READ: Final = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-async def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Pending:
+async def handle(broker: BrokerParts, request: FetchRequest, context: RequestContext) -> FetchResponse | Pending:
     version = context.header.api_version
     replicas = broker.replicas
     replica_id, replica_epoch = replica_of(request, version)
@@ -122,7 +120,7 @@ def _isolation(request: FetchRequest, replica_id: int) -> FetchIsolation:
 
 
 def answered(
-    broker: Broker,
+    broker: BrokerParts,
     session: FetchContext,
     reading: DelayedFetch,
     erroneous: list[FetchedPartition],
@@ -136,7 +134,7 @@ def answered(
 
 
 def _throttled(
-    broker: Broker, session: FetchContext, answers: list[FetchedPartition], context: RequestContext
+    broker: BrokerParts, session: FetchContext, answers: list[FetchedPartition], context: RequestContext
 ) -> FetchResponse | None:
     """Counts what was read against the client's quota. Where that is too much, an answer without it; else None."""
     if context.cost is None:
@@ -153,7 +151,7 @@ def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
 
 
 def _response(
-    broker: Broker,
+    broker: BrokerParts,
     session: FetchContext,
     answers: list[FetchedPartition],
     erroneous: list[FetchedPartition],
@@ -172,7 +170,7 @@ def _response(
 
 
 async def _as_old_clients_understand(
-    broker: Broker, fetched: FetchedPartition, context: RequestContext, max_bytes: int, left_bytes: int
+    broker: BrokerParts, fetched: FetchedPartition, context: RequestContext, max_bytes: int, left_bytes: int
 ) -> FetchResponse.PartitionData:
     """Records and errors that the client's version knows, in place of those that it does not. Records grow as they are
     converted: they come to `left_bytes` of `max_bytes` at most, but for the first of the answer."""
@@ -217,7 +215,7 @@ async def _as_old_clients_understand(
     return data
 
 
-def _name_leaders(broker: Broker, response: FetchResponse, failed: list[FetchedPartition], listener: str) -> None:
+def _name_leaders(broker: BrokerParts, response: FetchResponse, failed: list[FetchedPartition], listener: str) -> None:
     leaders: dict[int, None] = {}
     for answer in failed:
         data = answer.data

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.error_texts import text_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 _FIRST_VERSION_WITH_BATCHES: Final = 4
 _GROUP: Final = 0
@@ -24,7 +22,9 @@ _TOPIC_MADE_MS: Final = 1_000
 and clients ask again after a second of their own, though the topic is there after some milliseconds."""
 
 
-async def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+async def handle(
+    broker: BrokerParts, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse:
     if context.version >= _FIRST_VERSION_WITH_BATCHES:
         coordinators = []
         for key in request.coordinator_keys:
@@ -60,7 +60,7 @@ def _refused(key: str, code: ErrorCode, message: str = "") -> FindCoordinatorRes
 
 
 async def _find(
-    broker: Broker, key_type: int, key: str, context: RequestContext
+    broker: BrokerParts, key_type: int, key: str, context: RequestContext
 ) -> FindCoordinatorResponse.Coordinator:
     if key_type == _TRANSACTION:
         if not authorized(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+async def handle(broker: BrokerParts, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
     if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return HeartbeatResponse(

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from barnabas.broker.config_requests import altered, refused
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 Result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
 
 async def handle(
-    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
+    broker: BrokerParts, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     named = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
 

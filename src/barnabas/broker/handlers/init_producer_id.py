@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized, authorized_cluster, authorized_on_any
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.coordinator.transactions import ProducerIdAndEpoch
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 _NONE: Final = -1
 _FIRST_VERSION_WITH_PRODUCER_FENCED: Final = 4
 
 
-async def handle(broker: Broker, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+async def handle(
+    broker: BrokerParts, request: InitProducerIdRequest, context: RequestContext
+) -> InitProducerIdResponse:
     if request.transactional_id is not None:
         if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -37,7 +37,7 @@ def failed(request: InitProducerIdRequest, error: KafkaError, context: RequestCo
 
 
 async def _of_transactional_id(
-    broker: Broker, request: InitProducerIdRequest, transactional_id: str, context: RequestContext
+    broker: BrokerParts, request: InitProducerIdRequest, transactional_id: str, context: RequestContext
 ) -> InitProducerIdResponse:
     try:
         given = await broker.transactions.coordinator.init_producer_id(

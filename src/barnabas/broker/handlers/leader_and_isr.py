@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.broker.shares import NEW_LOG, portions, shares
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -17,13 +18,10 @@ from barnabas.replica.metadata_cache import is_full
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 5
 
 
-async def handle(broker: Broker, request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
+async def handle(broker: BrokerParts, request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
     try:
         return await _become_leader_or_follower(broker, request, context)
     except KafkaError as error:
@@ -39,7 +37,7 @@ async def handle(broker: Broker, request: LeaderAndIsrRequest, context: RequestC
 
 
 async def _become_leader_or_follower(
-    broker: Broker, request: LeaderAndIsrRequest, context: RequestContext
+    broker: BrokerParts, request: LeaderAndIsrRequest, context: RequestContext
 ) -> LeaderAndIsrResponse:
     require_cluster(context, Operation.CLUSTER_ACTION)
     if broker.is_stale(request.broker_epoch, request.is_k_raft_controller):
@@ -70,7 +68,7 @@ async def _become_leader_or_follower(
     return answer
 
 
-def _shares(broker: Broker, request: LeaderAndIsrRequest) -> Iterator[LeaderAndIsrRequest]:
+def _shares(broker: BrokerParts, request: LeaderAndIsrRequest) -> Iterator[LeaderAndIsrRequest]:
     def cost(name: str, state: LeaderAndIsrRequest.LeaderAndIsrPartitionState) -> int:
         return NEW_LOG if broker.log_dirs.get(TopicPartition(name, state.partition_index)) is None else 1
 

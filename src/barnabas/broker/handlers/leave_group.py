@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.coordinator.group_answers import Leaver
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 _FIRST_VERSION_WITH_MEMBERS: Final = 3
 
 
-async def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+async def handle(broker: BrokerParts, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
     if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if context.version < _FIRST_VERSION_WITH_MEMBERS:

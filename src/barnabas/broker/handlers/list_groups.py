@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized, authorized_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+async def handle(broker: BrokerParts, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
     error, groups = broker.groups.list_groups(request.states_filter, request.types_filter)
     all_of_them = authorized_cluster(context, Operation.DESCRIBE, log_denied=False)
     listed = []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized_topics
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.log.results import TimestampOffset
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -21,9 +22,6 @@ from barnabas.model.sentinels import (
 from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
@@ -44,7 +42,7 @@ _FIRST_VERSION: Final = {
 """The timestamps that mean something else than a time, with the version since which they do."""
 
 
-async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+async def handle(broker: BrokerParts, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     allowed = authorized_topics(context, Operation.DESCRIBE, [topic.name for topic in request.topics])
     named = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
@@ -80,7 +78,7 @@ def failed(request: ListOffsetsRequest, error: KafkaError, context: RequestConte
 
 
 async def _answered(
-    broker: Broker,
+    broker: BrokerParts,
     request: ListOffsetsRequest,
     topic: str,
     asked: ListOffsetsRequest.ListOffsetsPartition,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
+async def handle(
+    broker: BrokerParts, request: ListTransactionsRequest, context: RequestContext
+) -> ListTransactionsResponse:
     unknown, found = broker.transactions.coordinator.list_transactions(
         request.producer_id_filters, request.state_filters, request.duration_filter
     )

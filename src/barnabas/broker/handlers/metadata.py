@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized, authorized_cluster, operations_bits
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.broker.topic_names import validate_topic_name
 from barnabas.model.acl import CLUSTER_NAME, Operation, ResourceType
 from barnabas.model.cluster import BrokerInfo, ClusterImage, TopicInfo
@@ -14,13 +15,10 @@ from barnabas.model.ids import NO_BROKER, ZERO_UUID, Uuid
 from barnabas.model.internal_topics import INTERNAL_TOPICS
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 _FIRST_VERSION_WITH_IDS_IN_REQUESTS: Final = 12
 
 
-async def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+async def handle(broker: BrokerParts, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     version = context.version
     all_topics = request.topics is None or (version == 0 and not request.topics)
     image = await broker.metadata.known()
@@ -88,7 +86,7 @@ def reachable_brokers(image: ClusterImage, listener: str) -> list[tuple[BrokerIn
 
 
 def _asked_for(
-    broker: Broker,
+    broker: BrokerParts,
     image: ClusterImage,
     asked: MetadataRequest.MetadataRequestTopic,
     request: MetadataRequest,
@@ -126,7 +124,7 @@ def _asked_for(
 
 
 async def _create_missing(
-    broker: Broker,
+    broker: BrokerParts,
     request: MetadataRequest,
     context: RequestContext,
     topics: list[MetadataResponse.MetadataResponseTopic],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
 from barnabas.broker.named_partitions import by_topic, named, readable
+from barnabas.broker.parts import BrokerParts
 from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -16,16 +17,13 @@ from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.zk.protocol.errors import ZooKeeperError
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 logger = logging.getLogger(__name__)
 
 _BY_DEFAULT: Final = -1
 """The retention that stands for the broker's own, and the timestamp that stands for now."""
 
 
-async def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+async def handle(broker: BrokerParts, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
     if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     now_ms = broker.runtime.clock.now_ms()
@@ -66,7 +64,7 @@ async def handle(broker: Broker, request: OffsetCommitRequest, context: RequestC
 
 
 async def _commit_to_zookeeper(
-    broker: Broker, group_id: str, key: TopicPartition, committed: OffsetAndMetadata
+    broker: BrokerParts, group_id: str, key: TopicPartition, committed: OffsetAndMetadata
 ) -> ErrorCode:
     """Version 0 is of the time before groups had coordinators: any broker takes its offsets, and keeps no metadata."""
     if len(committed.metadata) > broker.config.number("offset.metadata.max.bytes"):

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
 from barnabas.broker.named_partitions import by_topic, readable
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+async def handle(broker: BrokerParts, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
     if not authorized(context, Operation.DELETE, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     found, outcome = await readable(broker, request.topics, context)

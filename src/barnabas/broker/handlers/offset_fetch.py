@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.coordinator.group_answers import FetchedOffset
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from barnabas.zk.protocol.errors import ZooKeeperError
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +24,7 @@ _FIRST_VERSION_WITH_TOP_ERROR: Final = 2
 PartitionT = TypeVar("PartitionT")
 
 
-async def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+async def handle(broker: BrokerParts, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     if context.version >= _FIRST_VERSION_WITH_GROUPS:
         groups = []
         whole: dict[str, OffsetFetchResponse.OffsetFetchResponseGroup] = {}
@@ -119,7 +117,7 @@ async def _by_topic(
 
 
 def _fetch(
-    broker: Broker,
+    broker: BrokerParts,
     group_id: str,
     asked: Sequence[TopicPartition] | None,
     context: RequestContext,
@@ -140,7 +138,7 @@ def _fetch(
 
 
 async def _fetch_from_zookeeper(
-    broker: Broker, group_id: str, asked: Sequence[TopicPartition], context: RequestContext
+    broker: BrokerParts, group_id: str, asked: Sequence[TopicPartition], context: RequestContext
 ) -> dict[TopicPartition, FetchedOffset]:
     """The offsets that version 0 of OffsetCommit wrote; any broker can tell them."""
     if not authorized(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
@@ -173,7 +171,7 @@ def _may_see(context: RequestContext, topic: str) -> bool:
 
 
 async def _group(
-    broker: Broker,
+    broker: BrokerParts,
     request: OffsetFetchRequest,
     group: OffsetFetchRequest.OffsetFetchRequestGroup,
     context: RequestContext,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized_cluster, authorized_topics
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
@@ -21,7 +19,7 @@ _DEBUGGING_REPLICA: Final = -2
 
 
 async def handle(
-    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
+    broker: BrokerParts, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:
     names = [topic.topic for topic in request.topics]
     if authorized_cluster(context, Operation.CLUSTER_ACTION, log_denied=False):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import Disconnect, Pending, RequestContext
 from barnabas.broker.leaders import leader_endpoints, leader_of
+from barnabas.broker.parts import BrokerParts
 from barnabas.log.validation import TakesLong, Unpacking, only_batch
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -28,9 +29,6 @@ from barnabas.wire.records import (
     MAGIC_AT,
     TRANSACTIONAL,
 )
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +54,9 @@ _BUFFERS: Final = (memoryview, bytearray)
 _NO_LEADER: Final = ProduceResponse.LeaderIdAndEpoch()
 
 
-async def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | Pending | None:
+async def handle(
+    broker: BrokerParts, request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | Pending | None:
     acks = request.acks
     if not -1 <= acks <= 1:
         return failed(request, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS), context)
@@ -118,14 +118,14 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
 
 
 def answered(
-    broker: Broker, request: ProduceRequest, context: RequestContext, appended: list[Appended]
+    broker: BrokerParts, request: ProduceRequest, context: RequestContext, appended: list[Appended]
 ) -> ProduceResponse | None:
     """The answer, when all outcomes are final; None after acks=0. Raises `Disconnect` where that has failed."""
     return response(broker, request, context, [_told(broker, outcome, context) for outcome in appended])
 
 
 async def _unverified(
-    broker: Broker, request: ProduceRequest, transactional_id: str, context: RequestContext
+    broker: BrokerParts, request: ProduceRequest, transactional_id: str, context: RequestContext
 ) -> dict[TopicPartition, KafkaError]:
     """The partitions that the producer's transaction is not known to have (KIP-890), each with what to answer.
 
@@ -222,7 +222,7 @@ def _refusal(records: object, version: int, request: ProduceRequest, context: Re
     return None
 
 
-def _told(broker: Broker, outcome: Appended, context: RequestContext) -> PartitionResponse:
+def _told(broker: BrokerParts, outcome: Appended, context: RequestContext) -> PartitionResponse:
     """What one partition's producer is told."""
     partition = outcome.topic_partition.partition
     if not outcome.error:
@@ -252,7 +252,7 @@ def _told(broker: Broker, outcome: Appended, context: RequestContext) -> Partiti
 
 
 def response(
-    broker: Broker, request: ProduceRequest, context: RequestContext, told: list[PartitionResponse]
+    broker: BrokerParts, request: ProduceRequest, context: RequestContext, told: list[PartitionResponse]
 ) -> ProduceResponse | None:
     """The answer to all partitions together; None after acks=0. Raises `Disconnect` where that has failed."""
     topics = []

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.context import RequestContext
 from barnabas.broker.delegation_tokens import requests_allowed
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 
 async def handle(
-    broker: Broker, request: RenewDelegationTokenRequest, context: RequestContext
+    broker: BrokerParts, request: RenewDelegationTokenRequest, context: RequestContext
 ) -> RenewDelegationTokenResponse:
     try:
-        if not requests_allowed(broker, context):
+        if not requests_allowed(broker.listeners, context):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
         ends = await broker.delegation_tokens.renew(context.principal, bytes(request.hmac), request.renew_period_ms)
     except KafkaError as error:

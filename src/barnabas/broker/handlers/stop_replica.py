@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from copy import copy
-from typing import TYPE_CHECKING
 
 from barnabas.broker.authorize import require_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.broker.shares import shares
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: StopReplicaRequest, context: RequestContext) -> StopReplicaResponse:
+async def handle(broker: BrokerParts, request: StopReplicaRequest, context: RequestContext) -> StopReplicaResponse:
     require_cluster(context, Operation.CLUSTER_ACTION)
     answer = StopReplicaResponse()
     for number, share in enumerate(_shares(request)):
@@ -59,7 +56,7 @@ def _shares(request: StopReplicaRequest) -> Iterator[StopReplicaRequest]:
         yield share
 
 
-def _tell_deletions(broker: Broker, request: StopReplicaRequest, answer: StopReplicaResponse) -> None:
+def _tell_deletions(broker: BrokerParts, request: StopReplicaRequest, answer: StopReplicaResponse) -> None:
     stopped = {
         (partition.topic_name, partition.partition_index)
         for partition in answer.partition_errors
@@ -68,4 +65,6 @@ def _tell_deletions(broker: Broker, request: StopReplicaRequest, answer: StopRep
     for topic in request.topic_states:
         for state in topic.partition_states:
             if state.delete_partition and (topic.topic_name, state.partition_index) in stopped:
-                broker.replica_deleted(TopicPartition(topic.topic_name, state.partition_index), state.leader_epoch)
+                broker.coordinators.replica_deleted(
+                    TopicPartition(topic.topic_name, state.partition_index), state.leader_epoch
+                )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.coordinator.group_members import Sync
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+async def handle(broker: BrokerParts, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
     if context.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):

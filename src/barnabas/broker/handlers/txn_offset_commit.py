@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import RequestContext
 from barnabas.broker.named_partitions import by_topic, named, readable
+from barnabas.broker.parts import BrokerParts
 from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
-
 _FIRST_VERSION_WITH_LOAD_IN_PROGRESS: Final = 2
 _FIRST_VERSION_WITH_ABORTABLE: Final = 4
 _NO_SEQUENCE: Final = -1
 
 
-async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+async def handle(
+    broker: BrokerParts, request: TxnOffsetCommitRequest, context: RequestContext
+) -> TxnOffsetCommitResponse:
     if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):

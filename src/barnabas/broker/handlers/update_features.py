@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.error_texts import text_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+async def handle(
+    broker: BrokerParts, request: UpdateFeaturesRequest, context: RequestContext
+) -> UpdateFeaturesResponse:
     if not authorized_cluster(context, Operation.ALTER):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text_of(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     if not broker.controller.is_active:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.authorize import authorized_cluster, require_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.broker.end_markers import write_end_markers
+from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
-
-async def handle(broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
+async def handle(
+    broker: BrokerParts, request: WriteTxnMarkersRequest, context: RequestContext
+) -> WriteTxnMarkersResponse:
     if not authorized_cluster(context, Operation.ALTER, log_denied=False):
         require_cluster(context, Operation.CLUSTER_ACTION)
     for marker in request.markers:
@@ -25,7 +23,7 @@ async def handle(broker: Broker, request: WriteTxnMarkersRequest, context: Reque
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 f"A marker cannot be written for producer {marker.producer_id} with epoch {marker.producer_epoch}.",
             )
-    return await write_end_markers(broker, request)
+    return await write_end_markers(broker.node, broker.replicas, broker.groups, request)
 
 
 def failed(request: WriteTxnMarkersRequest, error: KafkaError, context: RequestContext) -> WriteTxnMarkersResponse:
