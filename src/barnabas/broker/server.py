@@ -466,8 +466,10 @@ class Broker(ThisNode):
         before, self.config = self.config, self.config_layers.current()
         if self._socket_server is not None:
             await self._take_up_listeners(self._socket_server)
+        if self._log_dirs is not None:
+            self._log_dirs.take_config(self.config)
         if self._replicas is not None:
-            self._replicas.quotas.update(self.config)
+            self._replicas.take_config(self.config)
         key = "unclean.leader.election.enable"
         if self._controller is not None:
             self._controller.config = self.config

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.broker.this_node import ThisNode
 from barnabas.log.log_dirs import LogDirs
-from barnabas.model.config import Config, refused_values, topic_config, topic_definitions
+from barnabas.model.config import refused_values, topic_definitions
 from barnabas.zk.kafka.config_znodes import TOPICS
 from barnabas.zk.protocol.errors import ZooKeeperError
 
@@ -21,13 +21,13 @@ class TopicConfigs:
         self._node = node
         self._log_dirs = log_dirs
 
-    async def of_all(self) -> dict[str, Config]:
-        """Every topic's that has values of its own, by name."""
+    async def of_all(self) -> dict[str, dict[str, str]]:
+        """Every topic's own values, of those that have any."""
         zk = self._node.zk
         await zk.catch_up()
         topics = await zk.get_all_entities_with_config(TOPICS)
         configs = await zk.get_entities_configs(TOPICS, topics)
-        return {topic: self._stored(topic, values) for topic, values in configs.items()}
+        return {topic: self._usable(topic, values) for topic, values in configs.items()}
 
     async def learn(self, topics: Iterable[str]) -> None:
         """Reads the configuration of topics that this broker holds nothing of yet, before it makes their logs.
@@ -47,16 +47,16 @@ class TopicConfigs:
                 await node.pause_for_zookeeper()
             else:
                 for topic, values in configs.items():
-                    log_dirs.update_topic_config(topic, self._stored(topic, values))
+                    log_dirs.update_topic_config(topic, self._usable(topic, values))
                 return
 
     def changed(self, topic: str, values: Mapping[str, str]) -> None:
         """A topic's own values changed."""
-        self._log_dirs.update_topic_config(topic, self._stored(topic, values))
+        self._log_dirs.update_topic_config(topic, self._usable(topic, values))
 
-    def _stored(self, topic: str, values: Mapping[str, str]) -> Config:
-        """A topic's configuration as ZooKeeper has it; a value that cannot be used counts as not set."""
+    def _usable(self, topic: str, values: Mapping[str, str]) -> dict[str, str]:
+        """A topic's values as ZooKeeper has them; one that cannot be used counts as not set."""
         refused = refused_values(topic_definitions(), values)
         for error in refused.values():
             self._node.zk.unreadable.skip("configuration", f"topic {topic}", error)
-        return topic_config(self._node.config, {name: text for name, text in values.items() if name not in refused})
+        return {name: text for name, text in values.items() if name not in refused}

@@ -128,12 +128,15 @@ class LogCleaner:
         self._clock = clock
         self._logs = logs
         self._checkpoint = checkpoint
+        self._bytes_in_piece = 0
+        self.take_config(config)
+
+    def take_config(self, config: Config) -> None:
         self._backoff_ms = config.number("log.cleaner.backoff.ms")
         self._memory_bytes = int(
             config.number("log.cleaner.dedupe.buffer.size") * config.real("log.cleaner.io.buffer.load.factor")
         )
         self._bytes_per_second = config.real("log.cleaner.io.max.bytes.per.second")
-        self._bytes_in_piece = 0
 
     async def run(self) -> None:
         while True:

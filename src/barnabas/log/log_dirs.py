@@ -27,10 +27,11 @@ from barnabas.log.checkpoints import (
 from barnabas.log.cleaner import LogCleaner
 from barnabas.log.loading import DirLoading, at_once, load_all
 from barnabas.log.log import Log
+from barnabas.log.log_configs import LogConfigs
 from barnabas.log.log_dir import LogDir, LogDirFailure, directories
 from barnabas.log.meta_properties import CorruptMetaProperties, MetaProperties
 from barnabas.log.upkeep import LogUpkeep
-from barnabas.model.config import Config, topic_config
+from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime import Histogram, Lock, Runtime, Tasks
@@ -76,7 +77,7 @@ class LogDirs(CheckpointedLogs):
         """In which directory a log that is not there yet is to be made (``preferredLogDirs``); the last so many that
         were asked for, since nobody says whether they will come."""
         self._log_counts = dict.fromkeys(self._dirs, 0)
-        self._topic_configs: dict[str, Config] = {}
+        self._configs = LogConfigs(config)
         self._deleted: list[tuple[int, Log]] = []
         self._deleted_from: dict[str, None] = {}
         self._loaded = False
@@ -211,10 +212,10 @@ class LogDirs(CheckpointedLogs):
 
     # Loading
 
-    async def load(self, topic_configs: Mapping[str, Config] | None = None) -> None:
-        """Loads every log, with its topic's configuration; then the stories in the background begin."""
+    async def load(self, topic_values: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        """Loads every log, with its topic's own values; then the stories in the background begin."""
         self.prepare()
-        self._topic_configs.update(topic_configs or {})
+        self._configs.load(topic_values or {})
         started_ms = self._runtime.clock.monotonic_ms()
         loadings = []
         for path in self.online_paths:
@@ -324,13 +325,12 @@ class LogDirs(CheckpointedLogs):
         recovery_point: int = 0,
         log_start_offset: int = 0,
         topic_id: Uuid | None = None,
-        config: Config | None = None,
     ) -> Generator[int, None, Log]:
         log = yield from Log.opening(
             self._disk,
             f"{log_dir.path}/{name or partition}",
             partition,
-            config or self.topic_config(partition.topic),
+            self._configs.of(partition.topic),
             now_ms=self._runtime.clock.now_ms(),
             clean=clean,
             recovery_point=recovery_point,
@@ -351,19 +351,23 @@ class LogDirs(CheckpointedLogs):
 
     # Logs
 
-    def topic_config(self, topic: str) -> Config:
-        config = self._topic_configs.get(topic)
-        if config is None:
-            config = self._topic_configs[topic] = topic_config(self._config, {})
-        return config
-
-    def update_topic_config(self, topic: str, config: Config) -> None:
-        """A topic's configuration changed, or the broker's defaults for it."""
-        self._topic_configs[topic] = config
+    def update_topic_config(self, topic: str, values: Mapping[str, str]) -> None:
+        """A topic's own values changed."""
+        self._configs.set_values(topic, values)
         for partition in self._partitions_of.get(topic, ()):
             for logs in (self._logs, self._future):
                 if partition in logs:
-                    logs[partition].update_config(config)
+                    logs[partition].update_config(self._configs.of(topic))
+
+    def take_config(self, config: Config) -> None:
+        """The broker's own configuration changed."""
+        self._config = config
+        self.cleaner.take_config(config)
+        inherited_changed = self._configs.set_broker(config)
+        for log in self.all_logs:
+            log.producers.producer_id_expiration_ms = config.number("producer.id.expiration.ms")
+            if inherited_changed:
+                log.update_config(self._configs.of(log.topic_partition.topic))
 
     def holds_topic(self, topic: str) -> bool:
         """Whether there is a log of one of its partitions."""
@@ -387,7 +391,6 @@ class LogDirs(CheckpointedLogs):
     def get_or_create(
         self,
         partition: TopicPartition,
-        config: Config | None = None,
         topic_id: Uuid | None = None,
         is_new: bool = False,
     ) -> Log:
@@ -408,15 +411,13 @@ class LogDirs(CheckpointedLogs):
                 f"Can not create log for {partition} because log directories "
                 f"{', '.join(self.offline_paths)} are offline",
             )
-        if config is not None:
-            self._topic_configs[partition.topic] = config
         last: LogDirFailure | None = None
         preferred = self._preferred.get(partition)
         for path in self._by_number_of_logs() if preferred is None else [preferred]:
             log_dir = self._dirs[path]
             try:
                 with sparing():
-                    log = at_once(self._opening(log_dir, partition, clean=True, topic_id=topic_id, config=config))
+                    log = at_once(self._opening(log_dir, partition, clean=True, topic_id=topic_id))
             except LogDirFailure as failure:
                 last = failure
                 if self._disk.is_dir(f"{path}/{partition}"):
@@ -524,9 +525,7 @@ class LogDirs(CheckpointedLogs):
         name = f"{partition}.{self._runtime.entropy.uuid().hex()}{FUTURE_SUFFIX}"
         if len(name) > NAME_LENGTH_MAX:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
-        opening = self._opening(
-            self._dirs[path], partition, name=name, clean=True, topic_id=current.topic_id, config=current.config
-        )
+        opening = self._opening(self._dirs[path], partition, name=name, clean=True, topic_id=current.topic_id)
         log = at_once(opening)
         self._with(partition, log, self._future)
         self._preferred.pop(partition, None)

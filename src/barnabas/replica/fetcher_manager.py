@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from barnabas.model.config import Config
 from barnabas.model.ids import TopicPartition
 from barnabas.model.java_hash import string_hash
@@ -9,6 +12,8 @@ from barnabas.replica.fetch_state import Connect, FetchState, Follower
 from barnabas.replica.fetchers import ReplicaFetcher
 from barnabas.replica.partition import Partition
 from barnabas.runtime import Runtime, Tasks, ended
+
+NUM_FETCHERS: Final = "num.replica.fetchers"
 
 
 class ReplicaFetcherManager:
@@ -71,6 +76,18 @@ class ReplicaFetcherManager:
             if fetcher.task is not None:
                 await ended(fetcher.task)
 
+    def take_config(self, config: Config, partitions: Iterable[Partition]) -> None:
+        """Where there are to be more fetchers or fewer, those of `partitions` that are followed change theirs."""
+        before, self._config = self._config, config
+        if before.number(NUM_FETCHERS) == config.number(NUM_FETCHERS):
+            return
+        for partition in partitions:
+            fetcher = self._fetcher_of.get(partition.topic_partition)
+            key = partition.leader_id, self._fetcher_id(partition.topic_partition)
+            if fetcher is not None and fetcher is not self._fetchers.get(key):
+                self.add(partition)
+        self.shutdown_idle_fetchers()
+
     def _failed(self, topic_partition: TopicPartition) -> None:
         self._fetcher_of.pop(topic_partition, None)
         self.failed_partitions[topic_partition] = None
@@ -78,4 +95,4 @@ class ReplicaFetcherManager:
     def _fetcher_id(self, topic_partition: TopicPartition) -> int:
         """``AbstractFetcherManager.getFetcherId``, with Java's hash of the topic's name."""
         mixed = (31 * string_hash(topic_partition.topic) + topic_partition.partition) & 0x7FFFFFFF
-        return mixed % self._config.number("num.replica.fetchers")
+        return mixed % self._config.number(NUM_FETCHERS)

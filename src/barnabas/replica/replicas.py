@@ -514,6 +514,11 @@ class Replicas:
         if self._had_leader_and_isr:
             self._high_watermarks.write(self._hosted.online.values())
 
+    def take_config(self, config: Config) -> None:
+        """Takes up what may change while the broker runs."""
+        self.quotas.update(config)
+        self.fetchers.take_config(config, self.partitions)
+
     # A log directory fails
 
     def _mark_offline(self, topic_partition: TopicPartition) -> None:

@@ -14,7 +14,6 @@ from leading_broker import PARTITION, TOPIC, TOPIC_ID, Broker
 
 from barnabas.broker.context import Route
 from barnabas.broker.repeated_fetch import RepeatedFetches
-from barnabas.model.config import topic_config
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr
@@ -209,9 +208,7 @@ def test_what_is_repeated_is_answered_as_the_first_time(tmp_path: Path, version:
             elif kind < 0.975:
                 throttled = chance.choice(("", "", "", "*"))
                 for broker in brokers:
-                    broker.log_dirs.update_topic_config(
-                        TOPIC, topic_config(broker.config, {"leader.replication.throttled.replicas": throttled})
-                    )
+                    broker.log_dirs.update_topic_config(TOPIC, {"leader.replication.throttled.replicas": throttled})
             elif kind < 0.985:
                 leader_epoch += 1
                 for broker in brokers:

@@ -231,3 +231,12 @@ def test_a_policy_that_is_changed_is_obeyed(world: World) -> None:
     world.log.update_config(topic_config(world.config, {"cleanup.policy": "compact,delete"}))
     assert world.clean()
     assert world.held() == [(1, "a", "2")]
+
+
+def test_a_brokers_changed_buffer_is_the_next_passes(world: World) -> None:
+    """With room for three keys, a batch of four has none."""
+    world.put(("a", "1"), ("b", "1"), ("c", "1"), ("d", "1"))
+    world.roll()
+    world.dirs.take_config(world.config.with_overrides({"log.cleaner.dedupe.buffer.size": "700"}))
+    assert world.clean()
+    assert world.log.uncleanable is not None

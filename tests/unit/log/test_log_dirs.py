@@ -193,10 +193,24 @@ def test_a_damaged_checkpoint_is_as_none(tmp_path: Path, content: bytes) -> None
     dirs.close()
 
 
+def test_a_brokers_new_configuration_reaches_the_logs_of_topics_without_values_of_their_own(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path)
+    dirs.update_topic_config("b", {"retention.ms": "5"})
+    a, b = dirs.get_or_create(A), dirs.get_or_create(B)
+    changed = {"log.dirs": str(tmp_path), "log.retention.ms": "7", "producer.id.expiration.ms": "9"}
+    dirs.take_config(broker_config(changed))
+    later = dirs.get_or_create(TopicPartition("c", 0))
+    assert [log.settings.retention_ms for log in (a, b, later)] == [7, 5, 7]
+    assert {log.producers.producer_id_expiration_ms for log in (a, b, later)} == {9}
+    dirs.update_topic_config("b", {})
+    assert b.settings.retention_ms == 7
+    dirs.close()
+
+
 def test_a_topics_new_configuration_reaches_its_logs(tmp_path: Path) -> None:
     dirs = log_dirs(tmp_path)
     log = dirs.get_or_create(A)
-    dirs.update_topic_config("a", dirs.topic_config("a").with_overrides({"max.message.bytes": "10"}))
+    dirs.update_topic_config("a", {"max.message.bytes": "10"})
     with pytest.raises(KafkaError) as caught:
         append(log, "x")
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
@@ -289,7 +303,7 @@ def test_a_future_log_dies_with_its_directory_alone(tmp_path: Path) -> None:
 
 def test_the_cleaner_leaves_a_log_that_moves_alone(tmp_path: Path) -> None:
     dirs, log, _ = moved(tmp_path)
-    dirs.update_topic_config("a", dirs.topic_config("a").with_overrides({"cleanup.policy": "compact"}))
+    dirs.update_topic_config("a", {"cleanup.policy": "compact"})
     log.roll(now_ms=NOW)
     assert not asyncio.run(dirs.cleaner.clean_filthiest())
     dirs.delete_future(A)

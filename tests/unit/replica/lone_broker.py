@@ -11,7 +11,7 @@ from replicas_alone import replicas_alone
 
 from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
-from barnabas.model.config import broker_config, topic_config
+from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.partition import Partition
@@ -44,7 +44,7 @@ class Broker:
         self.failures: list[BaseException] = []
         self.tasks = Tasks(lambda name, error: self.failures.append(error))
         self.log_dirs = LogDirs(real_runtime(), config)
-        self.log_dirs.update_topic_config(TOPIC_PARTITION.topic, topic_config(config, topic or {}))
+        self.log_dirs.update_topic_config(TOPIC_PARTITION.topic, topic or {})
         self.metadata = MetadataCache()
         self.replicas = replicas_alone(config, self.log_dirs, self.tasks, self.metadata)
 

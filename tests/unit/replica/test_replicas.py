@@ -16,7 +16,7 @@ from barnabas.client.connection import Frame
 from barnabas.log.log_dir import LogDirFailure
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.cluster import Endpoint
-from barnabas.model.config import broker_config, topic_config
+from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
@@ -114,7 +114,7 @@ class Peer:
         self.tasks = Tasks(lambda name, error: self.failures.append(error))
         runtime = real_runtime()
         self.log_dirs = LogDirs(runtime, config)
-        self.log_dirs.update_topic_config(TOPIC_PARTITION.topic, topic_config(config, topic_values))
+        self.log_dirs.update_topic_config(TOPIC_PARTITION.topic, topic_values)
         self.metadata = MetadataCache()
         self.metadata.update(
             UpdateMetadataRequest(
@@ -449,6 +449,24 @@ def test_a_high_watermark_that_is_told_while_nothing_is_wanted_is_told_again(tmp
         await until(lambda: two.partition.local_log().high_watermark == 1)
 
     play(tmp_path, story, SlowTeller)
+
+
+def test_a_partition_changes_its_fetcher_when_their_number_does(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        for peer in (one, two):
+            peer.leads(1, 0, (1, 2))
+        await one.append(b"before")
+        fetcher = two.replicas.fetchers._fetcher_of[TOPIC_PARTITION]
+        config = broker_config({"log.dirs": str(tmp_path), "num.replica.fetchers": "64"})
+        two.replicas.take_config(config)
+        other = two.replicas.fetchers._fetcher_of[TOPIC_PARTITION]
+        assert (other is fetcher, fetcher.states) == (False, {})
+        two.replicas.take_config(config)
+        assert two.replicas.fetchers._fetcher_of[TOPIC_PARTITION] is other
+        await one.append(b"after")
+        assert two.end == 2
+
+    play(tmp_path, story)
 
 
 def test_a_high_watermark_that_is_told_with_the_diverging_epoch_is_told_again(tmp_path: Path) -> None:

@@ -1,0 +1,39 @@
+"""The configuration that each topic's logs are kept by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from barnabas.model.config import Config, topic_config
+
+
+class LogConfigs:
+    """Topics' own values over what the broker has for all of them, either of which changes while it runs."""
+
+    def __init__(self, broker: Config) -> None:
+        self._broker = broker
+        self._values: dict[str, Mapping[str, str]] = {}
+        self._of: dict[str, Config] = {}
+
+    def load(self, values: Mapping[str, Mapping[str, str]]) -> None:
+        """Every topic's own values, before any log is there."""
+        self._values.update(values)
+
+    def of(self, topic: str) -> Config:
+        config = self._of.get(topic)
+        if config is None:
+            config = self._of[topic] = topic_config(self._broker, self._values.get(topic, {}))
+        return config
+
+    def set_values(self, topic: str, values: Mapping[str, str]) -> None:
+        """A topic's own values changed."""
+        self._values[topic] = values
+        self._of.pop(topic, None)
+
+    def set_broker(self, broker: Config) -> bool:
+        """The broker's configuration changed; whether topics have something else of it now."""
+        before, self._broker = self._broker, broker
+        changed = topic_config(before, {}).overrides != topic_config(broker, {}).overrides
+        if changed:
+            self._of.clear()
+        return changed
