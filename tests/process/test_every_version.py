@@ -14,7 +14,7 @@ from typing import Any
 import apache
 import pytest
 from answers.beside import apaches, ours
-from answers.requests import OK, errors_in, fetch, leader_and_isr, list_offsets, produce
+from answers.requests import OK, errors_in, fetch, leader_and_isr, list_offsets, offset_commit, offset_fetch, produce
 from answers.tables import ELSEWHERE, NOT_CONTROLLER, REFUSED, SENSIBLE, Builder
 from answers.world import World
 
@@ -126,6 +126,18 @@ def test_every_version_of_fetch_has_the_records_in_its_own_format(world: World, 
         (number, b"key", b"value %d" % number) for number in range(5)
     ]
     assert {record.timestamp for _, record in found} == {-1 if version < 2 else 1_700_000_000_000}
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_an_offset_may_be_kept_for_as_long_as_a_number_can_say(world: World, version: int) -> None:
+    group = world.group()
+    forever = offset_commit(world.data, group)
+    forever.retention_time_ms = (1 << 63) - 1
+    assert errors_in(answered(world.port, forever, version)) == OK
+    stable = offset_fetch(7, world.data, group)
+    stable.require_stable = True
+    fetched = answered(world.port, stable, 7).topics[0].partitions[0]
+    assert (fetched.error_code, fetched.committed_offset) == (ErrorCode.NONE, 3)
 
 
 @pytest.mark.parametrize("version", range(10))

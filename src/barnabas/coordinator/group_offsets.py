@@ -38,8 +38,9 @@ class GroupOffsets:
 
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[KeyValue]:
         """Records of offsets that are about to be written; until they are, they count as unstable."""
+        records = [offset_record(self.group_id, key, committed) for key, committed in offsets.items()]
         self.pending.update(offsets)
-        return [offset_record(self.group_id, key, committed) for key, committed in offsets.items()]
+        return records
 
     def written(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int | None) -> None:
         """Takes up the write: the records are in the log from `record_offset` on, or (None) it failed."""

@@ -8,6 +8,8 @@ ACKS_ALL: Final = -1
 """``acks=all``: a produce is answered when every member of the ISR has it."""
 NO_TIMESTAMP: Final = -1
 """``RecordBatch.NO_TIMESTAMP``, also of a commit that never expires by itself."""
+LAST_MOMENT_MS: Final = (1 << 63) - 1
+"""The last that a timestamp can hold: what is due later never is. (Java's sum begins again in the far past.)"""
 
 # ``ListOffsetsRequest``: what is asked for instead of a timestamp.
 LATEST_TIMESTAMP: Final = -1

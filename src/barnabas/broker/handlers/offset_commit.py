@@ -13,7 +13,7 @@ from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.model.sentinels import NO_TIMESTAMP
+from barnabas.model.sentinels import LAST_MOMENT_MS, NO_TIMESTAMP
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.zk.protocol.errors import ZooKeeperError
 
@@ -37,7 +37,7 @@ async def handle(broker: BrokerParts, request: OffsetCommitRequest, context: Req
             partition.committed_leader_epoch,
             partition.committed_metadata or "",
             now_ms if given_ms == _BY_DEFAULT else given_ms,
-            NO_TIMESTAMP if retention_ms == _BY_DEFAULT else now_ms + retention_ms,
+            NO_TIMESTAMP if retention_ms == _BY_DEFAULT else min(now_ms + retention_ms, LAST_MOMENT_MS),
         )
     if context.version == 0:
         for key, committed in offsets.items():
