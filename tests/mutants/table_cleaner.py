@@ -28,7 +28,7 @@ MUTANTS: Final = (
         "CMP", "R18",
         replace(
             "log.compaction:Compaction.cleaned",
-            "self._now_ms + self._delete_retention_ms",
+            "self._next_horizon_ms",
             "self._now_ms",
         ),
     ),

@@ -152,7 +152,7 @@ _LOG: Final = (
         "deleted keys live on with readers: tombstones go with the next cleaning, not delete.retention.ms",
         replace(
             "log.compaction:Compaction.cleaned",
-            "self._now_ms + self._delete_retention_ms if begins else horizon_ms",
+            "self._next_horizon_ms if begins else horizon_ms",
             "self._now_ms if begins else horizon_ms",
         ),
     ),

@@ -21,6 +21,7 @@ from barnabas.log.producer_state import ProducerStateManager
 from barnabas.log.txn_index import AbortedTxn
 from barnabas.log.validation import end_txn_marker
 from barnabas.model.ids import NO_OFFSET
+from barnabas.model.sentinels import LAST_MOMENT_MS
 from barnabas.wire import records as wire_records
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import DELETE_HORIZON, Record
@@ -160,7 +161,7 @@ class Compaction:
         self.transactions = transactions
         self._last_records = last_records
         self._now_ms = now_ms
-        self._delete_retention_ms = delete_retention_ms
+        self._next_horizon_ms = min(now_ms + delete_retention_ms, LAST_MOMENT_MS)
         self.counted = Counted()
 
     def cleaned(self, batch: StoredBatch, data: bytes, *, keep_old_tombstones: bool) -> bytes | None:
@@ -200,7 +201,7 @@ class Compaction:
             if len(kept) == len(records) and not begins:
                 result = data
             else:
-                horizon = self._now_ms + self._delete_retention_ms if begins else horizon_ms
+                horizon = self._next_horizon_ms if begins else horizon_ms
                 result = wire_records.rewritten(data, kept, delete_horizon_ms=horizon)
         counted.bytes_written += len(result)
         return result

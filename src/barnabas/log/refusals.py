@@ -10,6 +10,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.wire import scan
 from barnabas.wire.compression import TooLargeError
 from barnabas.wire.scan import RecordError, Scanned
+from barnabas.wire.varint import wrapped
 
 
 class InvalidRecords(KafkaError):
@@ -77,8 +78,8 @@ def _reason(
     if error.kind == scan.NO_KEY:
         return f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
     if error.kind == scan.OUT_OF_RANGE:
-        earliest = scan.wrapped(now_ms - settings.timestamp_before_max_ms)
-        latest = scan.wrapped(now_ms + settings.timestamp_after_max_ms)
+        earliest = wrapped(now_ms - settings.timestamp_before_max_ms)
+        latest = wrapped(now_ms + settings.timestamp_after_max_ms)
         return (
             f"Timestamp {error.timestamp} of message with offset {error.offset_delta} is out of range. The timestamp "
             f"should be within [{earliest}, {latest}]"

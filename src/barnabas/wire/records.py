@@ -19,7 +19,7 @@ from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, compress, decompress, mended_lz4
 from barnabas.wire.errors import WireError
 from barnabas.wire.message import Bytes
-from barnabas.wire.varint import read_signed, read_signed_int, signed
+from barnabas.wire.varint import read_signed, read_signed_int, signed, wrapped
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size
@@ -231,6 +231,8 @@ def records_of(
             if position != record_end or record_end > len(data):
                 raise WireError(f"a record of {length} bytes ends {position - record_end} bytes from its end")
             timestamp = base_timestamp + timestamp_delta if log_append_time is None else log_append_time
+            if not -(1 << 63) <= timestamp < 1 << 63:
+                timestamp = wrapped(timestamp)
             # `tuple.__new__` has a quarter of the price of the class's own constructor.
             found.append(tuple.__new__(Record, (base_offset + offset_delta, timestamp, key, value, headers)))
     except IndexError:
@@ -238,10 +240,8 @@ def records_of(
     if position != len(data):
         raise WireError(f"{len(data) - position} bytes are left behind a batch's last record")
     if found and not any_offsets and not base_offset <= found[0].offset <= found[-1].offset <= header.last_offset:
-        raise WireError(
-            f"a batch of offsets {base_offset} to {header.last_offset} has records from {found[0].offset} to "
-            f"{found[-1].offset}"
-        )
+        said, has = f"{base_offset} to {header.last_offset}", f"{found[0].offset} to {found[-1].offset}"
+        raise WireError(f"a batch of offsets {said} has records from {has}")
     return found
 
 

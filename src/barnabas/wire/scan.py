@@ -18,7 +18,7 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.kernel import kernel as _kernel
 from barnabas.wire.message import Bytes
 from barnabas.wire.records import HEADER, HEADER_BYTES
-from barnabas.wire.varint import read_signed, read_signed_int
+from barnabas.wire.varint import read_signed, read_signed_int, wrapped
 
 STRICT: Final = 1
 """A record's length must be that of its fields. Kafka asks it of compressed records only where it writes them anew."""
@@ -303,11 +303,6 @@ class PythonScan:
 
 def _zigzag(bits: int) -> int:
     return (bits >> 1) ^ -(bits & 1)
-
-
-def wrapped(number: int) -> int:
-    """A sum as Java's ``long`` has it."""
-    return (number + (1 << 63) & 0xFFFF_FFFF_FFFF_FFFF) - (1 << 63)
 
 
 def python_check(batch: Bytes, now: int, before_max: int, after_max: int, flags: int) -> int:

@@ -87,9 +87,14 @@ def write_signed(buffer: bytearray, value: int) -> None:
     buffer.append(value)
 
 
+def wrapped(number: int) -> int:
+    """A sum as Java's ``long`` has it."""
+    return (number + (1 << 63) & 0xFFFF_FFFF_FFFF_FFFF) - (1 << 63)
+
+
 def _signed(value: int) -> bytes:
     buffer = bytearray()
-    write_signed(buffer, value)
+    write_signed(buffer, wrapped(value))
     return bytes(buffer)
 
 

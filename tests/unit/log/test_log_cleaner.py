@@ -74,6 +74,20 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.dirs.close()
 
 
+def test_tombstones_may_be_kept_for_as_long_as_a_number_can_say(tmp_path: Path) -> None:
+    world = World(tmp_path, **{"log.cleaner.delete.retention.ms": str((1 << 63) - 1)})
+    for value in ("1", None):
+        world.put(("a", value))
+        world.roll()
+    assert world.clean()
+    assert (world.log.uncleanable, world.held()) == (None, [(1, "a", None)])
+    world.put(("b", "1"))
+    world.roll()
+    world.clean()
+    assert world.held() == [(1, "a", None), (2, "b", "1")]
+    world.dirs.close()
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_the_last_value_of_each_key_stays_at_its_offset(world: World, codec: str) -> None:
     world.put(("a", "1"), ("b", "1"), codec=codec)
@@ -240,3 +254,21 @@ def test_a_brokers_changed_buffer_is_the_next_passes(world: World) -> None:
     world.dirs.take_config(world.config.with_overrides({"log.cleaner.dedupe.buffer.size": "700"}))
     assert world.clean()
     assert world.log.uncleanable is not None
+
+
+@pytest.mark.parametrize("timestamp", [-(1 << 63), (1 << 63) - 1])
+def test_what_is_older_or_younger_than_any_clock_says_stays_readable(world: World, timestamp: int) -> None:
+    """From a tombstone's delete horizon to such a record's time is further than a number holds: Java's begins again."""
+    records = [Record(0, timestamp, b"a", b"1"), Record(1, timestamp, b"b", None)]
+    world.log.append_as_leader(bytearray(build_batch(records)), 0, now_ms=world.clock.ms)
+    world.log.update_high_watermark(2)
+    world.roll()
+    assert world.clean()
+    assert (world.log.uncleanable, world.held()) == (None, [(0, "a", "1"), (1, "b", None)])
+    (batch,) = world.log.segments[0].batches()
+    assert (batch.base_timestamp, batch.max_timestamp) == (BEGIN_MS + DAY_MS, timestamp)
+    deltas = [
+        record.timestamp - batch.base_timestamp
+        for record in records_of(world.log.segments[0].read_batch(batch), 0, batch.size)
+    ]
+    assert [(timestamp - batch.base_timestamp - delta) % (1 << 64) for delta in deltas] == [0, 0]
