@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+
+import pytest
 from confluent_kafka import Producer
+from kazoo.client import KazooClient
 from processes import eventually
 
 from barnabas.client.admin import Admin, ResourceType
 from barnabas.model.config import AlterOperation
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.testing import KafkaCluster
 
 KEY, REFUSED = "max.message.bytes", "MSG_SIZE_TOO_LARGE"
 
 
-def change(cluster: KafkaCluster, operation: AlterOperation, value: str | None) -> None:
-    cluster.run(Admin(cluster.client).alter_configs(ResourceType.BROKER, "", [(operation, "message.max.bytes", value)]))
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster(1) as made:
+        yield made
+
+
+def change(cluster: KafkaCluster, operation: AlterOperation, value: str | None, key: str = "message.max.bytes") -> None:
+    cluster.run(Admin(cluster.client).alter_configs(ResourceType.BROKER, "", [(operation, key, value)]))
 
 
 def outcome(cluster: KafkaCluster, topic: str) -> str:
@@ -42,3 +54,41 @@ def test_it_counts_for_topics_that_are_there_new_ones_and_after_a_restart() -> N
         change(cluster, AlterOperation.DELETE, None)
         eventually(lambda: not outcome(cluster, "old"), what="the broker's own default counts again")
         assert not outcome(cluster, "new")
+
+
+UNUSABLE = {
+    "log.roll.ms": "0",
+    "log.roll.jitter.ms": "-1",
+    "log.retention.ms": "-2",
+    "log.flush.interval.ms": "-1",
+    "num.replica.fetchers": "0",
+    "max.connections": "0",
+    "max.connection.creation.rate": "0",
+    "log.cleaner.dedupe.buffer.size": "1",
+}
+"""Of the right type, and yet no broker could start, follow, compact or be asked with it."""
+
+
+@pytest.mark.parametrize("key", UNUSABLE)
+def test_what_no_broker_can_run_with_is_refused(cluster: KafkaCluster, key: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        change(cluster, AlterOperation.SET, UNUSABLE[key], key)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_where_it_is_stored_all_the_same_it_does_not_count() -> None:
+    with KafkaCluster(2) as cluster:
+        cluster.create_topic("t", partitions=4, replication_factor=2, config={"segment.bytes": 10_000})
+        zookeeper = KazooClient(cluster.zookeeper)
+        zookeeper.start(10)
+        stored = {"version": 1, "config": {**UNUSABLE, "message.max.bytes": "500"}}
+        zookeeper.ensure_path("/config/brokers/<default>")
+        zookeeper.set("/config/brokers/<default>", json.dumps(stored).encode())
+        zookeeper.stop()
+        for broker in cluster.brokers:
+            broker.stop()
+            broker.start()
+        assert outcome(cluster, "t") == REFUSED, "the one that can be used counts"
+        mended = [(AlterOperation.DELETE, key, None) for key in stored["config"]]
+        cluster.run(Admin(cluster.client).alter_configs(ResourceType.BROKER, "", mended))
+        eventually(lambda: not outcome(cluster, "t"), what="all of it can be taken back")

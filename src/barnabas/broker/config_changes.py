@@ -17,6 +17,7 @@ from barnabas.broker.configs import (
     ConfigResourceType,
     apply_incremental,
     check_listeners_value,
+    check_usable,
     validate_dynamic_broker_values,
     validate_topic_values,
 )
@@ -125,6 +126,7 @@ class ConfigChanges:
                     definition.parse(text)
                     if definition.update_mode == "read-only":
                         raise ConfigError(f"{name} cannot be changed while a broker runs.")
+                check_usable(layers.static.with_overrides({name: text}), name)
             except ConfigError as error:
                 logger.error("[broker %d] dynamic configuration %s is not used: %s", self._node.broker_id, name, error)
             else:

@@ -30,7 +30,7 @@ from barnabas.model.config import (
     topic_config,
     topic_definitions,
 )
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 
 
 class ConfigSource(IntEnum):
@@ -312,9 +312,38 @@ def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *,
                 "Cannot update these configs at default cluster level, broker id must be specified: "
                 f"{', '.join(sorted(own))}",
             )
+    changed = broker_config({**static.overrides, **values})
     for name, text in values.items():
         check_listeners_value(name, text)
-    overrides_of(broker_config({**static.overrides, **values}))
+        check_usable(changed, name)
+    overrides_of(changed)
+
+
+_LEAST: Final = {
+    "log.roll.ms": 1,
+    "log.roll.jitter.ms": 0,
+    "num.replica.fetchers": 1,
+    "num.recovery.threads.per.data.dir": 1,
+    "max.connections": 1,
+    "max.connection.creation.rate": 1,
+}
+"""Below these numbers a broker would stand still, or let nobody in who could set them right."""
+_DEDUPE_BUFFER_MIN_BYTES: Final = 1024 * 1024
+
+
+def check_usable(config: Config, name: str) -> None:
+    """Raises `ConfigError` where a broker cannot run with its value of `name`, though its type allows it
+    (``KafkaConfig.validateValues``, ``DynamicThreadPool``, ``DynamicConnectionQuota``)."""
+    match = _LISTENERS_OWN(name)
+    least = _LEAST.get(name if match is None else match[1])
+    if least is not None and int(config.overrides[name]) < least:
+        raise ConfigError(f"{name} must be greater than or equal to {least}")
+    if name == "log.retention.ms" and config.number(name) < 1 and config.number(name) != -1:
+        raise ConfigError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
+    if name == "log.cleaner.dedupe.buffer.size" and config.number(name) <= _DEDUPE_BUFFER_MIN_BYTES:
+        raise ConfigError(f"{name} must be at least 1MB per cleaner thread.")
+    if any(definition.broker_config == name for definition in topic_definitions().values()):
+        topic_config(config, {})
 
 
 def check_listeners_value(name: str, text: str) -> None:

@@ -35,6 +35,13 @@ class AlterOperation(IntEnum):
     SUBTRACT = 3
 
 
+def _as_java_reads(number: str) -> str:
+    """Raises ``ValueError`` for digits in groups, which Python's numbers may have."""
+    if "_" in number:
+        raise ValueError(number)
+    return number
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """One key. `default` and `valid` are texts as Kafka prints them; `broker_config` is a topic key's broker twin."""
@@ -63,7 +70,7 @@ class Definition:
             return text.lower() == "true"
         if self.type in _BITS:
             try:
-                number = int(text)
+                number = int(_as_java_reads(text))
             except ValueError:
                 raise self._refused(
                     text, f"a whole number ({self.type})", f"Not a number of type {self.type.upper()}"
@@ -76,7 +83,7 @@ class Definition:
             return number
         if self.type == "double":
             try:
-                return float(text)
+                return float(_as_java_reads(text))
             except ValueError:
                 raise self._refused(text, "a number", "Not a number of type DOUBLE") from None
         if self.type == "list":

@@ -29,6 +29,8 @@ def test_every_default_of_kafka_can_be_read() -> None:
     ("name", "text", "allowed"),
     [
         ("num.partitions", "many", "whole number"),
+        ("num.partitions", "1_000", "whole number"),
+        ("log.cleaner.min.cleanable.ratio", "0.0_1", "a number"),
         ("num.partitions", "0", "[1,...]"),
         ("auto.create.topics.enable", "yes", "true or false"),
         ("log.cleaner.min.cleanable.ratio", "1.5", "[0,...,1]"),
