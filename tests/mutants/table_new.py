@@ -1282,6 +1282,142 @@ _AGAIN: Final = (
 )
 """Written from the code of yet another day, of what decides: replicas, controller, coordinators, handlers, client."""
 
+_STILL: Final = (
+    _new(
+        "N134",
+        "replica",
+        "a follower forgets a partition in the very request that asks for it anew, and never gets more of it",
+        remove("replica.fetch_session:FetchSessionHandler.want", "self._dropped.pop(key, None)"),
+    ),
+    _new(
+        "N135",
+        "replica",
+        "a request with a short timeout is answered only when the time of a longer one that came before is over",
+        replace("replica.purgatory:Purgatory.watch", "at < self._timer_at", "self._timer is None"),
+    ),
+    _new(
+        "N136",
+        "replica",
+        "followers that keep up with a steady load leave the ISR again and again",
+        replace(
+            "replica.progress:Progress.record_fetch",
+            "fetch_offset >= self.last_fetch_leader_log_end_offset",
+            "fetch_offset > self.last_fetch_leader_log_end_offset",
+        ),
+    ),
+    _new(
+        "N137",
+        "coordinator",
+        "after a commit that failed, who asks for stable offsets waits until somebody commits again",
+        replace(
+            "coordinator.group_offsets:GroupOffsets.written",
+            """
+            for key, committed in offsets.items():
+                ...
+            """,
+            """
+            if record_offset is None:
+                return
+            for key, committed in offsets.items():
+                ...
+            """,
+        ),
+    ),
+    _new(
+        "N138",
+        "coordinator",
+        "a transaction whose end could not be noted for once never ends, and its producer waits for good",
+        remove(
+            "coordinator.transaction_coordinator:TransactionCoordinator._complete",
+            "completed.add_done_callback(judge)",
+        ),
+    ),
+    _new(
+        "N139",
+        "coordinator",
+        "a producer's second transaction is as old as its first, and is aborted long before its time is over",
+        replace(
+            "coordinator.transactions:TransactionMachine.add_partitions",
+            "metadata.start_ms if metadata.state is ONGOING else now_ms",
+            "metadata.start_ms if metadata.start_ms >= 0 else now_ms",
+        ),
+    ),
+    _new(
+        "N140",
+        "controller",
+        "replicas in a failed log directory count as alive again as soon as their broker answers about others",
+        replace("controller.answers:process_leader_and_isr_response", "dict(before)", "{}"),
+    ),
+    _new(
+        "N141",
+        "controller",
+        "a broker whose session ended while a topic was deleted tells clients of that topic for good",
+        remove(
+            "controller.controller:KafkaController._process_register_broker_and_reelect",
+            """
+            self._known.forget_topics({name: topic_id for name, topic_id in known.items() if name not in there})
+            """,
+        ),
+    ),
+    _new(
+        "N142",
+        "log",
+        "readers of committed records are given those of a transaction whose end only its leader has",
+        replace(
+            "log.producer_state:ProducerStateManager.on_high_watermark",
+            "marker >= high_watermark",
+            "marker > high_watermark",
+        ),
+    ),
+    _new(
+        "N143",
+        "broker",
+        "a group's offsets count with a transaction whose marker the partition of the group has refused",
+        remove("broker.end_markers:_write", "not result.error"),
+    ),
+    _new(
+        "N144",
+        "log",
+        "records that were deleted are back when a broker dies after it moved the replica to another directory",
+        remove("log.log_dirs:LogDirs.replace_with_future", "self._checkpoint_dir(future.log_dir)"),
+    ),
+    _new(
+        "N145",
+        "client",
+        "two members read one partition: one thinks that its session lasts longer than its coordinator does",
+        replace("client.group:GroupMember.beat", "self._confirmed(asked_ms)", "self._confirmed(clock.monotonic_ms())"),
+    ),
+    _new(
+        "N146",
+        "client",
+        "a consumer that seeks while an earlier seek is looked up goes where the earlier one wanted",
+        replace(
+            "client.fetcher:Fetcher._reset_offsets",
+            "position.reset_to == timestamps[partition]",
+            "position.reset_to is not None",
+        ),
+    ),
+    _new(
+        "N147",
+        "client",
+        "a member that its group had removed goes on where it was, not where the group is by now",
+        remove(
+            "client.consumer:Consumer._joined",
+            """
+            if not joined.kept:
+                await self._lose(list(self._positions))
+            """,
+        ),
+    ),
+    _new(
+        "N148",
+        "zk",
+        "a topic's deletion fails at a lost connection: a znode is deleted before those below it",
+        remove("zk.kafka.requests:KafkaRequests._requests", "in_order and lost"),
+    ),
+)
+"""Written once more from the code alone, and without a look at what the simulator draws or checks by then."""
+
 _OWN: Final = (
     _new(
         "N113",
@@ -1313,4 +1449,5 @@ NEW_MUTANTS: Final = (
     *_OWN,
     *_LATER,
     *_AGAIN,
+    *_STILL,
 )
