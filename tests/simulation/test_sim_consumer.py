@@ -414,3 +414,25 @@ def test_a_subscription_that_changes_while_the_member_joins_counts(assignor: str
         return assigned
 
     assert seen_in(story) == [FIRST, TopicPartition("payments", 0)]
+
+
+def test_a_member_whose_join_was_answered_late_does_not_outlive_its_session() -> None:
+    """What it owns may be another's as soon as its coordinator has ended the session."""
+
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> bool:
+        await make_topic(cluster, {0: [0]})
+        consumer = Consumer(cluster, group="readers", session_timeout_ms=6_000, heartbeat_interval_ms=2_000)
+        await consumer.subscribe([TOPIC])
+        coordinator = (await cluster.coordinator("readers")).host
+        groups = world.brokers[coordinator].groups
+        world.network.link(coordinator, "consumer").delay_ns = 1_500_000_000
+        while not consumer.assignment:
+            await consumer.poll(POLL_MS)
+        world.network.partition(["consumer"], [coordinator])
+        members = [group.members for partition in groups.owned for group in partition.groups.values()]
+        assert sum(map(len, members)) == 1
+        await world.until(lambda: not any(members), "the end of the session")
+        assert consumer.member is not None
+        return consumer.member.holds_assignment
+
+    assert seen_in(story) is False

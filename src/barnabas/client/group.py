@@ -50,7 +50,7 @@ class Joined(NamedTuple):
     generation: int
     assignment: list[TopicPartition]
     at_ms: int
-    """When the coordinator said so."""
+    """When the member asked for its share: its session lasts from then on, or from later."""
     assignor: Assignor
     kept: bool
     """Whether it was a member all the time: then it still owns what it owned before and is assigned again."""
@@ -284,6 +284,7 @@ class GroupMember:
             # A static member that came back as the leader leaves everybody with what they have (KIP-814).
             if not answer.skip_assignment:
                 assignments = self._assign(assignor, subscriptions)
+        asked_ms = self.cluster.runtime.clock.monotonic_ms()
         sync = await self._send(
             SyncGroupRequest(
                 group_id=self.group,
@@ -297,8 +298,7 @@ class GroupMember:
             self._rebalance_timeout_ms + 5_000,
         )
         self._check(sync.error_code)
-        now_ms = self.cluster.runtime.clock.monotonic_ms()
-        return Joined(generation, decode_assignment(sync.assignment), now_ms, assignor, kept)
+        return Joined(generation, decode_assignment(sync.assignment), asked_ms, assignor, kept)
 
     async def _count_partitions(self, subscriptions: Mapping[str, Subscription]) -> None:
         topics = sorted({topic for subscription in subscriptions.values() for topic in subscription.topics})
