@@ -84,8 +84,7 @@ def page() -> str:
         lines.append(f"| `{exposed_name(each)}` | {each.kind.value} | {labels} | {mbean} | {each.help} |")
     for partition in PARTITION_METRICS:
         lines.append(f"| `{partition.name}` | gauge | `topic`, `partition` | `{partition.mbean}` | {partition.help} |")
-    lines += ["", "Beside them are `python_…` of `prometheus-client`.", ""]
-    lines += ["## What Kafka has and this does not", "", "| Kafka's MBean | why |", "| --- | --- |"]
+    lines += ["", "## What Kafka has and this does not", "", "| Kafka's MBean | why |", "| --- | --- |"]
     lines += [f"| `{mbean}` | {why} |" for mbean, why in NOT_EXPORTED.items()]
     return "\n".join(lines) + "\n"
 

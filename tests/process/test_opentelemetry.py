@@ -59,7 +59,7 @@ class Receiver(ThreadingHTTPServer):
         kind = metric.WhichOneof("data")
         data = getattr(metric, kind)
         self.families[metric.name] = kind, metric.description
-        self.rounds += metric.name == "python_info"
+        self.rounds += metric.name == "kafka_log_log_size"
         if kind != "gauge":
             assert data.aggregation_temporality == AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
         assert kind != "sum" or data.is_monotonic

@@ -182,7 +182,7 @@ class Broker(ThisNode):
         wait = self.registration_wait
         return {
             "broker_id": self.broker_id,
-            "state": self._state(),
+            "state": self.state,
             "registration_wait": None
             if wait is None
             else {"owner": wait.owner, "waited_ms": wait.waited_ms, "remaining_ms": wait.remaining_ms},
@@ -190,7 +190,7 @@ class Broker(ThisNode):
             "admin": self.admin_url and self.admin_url.partition("://")[2],
             "admin_url": self.admin_url,
             "records_checked_by": scan.RUNNING,
-            "unreadable": self._unreadable(),
+            "unreadable": self.unreadable(),
         }
 
     def zookeeper_status(self) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class Broker(ThisNode):
         data, stat = await self._client.get(path)
         return data, stat, await self._client.children(path) if stat.num_children else []
 
-    def _unreadable(self) -> dict[str, int]:
+    def unreadable(self) -> dict[str, int]:
         """How much of what was stored could not be read and was passed over, by kind."""
         coordinator = None if self._transactions is None else self._transactions.coordinator
         counts: dict[str, int] = {}
@@ -214,7 +214,8 @@ class Broker(ThisNode):
                     counts[kind] = counts.get(kind, 0) + count
         return counts
 
-    def _state(self) -> str:
+    @property
+    def state(self) -> str:
         """In the words of Kafka's ``BrokerState``, with one of our own."""
         if self.registration_wait is not None:
             return "WAITING_FOR_REGISTRATION"

@@ -87,7 +87,7 @@ class LogSegments(Sequence[Segment]):
     @property
     def size(self) -> int:
         """Bytes of all segments."""
-        return sum(segment.size for segment in self._segments)
+        return sum([segment.size for segment in self._segments])
 
     @property
     def appended_bytes(self) -> int:

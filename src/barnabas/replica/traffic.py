@@ -67,7 +67,9 @@ class Traffic:
 
     def looked(self) -> Traffic:
         """Looks, and returns itself."""
-        self.look(self._log, leading=self._leading)
+        log = self._log
+        if log is not None and (log.segments.appended_bytes != self._bytes or log.log_end_offset != self._offset):
+            self.look(log, leading=self._leading)
         return self
 
     def add(self, other: Traffic) -> None:

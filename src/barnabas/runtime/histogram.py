@@ -5,6 +5,7 @@ Buckets double, from a microsecond on, so that an observation costs a shift and 
 
 from __future__ import annotations
 
+from operator import add
 from typing import Final
 
 BUCKETS: Final = 36
@@ -34,5 +35,5 @@ class Histogram:
         self.observe(duration_ms * 1_000_000)
 
     def add(self, other: Histogram) -> None:
-        self.buckets = [mine + others for mine, others in zip(self.buckets, other.buckets, strict=True)]
+        self.buckets = [*map(add, self.buckets, other.buckets)]
         self.total_ns += other.total_ns

@@ -32,7 +32,7 @@ from barnabas.runtime.turns import Turns
 from barnabas.security.principal import ANONYMOUS
 from barnabas.web.assets import PROTECTION, asset, exported
 from barnabas.web.door import DESCRIBE_CLUSTER, DESCRIBE_CONFIGS, KNOWN_FOR_S, AdminDoor, Onlooker, Right
-from barnabas.web.exposition import CONTENT_TYPE, exposed
+from barnabas.web.exposition import CONTENT_TYPE, Exposition
 from barnabas.web.history import SeenHistory
 from barnabas.web.pages import PAGES, groups
 from barnabas.web.recorder import BrokerRecorder
@@ -84,6 +84,7 @@ class AdminEndpoint:
     def __init__(self, broker: Broker, table: Table) -> None:
         self.broker = broker
         self._table = table
+        self._exposition = Exposition(broker, table)
         self._listener: Listener | None = None
         self._connections: dict[HttpConnection, None] = {}
         self._streams: dict[HttpConnection, None] = {}
@@ -187,10 +188,10 @@ class AdminEndpoint:
 
     async def pieces(self, path: str) -> AsyncIterator[bytes]:
         """One of `WHOLE`."""
-        turn = self.broker.request_channel.long_requests.turns.next
+        turn = self.turns.next
         if path == METRICS_PATH:
             self._table.group_lag.want()
-            async for piece in exposed(self.broker, self._table.metrics, self._table.process, turn):
+            async for piece in self._exposition.pieces(turn):
                 yield piece
             return
         for piece in self.history.pieces() if path == HISTORY_PATH else exported(self.history):

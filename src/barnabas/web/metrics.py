@@ -224,7 +224,7 @@ def _by_directory(read: Callable[[Broker, str], int]) -> Callable[[Broker], Iter
 
 
 def _uncleanable(broker: Broker, path: str) -> list[Log]:
-    return [log for log in broker.log_dirs.logs_in(path).values() if log.uncleanable is not None]
+    return [log for log in broker.log_dirs.all_logs if log.uncleanable is not None and log.log_dir.path == path]
 
 
 _DIRECTORY: Final = ("logDirectory",)
@@ -458,7 +458,7 @@ def _zookeeper(name: str) -> Callable[[Broker], int]:
 
 
 def _unreadable(broker: Broker) -> Iterator[Reading]:
-    for kind, count in broker.status()["unreadable"].items():
+    for kind, count in broker.unreadable().items():
         yield (kind,), count
 
 
@@ -499,7 +499,7 @@ OTHER_METRICS: Final = (
         Kind.GAUGE,
         "kafka.server:type=KafkaServer,name=BrokerState",
         "1 starting, 3 running, 7 shutting down.",
-        lambda b: _BROKER_STATES[b.status()["state"]],
+        lambda b: _BROKER_STATES[b.state],
     ),
     Metric(
         "kafka_server_kafkaserver_clusterid",

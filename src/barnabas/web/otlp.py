@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
+from itertools import islice
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -38,8 +39,6 @@ from barnabas.broker.server import Broker
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Histogram, Tasks
 from barnabas.web.exposition import (
-    FIRST_BUCKET,
-    LAST_BUCKET,
     LEFT_OUT,
     LEFT_OUT_HELP,
     SERIES_KEY,
@@ -47,8 +46,8 @@ from barnabas.web.exposition import (
     count_repeats,
     exposed_name,
     partitions_of,
-    topic_counts,
 )
+from barnabas.web.kept_lines import FIRST_BUCKET, LAST_BUCKET
 from barnabas.web.metrics import Kind, Reading, Total
 from barnabas.web.partition_metrics import PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS
 from barnabas.web.table import Table
@@ -127,9 +126,13 @@ class OtlpSender:
                 yield family
                 await turn()
         found = await partitions_of(broker, turn)
-        for counted in TOPIC_METRICS:
-            by_topic: Iterator[Reading] = (((topic,), count) for topic, count in topic_counts(counted, found, series))
-            for family in self._told(exposed_name(counted), counted.help, counted.kind, ("topic",), by_topic, now_ns):
+        for at, counted in enumerate(TOPIC_METRICS):
+            name = exposed_name(counted)
+            shown = series.shown(name, len(found.topics)) if counted.by_topic else 1
+            by_topic: Iterator[Reading] = (
+                ((topic,), values[at]) for topic, values in islice(found.topics.items(), shown)
+            )
+            for family in self._told(name, counted.help, counted.kind, ("topic",), by_topic, now_ns):
                 yield family
                 await turn()
         for total in PARTITION_TOTALS:
@@ -139,7 +142,7 @@ class OtlpSender:
         for column, measured in enumerate(PARTITION_METRICS):
             count = series.shown(measured.name, len(found.rows))
             values: Iterator[Reading] = (
-                ((topic, str(partition)), int(value))
+                ((topic, str(partition)), value)
                 for (topic, partition), row in zip(found.names[:count], found.rows, strict=False)
                 if (value := row[column]) is not None
             )
@@ -149,18 +152,6 @@ class OtlpSender:
         left_out: Iterator[Reading] = (((name,), count) for name, count in series.left_out.items())
         for family in self._told(LEFT_OUT, LEFT_OUT_HELP, Kind.GAUGE, ("name",), left_out, now_ns):
             yield family
-        for family in self._process(now_ns):
-            yield family
-
-    def _process(self, now_ns: int) -> Iterator[Family]:
-        """What `prometheus_client` says of the process."""
-        for collected in self._table.process.collect():
-            kind = Kind.COUNTER if collected.type == "counter" else Kind.GAUGE
-            samples = [sample for sample in collected.samples if not sample.name.endswith("_created")]
-            names = tuple(samples[0].labels) if samples else ()
-            readings: Iterator[Reading] = ((tuple(sample.labels.values()), sample.value) for sample in samples)
-            name = samples[0].name if samples else collected.name
-            yield from self._told(name, collected.documentation, kind, names, readings, now_ns)
 
     def _told(
         self, name: str, help_: str, kind: Kind, labels: tuple[str, ...], readings: Iterable[Reading], now_ns: int

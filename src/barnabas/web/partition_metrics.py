@@ -17,12 +17,12 @@ from barnabas.web.metrics import Kind, name_of
 
 
 class TopicMetric(NamedTuple):
-    """One name of `Traffic`, for all topics together (without a label) and, where `by_topic`, for each of them."""
+    """What `Traffic` has `counted`, for all topics together (without a label) and, `by_topic`, for each of them."""
 
     name: str
     mbean: str
     help: str
-    count: Callable[[Traffic], int]
+    counted: str
     by_topic: bool = True
     kind: Kind = Kind.COUNTER
 
@@ -37,14 +37,16 @@ class PartitionMetric(NamedTuple):
     name: str
     mbean: str
     help: str
+    kind: Kind = Kind.GAUGE
+    labels: tuple[str, ...] = ("topic", "partition")
 
 
 class PartitionValues(NamedTuple):
     """What is read of one partition, all together; what only a leader knows is 0 on others."""
 
-    under_replicated: bool
-    under_min_isr: bool
-    at_min_isr: bool
+    under_replicated: int
+    under_min_isr: int
+    at_min_isr: int
     in_sync: int
     replicas: int
     last_stable_offset_lag: int
@@ -74,7 +76,7 @@ _TOPICS: Final = "kafka.server:type=BrokerTopicMetrics,name="
 
 TOPIC_METRICS: Final = (
     *(
-        TopicMetric(name_of(_TOPICS + name), _TOPICS + name, help_, attrgetter(count))
+        TopicMetric(name_of(_TOPICS + name), _TOPICS + name, help_, count)
         for name, count, help_ in (
             ("MessagesInPerSec", "records_in", "Records that were appended by producers; all topics have no label."),
             ("BytesInPerSec", "bytes_in", "Bytes that were appended by producers."),
@@ -87,14 +89,16 @@ TOPIC_METRICS: Final = (
         )
     ),
     *(
-        TopicMetric(name_of(_TOPICS + name), _TOPICS + name, help_, attrgetter(count), by_topic=False)
+        TopicMetric(name_of(_TOPICS + name), _TOPICS + name, help_, count, by_topic=False)
         for name, count, help_ in (
             ("ReplicationBytesInPerSec", "replication_bytes_in", "Bytes that were copied from leaders."),
             ("ReplicationBytesOutPerSec", "replication_bytes_out", "Bytes that followers were sent."),
         )
     ),
 )
-"""They are read off `Traffic`, which is added up once for all of them."""
+
+topic_values: Final[Callable[[Traffic], tuple[int, ...]]] = attrgetter(*(each.counted for each in TOPIC_METRICS))
+"""All of them, in their places."""
 
 _REPLICAS: Final = "kafka.server:type=ReplicaManager,name="
 _PARTITION: Final = "kafka.cluster:type=Partition,name="
@@ -116,7 +120,6 @@ PARTITION_METRICS: Final = tuple(
         ("kafka.server:type=FetcherLagMetrics,name=ConsumerLag", "Records that this follower lacks."),
     )
 )
-"""Their labels are ``topic`` and ``partition``."""
 
 
 PARTITION_TOTALS: Final = tuple(
@@ -159,15 +162,19 @@ PARTITION_TOTALS: Final = tuple(
 def partition_values(broker: Broker, partition: Partition, log: Log) -> PartitionValues:
     """In one piece: there may be ten thousand partitions, and a call for each value costs more than the values."""
     leads = partition.is_leader
-    fetching = None if leads else broker.replicas.fetchers.state(partition.topic_partition)
-    in_sync = len(partition.isr_state.isr) if leads else 0
-    replicas = len(partition.assigned_replicas) if leads else 0
-    minimum = partition.effective_min_isr if leads else 0
+    in_sync = replicas = minimum = 0
+    lag = None
+    if leads:
+        in_sync = len(partition.isr_state.isr)
+        replicas = len(partition.assigned_replicas)
+        minimum = partition.effective_min_isr
+    elif (fetching := broker.replicas.fetchers.state(partition.topic_partition)) is not None:
+        lag = fetching.lag
     segments = log.segments
     return PartitionValues(
-        in_sync < replicas,
-        in_sync < minimum,
-        leads and in_sync == minimum,
+        int(in_sync < replicas),
+        int(in_sync < minimum),
+        int(leads and in_sync == minimum),
         in_sync,
         replicas,
         log.high_watermark - log.last_stable_offset,
@@ -175,7 +182,7 @@ def partition_values(broker: Broker, partition: Partition, log: Log) -> Partitio
         log.log_end_offset,
         len(segments),
         segments.size,
-        None if fetching is None else fetching.lag,
+        lag,
         leads,
         partition.is_reassigning,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from barnabas.broker.server import Broker
-from barnabas.web.exposition import process_registry
 from barnabas.web.group_lag import GroupLag
 from barnabas.web.loop_lag import LoopLag
 from barnabas.web.metrics import METRICS
@@ -17,7 +16,6 @@ class Table:
         self._loop_lag = LoopLag()
         self.group_lag = GroupLag()
         self.metrics = (*METRICS, *PROCESS_METRICS, *self._loop_lag.metrics, *self.group_lag.metrics)
-        self.process = process_registry()
 
     def start(self, broker: Broker) -> None:
         self._loop_lag.start()

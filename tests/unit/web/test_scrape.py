@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from replicas_alone import replicas_alone
 
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import broker_config
+from barnabas.model.ids import NO_BROKER
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.runtime import Histogram, Tasks
 from barnabas.runtime.real import real_runtime
-from barnabas.web.exposition import PARTITIONS_AT_ONCE, PIECE_CHARACTERS, SERIES_KEY, exposed
-from barnabas.web.metrics import Kind, Metric
+from barnabas.web.exposition import PIECE_BYTES, SERIES_KEY, SLICE_NS, Exposition
+from barnabas.web.metrics import Kind, Metric, Reading, Total
 from barnabas.web.partition_metrics import PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 
 TOPICS, PARTITIONS = 12, 25
 SERIES_MAX = 200
+LOOK_NS = 7_000
+"""What passes on the clock between two looks at it."""
+
+
+def state_of(
+    topic: str, index: int, leader: int = 1, leader_epoch: int = 0
+) -> LeaderAndIsrRequest.LeaderAndIsrPartitionState:
+    return LeaderAndIsrRequest.LeaderAndIsrPartitionState(
+        topic, index, 1, leader, leader_epoch, [1, 2], leader_epoch, [1, 2, 3]
+    )
 
 
 def leading(directory: Path, topics: int = TOPICS) -> Any:
@@ -31,35 +43,46 @@ def leading(directory: Path, topics: int = TOPICS) -> Any:
     tasks = Tasks(lambda name, error: None)
     log_dirs = LogDirs(real_runtime(), config)
     replicas = replicas_alone(config, log_dirs, tasks, MetadataCache())
-    states = [
-        LeaderAndIsrRequest.LeaderAndIsrPartitionState(f"topic-{topic}", index, 1, 1, 0, [1, 2], 0, [1, 2, 3])
-        for topic in range(topics)
-        for index in range(PARTITIONS)
-    ]
+    states = [state_of(f"topic-{topic}", index) for topic in range(topics) for index in range(PARTITIONS)]
     replicas.become_leader_or_follower(LeaderAndIsrRequest(controller_epoch=1, ungrouped_partition_states=states))
-    return SimpleNamespace(config=config, log_dirs=log_dirs, replicas=replicas, connections=[])
+    looks = itertools.count(0, LOOK_NS)
+    runtime = SimpleNamespace(clock=SimpleNamespace(monotonic_ns=lambda: next(looks)))
+    return SimpleNamespace(config=config, log_dirs=log_dirs, replicas=replicas, connections=[], runtime=runtime)
 
 
-async def scraped(broker: Any, *metrics: Metric) -> tuple[list[str], int]:
-    """The pieces, and how often they gave way."""
-    turns = 0
+def appears(broker: Any, topic: str, index: int, leader: int) -> None:
+    """The controller tells of one partition."""
+    states = [state_of(topic, index, leader, leader_epoch=1)]
+    request = LeaderAndIsrRequest(controller_epoch=1, ungrouped_partition_states=states)
+    broker.replicas.become_leader_or_follower(request)
 
+
+def exposition(broker: Any, *metrics: Metric) -> Exposition:
+    table: Any = SimpleNamespace(metrics=metrics)
+    return Exposition(broker, table)
+
+
+async def scraped(told: Exposition) -> str:
     async def turn() -> None:
-        nonlocal turns
-        turns += 1
+        """Nobody waits for one."""
 
-    pieces = [piece.decode() async for piece in exposed(broker, metrics, CollectorRegistry(), turn)]
-    return pieces, turns
+    return b"".join([piece async for piece in told.pieces(turn)]).decode()
 
 
 def test_a_scrape_gives_way_between_slices_and_adds_up(tmp_path: Path) -> None:
-    async def story() -> tuple[list[str], int]:
+    turns_ns = [0]
+
+    async def story() -> list[str]:
         broker = leading(tmp_path)
         for partition in broker.replicas.partitions:
             partition.traffic.produces += 1
-        return await scraped(broker)
 
-    pieces, turns = asyncio.run(story())
+        async def turn() -> None:
+            turns_ns.append(broker.runtime.clock.monotonic_ns())
+
+        return [piece.decode() async for piece in exposition(broker).pieces(turn)]
+
+    pieces = asyncio.run(story())
     text = "".join(pieces)
     families = {family.name: family.samples for family in text_string_to_metric_families(text)}
     assert set(families) >= {each.name for each in (*TOPIC_METRICS, *PARTITION_METRICS, *PARTITION_TOTALS)}
@@ -76,10 +99,12 @@ def test_a_scrape_gives_way_between_slices_and_adds_up(tmp_path: Path) -> None:
     sizes = families["kafka_log_log_size"]
     assert len(sizes) == SERIES_MAX
     assert one("barnabas_metrics_series_left_out", name="kafka_log_log_size") == TOPICS * PARTITIONS - SERIES_MAX
-    assert turns >= TOPICS * PARTITIONS // PARTITIONS_AT_ONCE
+    assert len(turns_ns) > 2
+    # A slice ends at the first look behind its time, and the turn itself looks twice.
+    assert max(later - earlier for earlier, later in itertools.pairwise(turns_ns)) <= SLICE_NS + 3 * LOOK_NS
     # Each write wakes whoever reads, and each turn asks the kernel for what is there: neither for a line or two.
-    assert len(pieces) <= 1 + len(text) // PIECE_CHARACTERS
-    assert turns <= 1 + TOPICS * PARTITIONS // PARTITIONS_AT_ONCE + text.count("\n") // 100
+    assert len(pieces) <= 1 + len(text) // PIECE_BYTES
+    assert min(later - earlier for earlier, later in itertools.pairwise(turns_ns)) >= SLICE_NS
 
 
 def test_a_histogram_counts_upwards_and_a_label_may_have_any_character(tmp_path: Path) -> None:
@@ -88,13 +113,59 @@ def test_a_histogram_counts_upwards_and_a_label_may_have_any_character(tmp_path:
         times.observe(microseconds * 1_000, count)
     metric = Metric("times_ms", Kind.HISTOGRAM, ("of",), "", "Times.", lambda broker: [(('100 % "full"',), times)])
 
-    async def story() -> tuple[list[str], int]:
-        return await scraped(leading(tmp_path, topics=1), metric)
+    async def story() -> str:
+        return await scraped(exposition(leading(tmp_path, topics=1), metric))
 
-    text = "".join(asyncio.run(story())[0])
+    text = asyncio.run(story())
     (family,) = (each for each in text_string_to_metric_families(text) if each.name == "times_ms")
     assert all(each.labels["of"] == '100 % "full"' for each in family.samples)
     buckets = {each.labels["le"]: each.value for each in family.samples if each.name == "times_ms_bucket"}
     assert (buckets["0.032"], buckets["0.064"], buckets["33554.4"], buckets["+Inf"]) == (2, 5, 5, 6)
     others = {each.name: each.value for each in family.samples if "le" not in each.labels}
     assert others == {"times_ms_count": 6, "times_ms_sum": 2 * 0.003 + 3 * 0.04 + 50_000}
+
+
+def test_a_later_scrape_tells_what_a_first_one_would(tmp_path: Path) -> None:
+    """Lines are kept from one to the next, whatever has changed between them."""
+    values: dict[tuple[str, ...], int] = {("a", "0"): 1, ("b", "0"): 2}
+    times = {"a": Histogram(), "b": Histogram()}
+
+    def counted(_: Any) -> list[Reading]:
+        return [*values.items()]
+
+    def summed(_: Any) -> list[Reading]:
+        return [((name,), Total(value, value / 2)) for (name, _), value in values.items()]
+
+    metrics = (
+        Metric("of_pairs", Kind.COUNTER, ("name", "version"), "", "Pairs.", counted),
+        Metric("of_pairs_now", Kind.GAUGE, ("name", "version"), "", "Pairs.", counted),
+        Metric("sizes", Kind.SUMMARY, ("of",), "", "Sizes.", summed),
+        Metric("times_ms", Kind.HISTOGRAM, ("of",), "", "Times.", lambda _: [((n,), times[n]) for n in times]),
+        Metric("one", Kind.GAUGE, (), "", "One.", lambda _: [((), len(values))]),
+    )
+
+    async def story() -> None:
+        broker = leading(tmp_path)
+        first = broker.replicas.partitions[0]
+        later = exposition(broker, *metrics)
+        changes: list[Callable[[], object]] = [
+            lambda: None,
+            lambda: values.update({("a", "0"): 7}),
+            lambda: values.pop(("b", "0")),
+            lambda: values.update({("c\0", "100 %"): 1}),
+            lambda: times["a"].observe(0),
+            lambda: times["a"].observe(40_000),
+            lambda: times.pop("b"),
+            lambda: setattr(first.traffic, "bytes_out", 12),
+            lambda: appears(broker, "new", 0, leader=1),
+            lambda: appears(broker, "topic-3", 7, leader=NO_BROKER),
+            lambda: setattr(broker.replicas.fetchers, "state", lambda _: SimpleNamespace(lag=5)),
+        ]
+        texts = []
+        for change in changes:
+            change()
+            texts.append(await scraped(later))
+            assert texts[-1] == await scraped(exposition(broker, *metrics))
+        assert all(earlier != later for earlier, later in itertools.pairwise(texts))
+
+    asyncio.run(story())
