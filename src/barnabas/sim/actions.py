@@ -72,6 +72,7 @@ CLIENTS: Final[dict[str, str]] = {
     "assignors (names, the best first), static, stays (until all has healed and is read). A member of a consumer group "
     "that commits what it has read",
     "wander": "client, topic, isolation, in_group. Goes back and forth in what it reads",
+    "keep-books": "client, topic. Commits for a group without members, and deletes what is committed, as tools do",
     "ask": "client, group, topic. What the group has committed, which groups and transactions are there, lookups",
     "keep": "client. An application that writes znodes of its own, several at once, some of them ephemeral",
     "look-on": "client. Follows those by watches",
@@ -91,6 +92,7 @@ ADMINISTRATION: Final[dict[str, str]] = {
     "elect": "topic, unclean. Preferred or unclean election of every partition",
     "config": "topic, key, value",
     "delete-records": "topic, partition. Up to half of what is there",
+    "move-replica": "topic, partition, broker, path. To another of its log directories",
     "lookup": "topic, partition, back_ms. The first record that is not older than so long ago",
     "depose": "The controller's znode is deleted: another broker, or the same, is elected",
     "rolling-restart": "pause_ns. Each broker in turn: controlled shutdown, start",
@@ -100,9 +102,9 @@ ACTIONS: Final[dict[str, str]] = {**FAULTS, **CLIENTS, **ADMINISTRATION}
 
 INVARIANTS: Final = (
     "C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13", "C14", "C15", "C16", "C17", "C18",
-    "C19", "C20", "C21",
+    "C19", "C20", "C21", "C22",
     "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "R16", "R17", "R18",
-    "R19", "R20", "R22", "R23", "R24", "R25", "R26", "R27", "R28",
+    "R19", "R20", "R22", "R23", "R24", "R25", "R26", "R27", "R28", "R29",
     "T1", "T2", "T3", "T5", "T6", "T7", "T8", "T9", "G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8", "G9", "L1",
 )  # fmt: skip
 """What a run evaluates, beside S4: an exception that nobody caught is always a finding."""

@@ -12,22 +12,21 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import committed_offsets
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from barnabas.client.producer import Producer
 from barnabas.coordinator.group_answers import partition_for
-from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.replica.partition import Partition
-from barnabas.runtime.doors import Runtime
+from barnabas.sim.bookkeeper import books_are_right
 from barnabas.sim.history import History, Sent
 from barnabas.sim.judge_answers import Answers, groups_are_listed, unlike_configured
+from barnabas.sim.judge_leaders import leaders_are_balanced
 from barnabas.sim.judge_places import begins_anywhere
 from barnabas.sim.judge_records import is_as_sent, leading_logs, lookups_are_right
 from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
 from barnabas.sim.keeper import lookers_know
 from barnabas.sim.plan import Plan
 from barnabas.sim.probes import Probes
-from barnabas.sim.readers import readers_get_to_the_end
+from barnabas.sim.readers import everything_works, readers_get_to_the_end
 from barnabas.sim.watch_alive import AliveWatch
 from barnabas.sim.watch_cleaner import CleanerWatch
 from barnabas.sim.watch_cluster import ClusterWatch
@@ -38,7 +37,10 @@ from barnabas.sim.watch_derived import DerivedWatch
 from barnabas.sim.watch_lag import SWEEP_MS, LagWatch
 from barnabas.sim.watch_leftovers import LeftoverWatch
 from barnabas.sim.watch_logs import LogWatch
+from barnabas.sim.watch_members import MemberWatch
 from barnabas.sim.watch_restarts import UNDER_WAY_NS
+from barnabas.sim.watch_stable import StableWatch
+from barnabas.sim.watch_waiting import WaitingWatch
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.worker import GROUP as WORKERS
 from barnabas.sim.worker import RESULTS, every_record_has_one_result
@@ -74,6 +76,8 @@ class Checkers:
         self.deadlines: DeadlineWatch
         self.coordinators: CoordinatorWatch
         self.alive: AliveWatch
+        self.members: MemberWatch
+        self.waiting: WaitingWatch
 
     def __enter__(self) -> Checkers:
         world = self.world
@@ -88,6 +92,9 @@ class Checkers:
         self.deadlines = DeadlineWatch(world, self.probes)
         self.coordinators = CoordinatorWatch(world, self.logs, self.probes)
         self.alive = AliveWatch(world, self.ensemble, lambda ruler, name: self.lag.calm_since(name, ruler))
+        self.members = MemberWatch(world, self.history, self.probes, self.answers.may_be_thrown_back)
+        self.waiting = WaitingWatch(world, self.leftovers.calm_since_ns, self.probes)
+        self.stable = StableWatch(world, self.logs, self.probes)
         self.cluster.generations_may_begin_anew = lambda group: (
             self.logs.losses.may_be_lost(self.offsets_partition(group), owner=group)
             or self.offsets_partition(group) in self.logs.leaders.begun_anew
@@ -121,6 +128,8 @@ class Checkers:
             self.deadlines.look()
             self.coordinators.look()
             self.alive.look()
+            self.members.look()
+            self.waiting.look()
         self.cluster.look_at_groups()
         self.world.loop.call_later(SWEEP_MS / 1000, self._sweep)
 
@@ -288,7 +297,7 @@ class Checkers:
     async def judge(self, world: World, workload: Workload) -> None:
         await self.high_watermarks_are_told()
         await self.log_starts_are_told()
-        await self._everything_works(world)
+        await everything_works(world, self.topics())
         await world.until(lambda: self.replicas_in_sync(), "every replica in sync for the audit")
         await nothing_stays_open(world, self.history, self._transaction_may_hang)
         await lookers_know(world, workload)
@@ -319,6 +328,7 @@ class Checkers:
             in_sync = state is not None and broker_number(chain.node) in state["isr"]
             if in_sync and chain.partition.rpartition("-")[0] in self.compacted:
                 self.cleaner.judge(chain.node, log)
+        await leaders_are_balanced(world, self.topics())
         await self._caches_agree(world)
         survives_a_snapshot(world)
         topics = [topic for topic in self.topics() if not topic.startswith("__")]
@@ -329,24 +339,7 @@ class Checkers:
         if any(action.name == "work" for action in self.plan.actions):
             await world.client(lambda _, cluster: self._workers_are_exact(cluster, counting), "auditor-4")
         await world.client(lambda _, cluster: self._commits_stay(cluster), "auditor-2")
-
-    async def _everything_works(self, world: World) -> None:
-        """L1: a fresh record can be produced to each partition of each topic, and is read back."""
-        world.check("L1")
-
-        async def story(runtime: Runtime, cluster: ClusterClient) -> None:
-            producer = Producer(cluster, delivery_timeout_ms=60_000)
-            for topic, partitions in self.topics().items():
-                if topic.startswith("__"):
-                    continue
-                for number in partitions:
-                    await producer.send(topic, b"after all", key=b"after all", partition=number)
-            await producer.close()
-
-        try:
-            await world.client(story, "survivor")
-        except (KafkaError, OSError) as error:
-            world.violated("L1", f"a record could not be produced after all had healed: {error!r}")
+        await world.client(lambda _, cluster: books_are_right(self, workload, cluster), "auditor-6")
 
     async def _caches_agree(self, world: World) -> None:
         """C14: now that it is quiet, every broker's metadata is what ZooKeeper has."""
@@ -553,8 +546,10 @@ class Checkers:
             self.world.check("G4")
             begin = max(begin, self.logs.deleted_to(partition))
             skipped = [
-                place for place in by_partition.get(partition, []) if begin <= place < end and place not in given
-            ]
+                place
+                for place in by_partition.get(partition, [])
+                if begin <= place < end and place not in given and (partition, place) not in self.cleaner.taken_at
+            ]  # what one replica's cleaner took is with another still
             if skipped and all(self.logs.losses.may_be_lost(partition, place, until_ns=told_ns) for place in skipped):
                 self.world.waive("G4")  # it was given, or passed, what lay there before
             elif skipped:

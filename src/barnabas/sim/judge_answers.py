@@ -55,6 +55,16 @@ class Answers:
 
         return told
 
+    def may_be_thrown_back(self, group: str, partition: str, floor: int) -> bool:
+        """Whether a reader, of a group or of none, may have to go back behind `floor`: what was there, or the group's
+        commit of it, may be lost, or was of the topic before."""
+        checkers = self.checkers
+        return (
+            checkers.gone_ns(partition.rpartition("-")[0]) >= 0
+            or checkers.logs.losses.may_be_lost(partition, reaching=floor - 1)
+            or ((group, partition) in checkers.history.commits and checkers.commit_may_be_lost(group, partition))
+        )
+
     def looked_up(self, each: TopicPartition, sent: Sent) -> Callable[[ListedOffset], None]:
         """R23: a lookup by a record's time ends at it, or at one before it that is as young."""
         checkers, partition = self.checkers, str(each)

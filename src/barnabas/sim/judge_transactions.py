@@ -1,14 +1,17 @@
 """What became of transactions in the end. T3: of each all records count or none, and as its sender was told. T5: none
-stays open."""
+stays open, nor prepared."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
+from barnabas.coordinator.transactions import PREPARED, TransactionMetadata
 from barnabas.log.log import Log
+from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.sim.history import History, Sent
 from barnabas.sim.node import EPOCH_MS
@@ -53,6 +56,7 @@ async def nothing_stays_open(
     last record was written.
     """
     world.check("T5")
+    await _nothing_stays_prepared(world, may_be_lost)
     try:
         await world.until(lambda: next(still_open(world), None) is None, "every transaction's end", ENDS_WITHIN_S)
         return
@@ -73,6 +77,30 @@ async def nothing_stays_open(
             world.violated("T5", sentence, str(left_open.partition), left_open.node)
     if hanging:
         await world.client(lambda _, cluster: _abort(cluster, hanging), "operator")
+
+
+def still_prepared(world: World) -> Iterator[tuple[str, str, TransactionMetadata]]:
+    """Who coordinates it, its id, and what is known of it."""
+    for name, broker in world.brokers.items():
+        coordinator = broker.transactions.coordinator
+        with suppress(KafkaError):  # it loads
+            for listed in coordinator.list_transactions(states=[state.title for state in PREPARED])[1]:
+                yield name, listed.transactional_id, coordinator.describe(listed.transactional_id)
+
+
+async def _nothing_stays_prepared(world: World, may_be_lost: Callable[[str, TopicPartition, int], bool]) -> None:
+    """T5: whose end is decided ends, also with its coordinator: its producer is refused until then."""
+    try:
+        await world.until(lambda: next(still_prepared(world), None) is None, "what is prepared", ENDS_WITHIN_S)
+    except TimeoutError:
+        for name, transactional_id, known in list(still_prepared(world)):
+            sentence = f"{name} keeps a transaction of {transactional_id!r} in {known.state.title}"
+            began_ns = (known.start_ms - EPOCH_MS) * MS
+            if any(may_be_lost(transactional_id, partition, began_ns) for partition in known.partitions):
+                world.waive("T5")
+                world.excuse("T5", sentence, node=name)
+            else:
+                world.violated("T5", sentence, node=name)
 
 
 async def _abort(cluster: ClusterClient, hanging: list[Open]) -> None:

@@ -1,12 +1,17 @@
-"""Who reads to the end. G5: when all has healed, every consumer is given all there is, and every group commits it."""
+"""Who writes and reads to the end. L1: when all has healed, every partition takes a record. G5: every consumer is given
+all there is, and every group commits it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
+from barnabas.client.producer import Producer
+from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.runtime.doors import Runtime
 from barnabas.sim.judge_records import leading_logs
 from barnabas.sim.world import World
 
@@ -27,6 +32,23 @@ class Reader(NamedTuple):
 
 Commits = Mapping[tuple[str, str], tuple[int, int]]
 """By group and partition: the offset whose commit was acknowledged, and when."""
+
+
+async def everything_works(world: World, topics: Mapping[str, Iterable[int]]) -> None:
+    """L1: a fresh record can be produced to each of these partitions."""
+    world.check("L1")
+
+    async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+        producer = Producer(cluster, delivery_timeout_ms=60_000)
+        for topic, partitions in topics.items():
+            for number in () if topic.startswith("__") else partitions:
+                await producer.send(topic, b"after all", key=b"after all", partition=number)
+        await producer.close()
+
+    try:
+        await world.client(story, "survivor")
+    except (KafkaError, OSError) as error:
+        world.violated("L1", f"a record could not be produced after all had healed: {error!r}")
 
 
 async def readers_get_to_the_end(world: World, reading: Mapping[str, Reader], commits: Commits) -> None:

@@ -81,6 +81,8 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
     workload.on_asked_offsets, workload.on_looked_up = checkers.answers.offsets_asked, checkers.answers.looked_up
     workload.coordinators_lost_something = lambda: checkers.logs.losses.is_any(INTERNAL_TOPICS)
     with checkers, Unforeseen(world):
+        members = checkers.members
+        workload.on_goes_on, workload.on_goes_back = members.goes_on, members.goes_no_further_back
         Recorder(world).attach()
         try:
             world.loop.run_until_complete(_story(world, plan, workload, checkers), until_ns=until_ns)

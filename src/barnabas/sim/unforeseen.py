@@ -11,7 +11,12 @@ from barnabas.sim.probes import node
 from barnabas.sim.world import World
 from barnabas.zk.protocol.errors import ZooKeeperError
 
-_FORESEEN: Final = (KafkaError, OSError, ConfigError, ZooKeeperError)
+_FORESEEN: Final = (KafkaError, OSError, ConfigError)
+
+
+def _is_foreseen(error: Exception) -> bool:
+    """ZooKeeper may not answer; who is answered that what was asked cannot be done asked for the wrong thing."""
+    return error.passing if isinstance(error, ZooKeeperError) else isinstance(error, _FORESEEN)
 
 
 class Unforeseen(logging.Handler):
@@ -40,7 +45,7 @@ class Unforeseen(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        if error is None or not isinstance(error, Exception) or isinstance(error, _FORESEEN):
+        if error is None or not isinstance(error, Exception) or _is_foreseen(error):
             return
         name, world = node(), self.world
         sentence = f"{name} logged: {record.getMessage()}: {error!r}"

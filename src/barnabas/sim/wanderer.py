@@ -1,4 +1,5 @@
-"""A consumer that does not read on from where it was: it goes back and forth, pauses, and begins where it wants to."""
+"""A consumer that does not read on from where it was: it goes back and forth, to the beginning or the end, pauses, and
+changes its mind while it is on its way."""
 
 from __future__ import annotations
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from barnabas.sim.workload import Workload
 
 GROUP = "wanderers"
+CHANGES_ITS_MIND = 0.3
+TO_AN_END = 0.3
+"""How often it goes to the beginning or to the end, which have to be looked up."""
 
 
 class Wanderer:
@@ -37,7 +41,9 @@ class Wanderer:
         self._times = itertools.count()
         self._known: dict[TopicPartition, int] = {}
         """How far it ever was."""
-        self._sought: dict[TopicPartition, int] = {}
+        self._sought: dict[TopicPartition, int | None] = {}
+        self._floors: dict[TopicPartition, int] = {}
+        """Where it went to, or the end that it knew then: nothing from before is given to it."""
 
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
         while not self.workload.stopping:
@@ -47,6 +53,8 @@ class Wanderer:
                 await asyncio.sleep(0.5)
 
     async def _wander(self, cluster: ClusterClient) -> None:
+        self._sought.clear()
+        self._floors.clear()
         consumer = Consumer(
             cluster, group=GROUP if self.in_group else None, isolation_level=self.isolation, max_wait_ms=300,
             session_timeout_ms=6_000, max_poll_interval_ms=20_000,
@@ -57,10 +65,9 @@ class Wanderer:
             partitions = (await cluster.refresh([self.topic])).partitions(self.topic)
             await consumer.assign(dict.fromkeys(partitions, 0))
         while not self.workload.stopping:
-            name = f"{self.client} {next(self._times)}"
-            self.workload.history.reads_committed[name] = self.isolation == READ_COMMITTED
+            name = self._another_name()
             for _ in range(self.chance.whole(1, 6)):
-                await self.workload.take(consumer, name, "", 300, self._sought)
+                await self.workload.take(consumer, name, "", 300, self._sought, self._floors)
                 await asyncio.sleep(self.chance.exponential_ns(50_000_000) / 1e9)
             self._known.update(
                 (partition, max(at, self._known.get(partition, 0))) for partition, at in consumer.positions().items()
@@ -68,12 +75,35 @@ class Wanderer:
             if self.in_group and self.chance.happens(0.5):
                 await consumer.commit()
             elif consumer.positions():
-                self._go(consumer, [self.chance.one_of(sorted(consumer.positions()))])
+                place = self.chance.one_of(sorted(consumer.positions()))
+                self._go(consumer, [place])
+                if self.chance.happens(CHANGES_ITS_MIND):
+                    await self.workload.take(consumer, self._another_name(), "", 1, self._sought, self._floors)
+                    if place in consumer.assignment:
+                        self._go(consumer, [place])
         await consumer.close()
+
+    def _another_name(self) -> str:
+        name = f"{self.client} {next(self._times)}"
+        self.workload.history.reads_committed[name] = self.isolation == READ_COMMITTED
+        return name
 
     def _go(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Somewhere between the beginning and where it was last; what is fetched there already is not given."""
         self._sought.clear()
         for partition in partitions:
-            self._sought[partition] = self.chance.whole(0, self._known.get(partition, 0))
-            consumer.seek(partition, self._sought[partition])
+            self._floors.pop(partition, None)
+            if self.chance.happens(TO_AN_END):
+                self._go_to_an_end(consumer, partition)
+                continue
+            offset = self.chance.whole(0, self._known.get(partition, 0))
+            self._sought[partition] = self._floors[partition] = offset
+            consumer.seek(partition, offset)
+
+    def _go_to_an_end(self, consumer: Consumer, partition: TopicPartition) -> None:
+        self._sought[partition] = None
+        if self.chance.happens(0.5):
+            consumer.seek_to_beginning(partition)
+        else:
+            self._floors[partition] = consumer.high_watermark(partition)
+            consumer.seek_to_end(partition)

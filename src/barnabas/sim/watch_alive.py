@@ -1,5 +1,6 @@
 """Watches who is taken for alive: C21. Who comes and goes in ZooKeeper comes and goes with the controller, and then
-with every broker, by which clients know where to go. Nobody is late who was not hindered.
+with every broker, by which clients know where to go; and a replica whose disk has failed counts as gone with the
+controller until its broker has it again. Nobody is late who was not hindered.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class AliveWatch:
         self._calm_since = calm_since
         self._wrong_ns: dict[tuple[str, int, int], int] = {}
         """By who takes a broker for what it is not, that broker, and the controller's epoch: since when."""
+        self._unlike_ns: dict[tuple[str, str, int], int] = {}
+        """By broker, replica, and the controller's epoch: since when the one has it and the other does not."""
 
     def look(self) -> None:
         world, ensemble, before = self.world, self.ensemble, self._wrong_ns
@@ -41,6 +44,31 @@ class AliveWatch:
                     key = name, number, ensemble.controller_epoch
                     self._wrong_ns[key] = before.get(key, world.loop.now_ns)
                     self._look_at(name, ruler, number, self._wrong_ns[key])
+        self._look_at_replicas(ruler)
+
+    def _look_at_replicas(self, ruler: str) -> None:
+        world, before, reign = self.world, self._unlike_ns, self.world.brokers[ruler].controller.reign
+        self._unlike_ns = {}
+        if reign is None:
+            return
+        for name, broker in world.brokers.items():
+            lost = dict.fromkeys(broker.replicas.offline_partitions)
+            believed = reign.context.replicas_on_offline_dirs.get(broker.broker_id, {})
+            for partition in [each for each in {**lost, **believed} if (each in lost) != (each in believed)]:
+                if self.ensemble.is_assigned(str(partition), broker.broker_id):
+                    key = name, str(partition), self.ensemble.controller_epoch
+                    self._unlike_ns[key] = before.get(key, world.loop.now_ns)
+                    self._is_unlike(name, ruler, str(partition), partition in lost, self._unlike_ns[key])
+
+    def _is_unlike(self, name: str, ruler: str, partition: str, is_lost: bool, since_ns: int) -> None:
+        world, since_ns = self.world, max(since_ns, self._calm_since(ruler, name))
+        if world.loop.now_ns - since_ns <= HEARD_NS or not self.ensemble.is_known_since(since_ns, HEARD_NS):
+            return
+        has, believes = ("has lost", "has") if is_lost else ("has", "has lost")
+        world.violated(
+            "C21", f"{name} {has} its replica of {partition}, and {ruler} believes that it {believes} it, for "
+            f"{HEARD_NS / 1e9:.0f} s", partition, name,
+        )  # fmt: skip
 
     def _look_at(self, name: str, ruler: str, number: int, since_ns: int) -> None:
         world, within_ns = self.world, HEARD_NS

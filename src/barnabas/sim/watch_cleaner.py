@@ -58,6 +58,8 @@ class CleanerWatch:
         """Records that a swap took out of a log."""
         self.before_swap: Callable[[str], None] = lambda name: None
         self.after_swap: Callable[[str], None] = lambda name: None
+        self.taken_at: set[tuple[str, int]] = set()
+        """By partition and offset: what a pass on any node took."""
         self._gave_way: dict[tuple[str, int], tuple[int, Written]] = {}
         """By partition and offset of what a pass took: where the later one of its key was, and what."""
         self._passed_ms: dict[tuple[str, int], int] = {}
@@ -196,6 +198,7 @@ class CleanerWatch:
                     self._passed_ms.setdefault((partition, offset), world.nodes[name].clock.now_ms())
                 continue
             self.taken += 1
+            self.taken_at.add((partition, offset))
             why_not = self._why_not(name, log, offset, settled, before | after, replaced[0], after)
             if why_not:
                 world.violated("R18", f"{name} takes {partition}@{offset}: {why_not}", partition, name)

@@ -68,6 +68,7 @@ class CoordinatorWatch:
         self._unwritten: dict[tuple[str, int, str], None] = {}
         """By node, life and partition: of what it could not write its log may have all the same, or nothing."""
         probes.after(OffsetsPartition, "complete", self._loaded)
+        probes.after(OffsetsPartition, "replay_marker", self._ended)
         probes.around(ReplicatedLog, "append", self._around_append)
         probes.around(TransactionMachine, "add_partitions", self._around_add_partitions)
 
@@ -111,6 +112,23 @@ class CoordinatorWatch:
 
     def _loaded(self, _: object, partition: OffsetsPartition) -> None:
         self._compare_offsets(node(), partition)
+
+    def _ended(self, _: object, partition: OffsetsPartition, producer_id: int, committed: bool) -> None:
+        """What a transaction has committed counts, or not, by the marker in the log of the groups, and when that is on
+        all replicas in sync."""
+        name, kept_in = node(), f"{GROUP_METADATA_TOPIC}-{partition.partition}"
+        log = self.logs.of.get((name, kept_in))
+        chain = None if log is None else self.logs.chain_of(log)
+        if partition.loading or log is None or chain is None:
+            return
+        self.world.check("G9")
+        last = next((link for link in reversed(chain.links) if link.producer_id == producer_id), None)
+        wanted = LinkKind.COMMIT if committed else LinkKind.ABORT
+        if last is None or last.kind is not wanted or last.last >= log.high_watermark:
+            self.world.violated(
+                "G9", f"{name} takes the transaction of producer {producer_id} for ended; {kept_in} has {last} of it, "
+                f"and reaches {log.high_watermark}", kept_in, name,
+            )  # fmt: skip
 
     def _compare_offsets(self, name: str, partition: OffsetsPartition) -> None:
         kept_in = f"{GROUP_METADATA_TOPIC}-{partition.partition}"

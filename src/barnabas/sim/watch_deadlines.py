@@ -1,7 +1,9 @@
-"""Watches what coordinators owe those who wait: G8 and T8, that whatever has a time is done when its time is over.
+"""Watches what coordinators owe those who wait: G8 and T8, that whatever has a time is done when its time is over, and
+that no transaction is aborted before.
 
-Members and transactions that are gone show in nothing that a client is told before somebody needs what they hold. A
-coordinator that is disturbed may be late; from when it is not, it has `LATE_MS`.
+Members and transactions that are gone show in nothing that a client is told before somebody needs what they hold, nor
+does a commit that is never over, before somebody asks for what is stable. A coordinator that is disturbed may be late;
+from when it is not, it has `LATE_MS`.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ from barnabas.sim.world import World
 
 LATE_MS: Final = 2_000
 _SWEEP: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+_COMMIT: Final = "offsets.commit.timeout.ms"
 
 
 class Debt(NamedTuple):
-    """What the coordinator of a group owes: a tick that is due, or an answer to members that have all joined."""
+    """What the coordinator of a group owes: a tick that is due, an answer to members that have all joined, a commit's
+    outcome."""
 
     node: str
     group: str
@@ -42,6 +46,10 @@ class DeadlineWatch:
         self.owed: dict[Debt, int] = {}
         """Since when."""
         self.open: dict[TransactionMachine, UnendedTransaction] = {}
+        self._begun_ns: dict[TransactionMachine, int] = {}
+        """When it was decided that the transaction that is open begins."""
+        probes.around(TransactionMachine, "add_partitions", self._around_add_partitions)
+        probes.after(TransactionMachine, "time_out", self._timed_out)
         probes.around(TransactionMachine, "written", self._around_written)
         probes.after(TransactionMachine, "not_written", self._not_written)
 
@@ -69,6 +77,9 @@ class DeadlineWatch:
             # Those who join while the first rebalance is put off have it put off once more.
             answer = f"an answer to {', '.join(group.members)}, who are all there"
             late_ms[answer] = 2 * group.limits.initial_rebalance_delay_ms + LATE_MS
+        for key, committed in group.offsets.pending.items():
+            commit = f"the outcome of a commit of {committed.offset} for {key} at {committed.commit_timestamp_ms} ms"
+            late_ms[commit] = broker.config.number(_COMMIT) + LATE_MS
         world.check("G8")
         for what, allowed_ms in late_ms.items():
             debt = Debt(name, group.group_id, what)
@@ -89,6 +100,28 @@ class DeadlineWatch:
                 self.open[machine] = UnendedTransaction(node(), self.world.loop.now_ns)
 
         return written
+
+    def _around_add_partitions(self, original: Any) -> Any:
+        def add_partitions(machine: TransactionMachine, *arguments: Any) -> Any:
+            before, decided = machine.metadata, original(machine, *arguments)
+            if isinstance(decided, TransactionMetadata) and before.state is not ONGOING:
+                self._begun_ns[machine] = self.world.loop.now_ns
+            return decided
+
+        return add_partitions
+
+    def _timed_out(self, aborted: TransactionMetadata | None, machine: TransactionMachine, now_ms: int) -> None:
+        """Its time began when its first partition was added, by the clock of the coordinator that it had then."""
+        world, begun_ns = self.world, self._begun_ns.get(machine)
+        if aborted is None or begun_ns is None or world.clocks_touched:
+            return
+        world.check("T8")
+        open_ms = (world.loop.now_ns - begun_ns) // MS
+        if open_ms < machine.metadata.timeout_ms - 1:
+            world.violated(
+                "T8", f"{node()} aborts a transaction of {machine.transactional_id!r} after {open_ms} ms; its time is "
+                f"{machine.metadata.timeout_ms} ms", node=node(),
+            )  # fmt: skip
 
     def _not_written(self, _: object, machine: TransactionMachine) -> None:
         """Perhaps it was to be ended; that is tried again."""

@@ -117,6 +117,7 @@ class DerivedWatch:
         probes.after(Log, "truncate_fully_and_start_at", self._cut)
         probes.after(LogDirs, "checkpoint_log_start_offsets", self._starts_written)
         probes.after(LogDirs, "checkpoint_recovery_points", self._recovery_points_written)
+        probes.around(LogDirs, "replace_with_future", self._around_replace_with_future)
 
     def _around_opening(self, original: Any) -> Any:
         def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
@@ -154,6 +155,27 @@ class DerivedWatch:
         for log, chain, there in self._written_down(log_dirs, RECOVERY_POINTS):
             if there != log.recovery_point:
                 self._wrong(log, chain, f"it is flushed to {log.recovery_point}, and its directory says {there}")
+
+    def _around_replace_with_future(self, original: Any) -> Any:
+        """A replica moves to another directory, and what is written down of it goes with it: whoever starts now finds
+        it to begin where it did."""
+
+        def replace_with_future(log_dirs: LogDirs, partition: TopicPartition) -> Log:
+            before = log_dirs.logs[partition].log_dir.path
+            names = self.world.nodes[node()].volume.names
+            said = checkpointed(names, before, LOG_START_OFFSETS).get(str(partition), 0)
+            log: Log = original(log_dirs, partition)
+            chain = self.logs.chain_of(log)
+            there = checkpointed(names, log.log_dir.path, LOG_START_OFFSETS).get(str(partition), 0)
+            found = max(there, log.segments[0].base_offset)
+            self.world.check("R27")
+            if chain is not None and found < said:
+                self._wrong(
+                    log, chain, f"it moves to {log.log_dir.path}, which says that it begins at {found}, not {said}"
+                )
+            return log
+
+        return replace_with_future
 
     def _written_down(self, log_dirs: LogDirs, file: str) -> Iterator[tuple[Log, Chain, int]]:
         """What a file that was just written says of each log, 0 where it says nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -340,7 +341,10 @@ class LeaderWatch:
                 f"{result.high_watermark}, end {result.log_end_offset} of {partition.topic_partition}",
                 str(partition.topic_partition), node(),
             )  # fmt: skip
-        if isolation is FetchIsolation.LOG_END or not len(result.records):
+        if not len(result.records):
+            return
+        self._begins_with_what_is_asked_for(result.records, partition, fetch_offset)
+        if isolation is FetchIsolation.LOG_END:
             return
         bound = result.high_watermark if isolation is FetchIsolation.HIGH_WATERMARK else result.last_stable_offset
         data, at = memoryview(result.records), 0
@@ -353,6 +357,21 @@ class LeaderWatch:
                 )  # fmt: skip
                 return
             at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+
+    def _begins_with_what_is_asked_for(self, records: Any, partition: Partition, offset: int) -> None:
+        """R20: who reads from an offset is given the batch that has it, or the next one there is."""
+        chain = None if partition.log is None else self.logs.chain_of(partition.log)
+        if chain is None or self.logs.cleaned_to(chain.partition, chain.topic_id):
+            return
+        self.world.check("R20")
+        at, base = bisect_right(chain.ends, offset), int.from_bytes(memoryview(records)[:8], "big")
+        if self.world.faults.get("bit-rot"):
+            self.world.waive("R20")  # no CRC covers a batch's offset
+        elif at < len(chain.links) and chain.links[at].base != base:
+            self.world.violated(
+                "R20", f"who reads {chain.partition} from {offset} is given {base} by {chain.node}, and "
+                f"{chain.links[at].base} is first", chain.partition, chain.node,
+            )  # fmt: skip
 
     def _ask_for_the_end(self, partition: Partition) -> None:
         """What somebody would be told who asked just now: hardly anybody does in the moment when it is wrong."""

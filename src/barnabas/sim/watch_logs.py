@@ -25,6 +25,7 @@ from barnabas.sim.trace import Happening
 from barnabas.sim.watch_leaders import LeaderWatch
 from barnabas.sim.watch_losses import AppendedBatch, LossWatch, owners_in
 from barnabas.sim.watch_restarts import RestartWatch
+from barnabas.sim.watch_retention import RetentionWatch
 from barnabas.sim.watch_sequences import SequenceWatch
 from barnabas.sim.world import World, broker_name, broker_number
 from barnabas.wire.records import LOG_APPEND_TIME, batches, check_crc
@@ -68,7 +69,7 @@ class LogWatch:
         probes.around(Log, "truncate_to", self._around_truncate)
         probes.around(Log, "truncate_fully_and_start_at", self._around_truncate_fully)
         probes.around(Log, "maybe_increment_log_start_offset", self._around_log_start)
-        probes.around(Log, "delete_old_segments", self._around_delete_old_segments)
+        self.retention = RetentionWatch(world, self, probes)
         probes.around(Log, "replace_segments", self._around_replace)
         probes.after(Log, "rename_directory", self._renamed)
         probes.around(Partition, "append_as_leader", self._around_partition_append)
@@ -146,7 +147,7 @@ class LogWatch:
                 key = chain.partition, chain.topic_id
                 end = segments[segments.index(replaced[-1]) + 1].base_offset
                 self.cleaned[key] = max(end, self.cleaned.get(key, 0))
-            with self._under_way(chain, "swapping"):
+            with self.under_way(chain, "swapping"):
                 original(log, cleaned, replaced)
 
         return replace_segments
@@ -192,9 +193,18 @@ class LogWatch:
         return opening
 
     def _opened(self, log: Log) -> None:
+        """One that is to take another's place counts from when it does; of a move that was not over one copy goes."""
         name = node()
-        if name not in self.world.nodes or "twin" in name:
+        if name not in self.world.nodes or "twin" in name or log.is_future:
             return
+        known = self.of.get((name, str(log.topic_partition)))
+        if known is not None and not known.closed and known.log_dir.online:
+            return
+        chain = self._taken_in(name, log)
+        self.restarts.restarted(log, chain)
+        self._remembers(log, chain)
+
+    def _taken_in(self, name: str, log: Log) -> Chain:
         partition = str(log.topic_partition)
         chain = Chain(name, life(), partition, "" if log.topic_id is None else str(log.topic_id))
         chain.log_start = log.log_start_offset
@@ -207,7 +217,20 @@ class LogWatch:
                     self.sequences.follows(chain, chain.links[-1], judged=False)
         self.chains[log] = chain
         self.of[name, partition] = log
-        self.restarts.restarted(log, chain)
+        return chain
+
+    def _took_over(self, log: Log) -> None:
+        """R1: a replica that has moved to another directory holds what it held."""
+        name, partition = node(), str(log.topic_partition)
+        before = self.of.get((name, partition))
+        was = None if before is None else self.chains.get(before)
+        chain = self._taken_in(name, log)
+        self.world.check("R1")
+        if was is not None and was.links and chain.links and chain.links[-1].hash != was.links[-1].hash:
+            self.world.violated(
+                "R1", f"{partition} on {name} ends with {chain.links[-1]} in its new directory, and ended with "
+                f"{was.links[-1]}", partition, name,
+            )  # fmt: skip
         self._remembers(log, chain)
 
     def _is_whole(self, chain: Chain, data: memoryview) -> None:
@@ -230,14 +253,17 @@ class LogWatch:
                 self.failed_dirs.setdefault((name, process.number, directory), self.world.loop.now_ns)
 
     def _renamed(self, _: object, log: Log, *__: object) -> None:
-        """The log is being deleted."""
+        """The log is being deleted, or has taken another's place, which is deleted next."""
+        if log.name == str(log.topic_partition):
+            self._took_over(log)
+            return
         chain = self.chains.pop(log, None)
-        if chain is not None:
-            self.of.pop((chain.node, chain.partition), None)
+        if chain is not None and self.of.get((chain.node, chain.partition)) is log:
+            del self.of[chain.node, chain.partition]
             self.restarts.wiped.pop((chain.node, chain.partition), None)
 
     @contextmanager
-    def _under_way(self, chain: Chain | None, doing: str = "", cutting_at: int | None = None) -> Iterator[None]:
+    def under_way(self, chain: Chain | None, doing: str = "", cutting_at: int | None = None) -> Iterator[None]:
         """While the log's files change: a process that dies meanwhile leaves them as they were, or half done."""
         if chain is None:
             yield
@@ -317,7 +343,7 @@ class LogWatch:
             end = log.log_end_offset
             chain = self.chain_of(log)
             try:
-                with self._under_way(chain):
+                with self.under_way(chain):
                     info = original(log, records, leader_epoch, **named)
             except KafkaError as error:
                 if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and chain is not None:
@@ -370,7 +396,7 @@ class LogWatch:
         def append_as_follower(log: Log, records: Any, **named: Any) -> Any:
             end = log.log_end_offset
             chain = self.chain_of(log)
-            with self._under_way(chain):
+            with self.under_way(chain):
                 info = original(log, records, **named)
             if chain is not None and log.log_end_offset > end:
                 first = len(chain.links)
@@ -427,7 +453,7 @@ class LogWatch:
             chain = self.chain_of(log)
             if chain is not None and target_offset < end:
                 self._nothing_committed_is_cut(chain, target_offset)
-            with self._under_way(chain, "truncating", target_offset):
+            with self.under_way(chain, "truncating", target_offset):
                 result = original(log, target_offset, **named)
             self._truncated(log, target_offset, end)
             return result
@@ -469,7 +495,7 @@ class LogWatch:
         def truncate_fully_and_start_at(log: Log, new_offset: int, **named: Any) -> Any:
             end = log.log_end_offset
             chain = self.chain_of(log)
-            with self._under_way(chain, "truncating", -1):
+            with self.under_way(chain, "truncating", -1):
                 result = original(log, new_offset, **named)
             if chain is not None:
                 chain.cut(-1)
@@ -502,64 +528,7 @@ class LogWatch:
 
         return maybe_increment_log_start_offset
 
-    def _around_delete_old_segments(self, original: Any) -> Any:
-        def delete_old_segments(log: Log, *, now_ms: int) -> Any:
-            before = log.log_start_offset
-            chain = self.chain_of(log)
-            segments = [(segment.base_offset, segment.size) for segment in log.segments]
-            with self._under_way(chain, "deleting"):
-                deleted = original(log, now_ms=now_ms)
-            if chain is not None and log.log_start_offset > before:
-                self._retained(log, chain, before, segments, now_ms)
-            if chain is not None:
-                self._old_are_gone(log, chain, now_ms)
-            return deleted
-
-        return delete_old_segments
-
-    def _retained(self, log: Log, chain: Chain, before: int, segments: list[tuple[int, int]], now_ms: int) -> None:
-        """R17: only what is old enough, by the broker's clock, or beyond the size; and never above the high watermark.
-
-        `segments` are those from before, by base offset and size in bytes.
-        """
-        world, settings = self.world, log.settings
-        world.check("R17")
-        if log.log_start_offset > log.high_watermark:
-            world.violated(
-                "R17", f"{chain.node} deleted {chain.partition} to {log.log_start_offset}, above the high watermark "
-                f"{log.high_watermark}", chain.partition, chain.node,
-            )  # fmt: skip
-        deleted = [link for link in chain.links if before <= link.base and link.last < log.log_start_offset]
-        youngest_ms = min((now_ms - EPOCH_MS - link.timestamp_ms for link in deleted), default=1 << 62)
-        left = sum(size for base, size in segments if base >= log.log_start_offset)
-        too_young = not 0 <= settings.retention_ms < youngest_ms
-        too_small = not 0 <= settings.retention_bytes <= left
-        if deleted and too_young and too_small:
-            world.violated(
-                "R17", f"{chain.node} deleted {chain.partition} from {before} to {log.log_start_offset}: {youngest_ms} "
-                f"ms old, {left} bytes are left; retention.ms {settings.retention_ms}, retention.bytes "
-                f"{settings.retention_bytes}", chain.partition, chain.node,
-            )  # fmt: skip
-
     # At the end
-
-    def _old_are_gone(self, log: Log, chain: Chain, now_ms: int) -> None:
-        """R17: after retention looked at it, no log begins with a segment whose records are all too old."""
-        segments, retention_ms = log.segments, log.settings.retention_ms
-        if (
-            not log.settings.delete
-            or retention_ms < 0
-            or len(segments) < 2
-            or segments[1].base_offset > log.high_watermark
-        ):
-            return
-        self.world.check("R17")
-        of_first = [link for link in chain.links if segments[0].base_offset <= link.base < segments[1].base_offset]
-        if of_first and now_ms - EPOCH_MS - max(link.timestamp_ms for link in of_first) > retention_ms:
-            self.world.violated(
-                "R17", f"{chain.node} keeps {of_first[0].base} to {of_first[-1].last} of {chain.partition}, older than "
-                f"retention.ms {retention_ms}", chain.partition, chain.node,
-            )  # fmt: skip
 
     def judge(self) -> None:
         """R1, R2, R13: all replicas of a partition hold the same, now that they are in sync."""

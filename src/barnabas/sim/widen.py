@@ -14,7 +14,17 @@ from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STA
 from barnabas.sim.chance import Chance
 from barnabas.sim.events import DISK, EVENTS, RPC, ZK
 from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, TopicPlan, with_actions, with_arguments
-from barnabas.sim.widen_operations import away, made_again, moved_coordinators, operations_at_events, spared, usurped
+from barnabas.sim.widen_operations import (
+    away,
+    blinded,
+    book_kept,
+    made_again,
+    moved_coordinators,
+    moved_on_disk,
+    operations_at_events,
+    spared,
+    usurped,
+)
 from barnabas.sim.worker import RESULTS
 
 _AT_COMMITS: Final = ("kill", "kill", "pause", "zk-expire", "partition", "power-loss", "zk-loss", "reset", "shutdown")
@@ -71,7 +81,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers,
         _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once, _stand_still, _cut_off,
         _unhurried, _at_coordinators, _by_hand, _crowds, away, moved_coordinators, made_again, spared,
-        usurped, operations_at_events,
+        usurped, blinded, book_kept, moved_on_disk, operations_at_events,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))

@@ -115,6 +115,60 @@ def usurped(plan: Plan, chance: Chance) -> Plan:
     )
 
 
+def blinded(plan: Plan, chance: Chance) -> Plan:
+    """Who rules loses its connections to ZooKeeper for less than its session lasts, while what it watches changes: it
+    has to hear of that when it is back."""
+    if not chance.happens(0.2):
+        return plan
+    session_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
+    topics = [topic for topic in plan.topics if topic.name != RESULTS]
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 2)):
+        at_ns = chance.whole(session_ns + SECOND, plan.length_ns - 3 * SECOND)
+        lasts_ns = chance.whole(500 * MS, session_ns // 2)
+        there_and_back = ["controller>zookeeper", "zookeeper>controller"]
+        more += [
+            (at_ns, "partition", {"node": "controller", "others": ["zookeeper"]}, lasts_ns),
+            (at_ns + MS, "reset", {"links": there_and_back}, 0),
+        ]
+        topic, amid_ns = chance.one_of(topics), at_ns + chance.whole(0, lasts_ns)
+        where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+        dies: dict[str, Any] = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
+        numbers = list(range(plan.brokers))
+        chance.shuffle(numbers)
+        changes: list[tuple[int, str, dict[str, Any], int]] = [
+            (amid_ns - session_ns, "kill", dies, session_ns + chance.whole(3_000, 9_000) * MS),
+            (amid_ns - session_ns, "kill", dies, session_ns + chance.whole(3_000, 9_000) * MS),
+            (amid_ns, "legacy-reassign", {**where, "replicas": numbers[:2]}, 0),
+            (amid_ns, "legacy-elect", {"topic": topic.name}, 0),
+            (amid_ns, "config", {"topic": topic.name, "key": "retention.ms", "value": "600000"}, 0),
+        ]
+        more.append(chance.one_of(changes))
+    return with_actions(plan, [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in more])
+
+
+def book_kept(plan: Plan, chance: Chance) -> Plan:
+    """Somebody commits for a group without members, and deletes what is committed."""
+    if not chance.happens(0.25):
+        return plan
+    said = {"client": "bookkeeper", "topic": chance.one_of(plan.topics).name}
+    return with_actions(plan, [(chance.whole(0, plan.length_ns // 3), "keep-books", said, plan.length_ns)])
+
+
+def moved_on_disk(plan: Plan, chance: Chance) -> Plan:
+    """Replicas move from one log directory of their broker to the other."""
+    paths = plan.config.get("log.dirs", "").split(",")
+    if len(paths) < 2 or not chance.happens(0.6):
+        return plan
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 6)):
+        topic = chance.one_of(plan.topics)
+        said: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+        said.update(broker=chance.whole(0, plan.brokers - 1), path=chance.one_of(paths))
+        more.append((chance.whole(SECOND, plan.length_ns), "move-replica", said, 0))
+    return with_actions(plan, more)
+
+
 def operations_at_events(plan: Plan, chance: Chance) -> Plan:
     """Some of what administrators do begins at an event, amid what others do."""
     if not chance.happens(0.3):

@@ -18,6 +18,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import ElectionType
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.asker import Asker
+from barnabas.sim.bookkeeper import Bookkeeper
 from barnabas.sim.chance import Chance
 from barnabas.sim.history import History, Sent
 from barnabas.sim.keeper import Keeper, KeeperView, Looker
@@ -63,6 +64,7 @@ class Workload:
         self.operations: dict[str, int] = {}
         self.seen: dict[str, KeeperView] = {}
         """By client: what those know who look on at an application's znodes."""
+        self.books: list[Bookkeeper] = []
         self.reading: dict[str, Reader] = {}
         """By client: consumers that read on until the end of the run."""
         self.on_read: Callable[[str, Record], None] = lambda partition, record: None
@@ -74,6 +76,10 @@ class Workload:
             lambda found: None
         )
         """A record is looked for by its time; whoever is told of the answer comes back."""
+        self.on_goes_on: Callable[..., None] = lambda *_: None
+        """A poll gave records to a consumer: see `watch_members`."""
+        self.on_goes_back: Callable[[str, str, str, int, int], None] = lambda *_: None
+        """A consumer that sought a place was given its first record from there."""
         self.coordinators_lost_something: Callable[[], bool] = lambda: False
         self._waiting: list[Callable[[], None]] = []
         self._stories: dict[str, Callable[[Action], None]] = {
@@ -84,6 +90,7 @@ class Workload:
             "transact": self._transact,
             "wander": self._wander,
             "work": self._work,
+            "keep-books": self._keep_books,
             "ask": self._ask,
             "keep": self._keep,
             "look-on": self._look_on,
@@ -192,14 +199,21 @@ class Workload:
         await consumer.close()
 
     async def take(
-        self, consumer: Consumer, client: str, group: str, max_ms: int, sought: dict[TopicPartition, int] | None = None
+        self,
+        consumer: Consumer,
+        client: str,
+        group: str,
+        max_ms: int,
+        sought: dict[TopicPartition, int | None] | None = None,
+        floors: dict[TopicPartition, int] | None = None,
     ) -> None:
         """One poll: what is given, and how far positions went. One that was reset has not passed what is between.
 
-        `sought` are offsets that the consumer was told to go to, before or while it polls; those that it went on from
-        are taken out.
+        `sought` are offsets that the consumer was told to go to, before or while it polls (none: an end that it looks
+        up), and `floors` those before which nothing may be given then; what it went on from is taken out of both.
         """
         history, before = self.history, consumer.positions()
+        generation = -1 if consumer.member is None else consumer.member.generation
         records = await consumer.poll(max_ms)
         first: dict[TopicPartition, int] = {}
         for topic, number, record in records:
@@ -211,10 +225,16 @@ class Workload:
             self.on_read(partition, record)
             if history.reads_committed.get(client):
                 history.committed_reads[record.value or b""] = partition, record.offset
+        if sought is None:
+            self.on_goes_on(client, consumer, before, generation, first)
+        for place in [known for known in first if floors and known in floors]:
+            assert floors is not None, "one of them is known"
+            self.on_goes_back(client, group, str(place), first[place], floors.pop(place))
         for place, end in consumer.positions().items():
             begin = before.get(place, first.get(place, end))
-            if sought and place in first:
-                begin = sought.pop(place, begin)
+            if sought and place in first and place in sought:
+                went_to = sought.pop(place)
+                begin = first[place] if went_to is None else went_to
             if place in first and begin <= first[place] < end:
                 history.went(client, str(place), begin, end, self.world.loop.now_ns)
 
@@ -268,6 +288,10 @@ class Workload:
     def _ask(self, action: Action) -> None:
         asker = Asker(self, action)
         self.consumers.append(self.world.client(asker.work, asker.client))
+
+    def _keep_books(self, action: Action) -> None:
+        self.books.append(keeper := Bookkeeper(self, action))
+        self.consumers.append(self.world.client(keeper.work, keeper.client))
 
     def _work(self, action: Action) -> None:
         worker = Worker(self, action)
@@ -414,6 +438,13 @@ class Workload:
         timestamp = max(0, admin.cluster.runtime.clock.now_ms() - _number(action, "back_ms", 1_000))
         return f"{each}@{(await admin.cluster.list_offsets({each: timestamp}))[each].offset}"
 
+    async def move_replica(self, admin: Admin, action: Action) -> str:
+        return _said(
+            await admin.alter_replica_log_dirs(
+                _number(action, "broker", 0), {_partition(action): str(action.arguments["path"])}
+            )
+        )
+
     async def delete_records(self, admin: Admin, action: Action) -> str:
         each = _partition(action)
         end = (await admin.cluster.list_offsets({each: -1}))[each].offset
@@ -433,6 +464,7 @@ _ADMINISTRATION: Final[dict[str, Callable[[Workload, Admin, Action], Coroutine[A
     "elect": Workload.elect,
     "config": Workload.configure,
     "delete-records": Workload.delete_records,
+    "move-replica": Workload.move_replica,
     "lookup": Workload.look_up,
     "legacy-reassign": Workload.legacy_reassign,
     "legacy-elect": Workload.legacy_elect,

@@ -26,7 +26,8 @@ from barnabas.coordinator.group_offsets import GroupOffsets
 from barnabas.coordinator.group_values import PREPARING
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_records import OffsetAndMetadata
-from barnabas.coordinator.transactions import COMPLETE_COMMIT, TransactionMachine, TransactionMetadata
+from barnabas.coordinator.transaction_coordinator import TransactionPartition
+from barnabas.coordinator.transactions import COMPLETE_COMMIT, PREPARE_COMMIT, TransactionMachine, TransactionMetadata
 from barnabas.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
@@ -36,22 +37,27 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr, PendingShrinkIsr
+from barnabas.replica.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
+from barnabas.replica.delayed_produce import Appended, DelayedProduce
 from barnabas.replica.partition import Partition
+from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replicas import Replicas
 from barnabas.sim import watch_coordinator
 from barnabas.sim.actions import INVARIANTS
+from barnabas.sim.bookkeeper import books_are_right
 from barnabas.sim.chain import Chain, LinkKind
 from barnabas.sim.checkers import Checkers
 from barnabas.sim.history import History, Sent
 from barnabas.sim.judge_answers import groups_are_listed
+from barnabas.sim.judge_leaders import leaders_are_balanced
 from barnabas.sim.judge_places import begins_anywhere
 from barnabas.sim.judge_records import is_as_sent, lookups_are_right
 from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
 from barnabas.sim.keeper import KeeperView, lookers_know
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import Action
-from barnabas.sim.readers import Reader, readers_get_to_the_end
+from barnabas.sim.readers import Reader, everything_works, readers_get_to_the_end
 from barnabas.sim.scenarios import consume, plan, produce
 from barnabas.sim.teller import Teller
 from barnabas.sim.unforeseen import Unforeseen
@@ -59,10 +65,12 @@ from barnabas.sim.watch_cluster import _committed
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
 from barnabas.sim.watch_lag import Behind
 from barnabas.sim.watch_restarts import Dead
+from barnabas.sim.watch_stable import EndedHere
 from barnabas.sim.worker import every_record_has_one_result, result
 from barnabas.sim.workload import Workload
 from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
 from barnabas.wire.records import Record, build_batch
+from barnabas.zk.protocol.errors import ConnectionLoss, NotEmpty
 from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, SetData
 from barnabas.zk.server.tree import DataTree
 
@@ -114,6 +122,14 @@ class Cluster:
         process = self.world.nodes[name].process
         assert process is not None
         return process.context.copy().run(do)
+
+    def within(self, name: str, do: Callable[[], Any]) -> None:
+        """`do` within the node's process, while its loop runs."""
+
+        async def story() -> None:
+            do()
+
+        self.run(self.at(name, lambda: self.world.loop.create_task(story())))
 
     def leading(self, number: int = 0) -> tuple[str, Partition, Log, Chain]:
         state = self.world.state(f"orders-{number}")
@@ -462,6 +478,29 @@ def c21_of_a_broker_that_is_not_told(cluster: Cluster) -> None:
     metadata.image = kept
 
 
+def c22(cluster: Cluster) -> None:
+    """Another leads than the first of the replicas, and the controller does not mind."""
+    with patched(cluster.world, "config_of", lambda *_: {**BALANCED, "broker.id": "0"}):
+        topics = {"orders": {0: [others(cluster)[0]]}}
+        cluster.run(leaders_are_balanced(cluster.world, topics))
+
+
+BALANCED: Final = {"leader.imbalance.check.interval.seconds": "1", "zookeeper.connect": "zookeeper:2181"}
+
+
+def c21_of_a_replica_that_is_lost(cluster: Cluster) -> None:
+    """The controller does not know what a failed disk has taken."""
+    name, partition, _, _ = cluster.following()
+    with patched(cluster.world.brokers[name].replicas, "_hosted", lost_with(cluster, name, partition.topic_partition)):
+        noticed(cluster, "C21")
+
+
+def lost_with(cluster: Cluster, name: str, lost: TopicPartition) -> Any:
+    """What the broker has, but for one replica."""
+    kept = cluster.world.brokers[name].replicas._hosted
+    return SimpleNamespace(online=kept.online, offline={lost: None}, former_traffic=kept.former_traffic)
+
+
 def r1(cluster: Cluster) -> None:
     cluster.append(2, b"one")
     cluster.append_copy(2, b"another")
@@ -645,7 +684,16 @@ def r16(cluster: Cluster) -> None:
 def r17(cluster: Cluster) -> None:
     name, _, log, chain = cluster.leading(with_records(cluster))
     cluster.at(name, lambda: log.maybe_increment_log_start_offset(2))
-    cluster.logs._retained(log, chain, 0, [(0, 100)], now_ms(cluster.world))
+    cluster.logs.retention._retained(log, chain, 0, [(0, 100)], now_ms(cluster.world))
+
+
+def r17_of_a_log_that_is_too_large(cluster: Cluster) -> None:
+    name, _, _, chain = cluster.leading(with_records(cluster))
+    small: Any = SimpleNamespace(
+        segments=[SimpleNamespace(base_offset=0, size=10), SimpleNamespace(base_offset=1, size=100)],
+        settings=SimpleNamespace(delete=True, retention_ms=-1, retention_bytes=50), high_watermark=5,
+    )  # fmt: skip
+    cluster.at(name, lambda: cluster.logs.retention._old_are_gone(small, chain, now_ms(cluster.world)))
 
 
 def r18(cluster: Cluster) -> None:
@@ -666,6 +714,12 @@ def r19(cluster: Cluster) -> None:
 def r20(cluster: Cluster) -> None:
     name, partition, _, _ = cluster.leading(with_records(cluster))
     cluster.at(name, lambda: cluster.leaders._looked_up(-1, partition, 0, FetchIsolation.HIGH_WATERMARK))
+
+
+def r20_of_a_read_that_begins_elsewhere(cluster: Cluster) -> None:
+    _, partition, _, chain = cluster.leading(with_records(cluster))
+    data = batch(b"one", chain.links[-1].base + 7)
+    cluster.leaders._begins_with_what_is_asked_for(data, partition, chain.links[-1].base)
 
 
 def given(cluster: Cluster, record: Record, **said: Any) -> None:
@@ -860,6 +914,85 @@ def r27_of_a_snapshot_that_does_not_tell_all(cluster: Cluster) -> None:
         del log.producers.entries[producer_id]
 
 
+def r9_of_an_end_that_may_be_lost(cluster: Cluster) -> None:
+    """A log counts as stable beyond a transaction whose marker no follower has."""
+    _, _, log, _ = cluster.leading(with_records(cluster))
+    stable = cluster.checkers.stable
+    kept = stable.undecided[log].ended
+    stable.undecided[log].ended = [EndedHere(log.log_start_offset, 1 << 40)]
+    cluster.checkers.stable._moved(None, log)
+    stable.undecided[log].ended = kept
+
+
+def r29(cluster: Cluster) -> None:
+    """The time of a request is up, and nobody looks."""
+    name, _, _, _ = cluster.leading()
+    waits: DelayedOperation[TopicPartition] = NeverComplete()
+    with patched(DelayedOperation, "force_complete", lambda *_: False):
+        cluster.within(name, lambda: Purgatory[TopicPartition]().watch(waits, (TopicPartition("orders", 0),), 1_000))
+        noticed(cluster, "R29")
+
+
+class NeverComplete(DelayedOperation[TopicPartition]):
+    def try_complete(self, key: TopicPartition | None) -> bool:
+        return False
+
+
+def r29_of_what_is_replicated(cluster: Cluster) -> None:
+    """A producer's records are on all replicas, and it is not told."""
+    name, partition, log, _ = cluster.leading()
+    written = Appended(partition.topic_partition).up_to(partition, log.high_watermark)
+
+    def wait() -> None:
+        replicas = cluster.world.brokers[name].replicas
+        operation = DelayedProduce([written], replicas.partition_or_error)
+        replicas.purgatories.produce.watch(operation, operation.keys, 50_000)
+
+    cluster.within(name, wait)
+    noticed(cluster, "R29")
+    cluster.at(name, lambda: cluster.world.brokers[name].replicas.purgatories.wake_all(partition.topic_partition))
+
+
+def r29_of_what_is_deleted(cluster: Cluster) -> None:
+    """All that are alive have deleted what was to be deleted, and whoever asked for it is not told."""
+    name, partition, log, _ = cluster.leading()
+    deleted = DeletedRecords(partition.topic_partition, required_offset=log.log_start_offset, pending=True)
+
+    def wait() -> None:
+        replicas = cluster.world.brokers[name].replicas
+        operation = DelayedDeleteRecords([deleted], replicas.partition_or_error)
+        replicas.purgatories.delete_records.watch(operation, tuple(operation.keys), 50_000)
+
+    cluster.within(name, wait)
+    noticed(cluster, "R29")
+    cluster.at(name, lambda: cluster.world.brokers[name].replicas.purgatories.wake_all(partition.topic_partition))
+
+
+def r27_of_a_start_that_does_not_move_along(cluster: Cluster) -> None:
+    """A replica moves to a directory in which nothing says where it begins."""
+    name, partition, log, _ = cluster.leading(with_records(cluster))
+    log_dirs = cluster.world.brokers[name].log_dirs
+
+    def move() -> None:
+        write_offsets(log_dirs._disk, LOG_DIR, LOG_START_OFFSETS, {partition.topic_partition: 1})
+        forgets = cluster.checkers.derived._around_replace_with_future(forget)
+        forgets(log_dirs, partition.topic_partition)
+
+    def forget(*_: object) -> Log:
+        write_offsets(log_dirs._disk, LOG_DIR, LOG_START_OFFSETS, {})
+        return log
+
+    cluster.at(name, move)
+
+
+def r1_of_a_log_that_moves(cluster: Cluster) -> None:
+    """It is another in its new directory."""
+    number = with_records(cluster)
+    name, _, log, chain = cluster.leading(number)
+    chain.links[-1] = chain.links[-1]._replace(hash=0)
+    cluster.at(name, lambda: cluster.logs._took_over(log))
+
+
 def r28(cluster: Cluster) -> None:
     """A producer is told of a record that no follower has yet."""
     number = with_records(cluster)
@@ -951,6 +1084,33 @@ def t8(cluster: Cluster) -> None:
         cluster.run(world.client(left, "idler"))
 
 
+def t8_of_one_that_is_aborted_too_early(cluster: Cluster) -> None:
+    machine = TransactionMachine("hurried", TransactionMetadata(4714, 0, 60_000))
+    begun = machine.add_partitions(4714, 0, frozenset({TopicPartition("orders", 0)}), now_ms(cluster.world))
+    assert isinstance(begun, TransactionMetadata)
+    machine.metadata = replace(begun, start_ms=0)
+    assert machine.time_out(now_ms(cluster.world)) is not None
+
+
+def t5_of_one_that_is_prepared(cluster: Cluster) -> None:
+    """All markers are written, and its coordinator does not note it."""
+    metadata = TransactionMetadata(4715, 0, 60_000, PREPARE_COMMIT)
+    coordinator = next(iter(cluster.world.brokers.values())).transactions.coordinator
+    partition = TransactionPartition(0, 0)
+    partition.loading, partition.transactions["kept"] = False, TransactionMachine("kept", metadata)
+    with patched(coordinator, "_partitions", {coordinator.partition_for("kept"): partition}):
+        cluster.run(nothing_stays_open(cluster.world, cluster.history, lambda *_: False))
+
+
+def g1_of_books(cluster: Cluster) -> None:
+    """What somebody wrote for a group is not what it has."""
+    book: Any = SimpleNamespace(group="books", written={TopicPartition("orders", 0): 7}, perhaps={})
+    cluster.workload.books.append(book)
+    story = cluster.world.client(lambda _, it: books_are_right(cluster.checkers, cluster.workload, it), "auditor-7")
+    cluster.run(story)
+    cluster.workload.books.clear()
+
+
 def g1(cluster: Cluster) -> None:
     cluster.history.commits["strangers", "orders-0"] = 5, 0
     cluster.run(cluster.world.client(lambda _, client: cluster.checkers._commits_stay(client), "auditor"))
@@ -972,6 +1132,36 @@ def g3(cluster: Cluster) -> None:
         dynamic = SimpleNamespace(group_instance_id=None)
         given: Any = SimpleNamespace(group="readers", member_id=member, metadata=dynamic)
         cluster.cluster._joined(given, joined)
+
+
+def g3_of_one_that_believes_in_its_session(cluster: Cluster) -> None:
+    """Its coordinator has ended it."""
+    _, group = joined(cluster, "believers")
+    member_id = next(iter(group.members))
+    believer: Any = SimpleNamespace(
+        member_id=member_id,
+        topics=["orders"],
+        generation=1,
+        holds_assignment=True,
+        assignment=[TopicPartition("orders", 0)],
+    )
+    cluster.checkers.members._members["believers", member_id] = believer
+    name = next(iter(cluster.world.brokers))
+    cluster.world.loop.run_until_complete(cluster.world.until(lambda: True, "a moment"))
+    cluster.at(name, lambda: cluster.checkers.members._session_ended(group, member_id, 0))
+
+
+def g4_of_one_that_is_thrown_back(cluster: Cluster) -> None:
+    place, reader = TopicPartition("orders", 11), SimpleNamespace(member=None)
+    cluster.checkers.members.goes_on("reader", reader, {place: 5}, -1, {place: 3})  # type: ignore[arg-type]
+
+
+def g4_of_a_member_that_does_not_go_on(cluster: Cluster) -> None:
+    """It is given again what its group had committed when it joined."""
+    member: Any = SimpleNamespace(group="readers", member_id="one", generation=2)
+    cluster.checkers.members._committed["readers", "one"] = {"orders-11": 5}
+    place = TopicPartition("orders", 11)
+    cluster.checkers.members.goes_on("reader", SimpleNamespace(member=member), {place: 1}, 1, {place: 3})  # type: ignore[arg-type]
 
 
 def g4(cluster: Cluster) -> None:
@@ -1102,6 +1292,21 @@ def g8(cluster: Cluster) -> None:
     noticed(cluster, "G8")
 
 
+def g8_of_a_commit_that_is_never_over(cluster: Cluster) -> None:
+    _, group = joined(cluster, "committing")
+    group.offsets.prepare({TopicPartition("orders", 0): OffsetAndMetadata(7)})
+    noticed(cluster, "G8")
+    group.offsets.pending.clear()
+
+
+def g9_of_an_end_without_a_marker(cluster: Cluster) -> None:
+    """A coordinator takes a transaction for ended, and its log has no marker."""
+    groups, _ = joined(cluster, "ended")
+    name = next(name for name, broker in cluster.world.brokers.items() if broker.groups is groups)
+    partition = groups.owned[0]
+    cluster.at(name, lambda: partition.replay_marker(4716, True))
+
+
 def g9(cluster: Cluster) -> None:
     """A broker leads a partition of groups no more, and still has them."""
     groups, _ = joined(cluster, "left behind")
@@ -1212,7 +1417,7 @@ def l1_of_what_is_deleted(cluster: Cluster) -> None:
 def l1(cluster: Cluster) -> None:
     cluster.checkers.topics = lambda: {"ghost": {0: [0]}}  # type: ignore[method-assign]
     try:
-        cluster.run(cluster.checkers._everything_works(cluster.world))
+        cluster.run(everything_works(cluster.world, cluster.checkers.topics()))
     finally:
         del cluster.checkers.topics  # type: ignore[method-assign]
 
@@ -1222,20 +1427,25 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c10, c11, c11_of_one_that_leads_alone, c12, c12_of_one_that_is_in_sync, c13, c14, c14_of_a_partition_that_is_gone,
     c15, c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17, c17_of_ephemeral_znodes, c17_of_a_snapshot, c18,
     c18_of_what_was_announced, c19, c20, c20_of_a_replica_that_was_not_told_to_go, c21,
-    c21_of_a_broker_that_is_not_told, r1, r2, r3, r4, r5, r5_of_an_end_that_nobody_asks_for, r6, r7,
-    r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r10, r11, r12, r12_of_one_that_comes_back_too_early, r13, r14,
-    r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced, r15_of_a_log_that_begins_before_its_start, r16, r17, r18,
-    r19, r20, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest,
-    r23_of_what_an_operator_asks, r24, r24_by_fetches, r25, r26, r27, r27_of_a_batch_that_is_not_remembered,
-    r27_of_a_transaction_that_nobody_began, r27_of_an_abort, r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end,
-    r27_of_a_snapshot_beyond_the_end, r27_of_a_recovery_point_beyond_the_end, r27_of_a_start_that_is_not_written_down,
-    r27_of_a_recovery_point_that_is_not_written_down, r27_of_a_snapshot_that_does_not_tell_all, r28, t1,
+    c21_of_a_broker_that_is_not_told, c21_of_a_replica_that_is_lost, c22, r1, r1_of_a_log_that_moves, r2, r3, r4, r5,
+    r5_of_an_end_that_nobody_asks_for, r6, r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9,
+    r9_of_an_end_that_may_be_lost, r10, r11, r12, r12_of_one_that_comes_back_too_early, r13, r14, r15,
+    r15_of_a_checkpoint_that_trusts_what_is_not_synced, r15_of_a_log_that_begins_before_its_start, r16, r17,
+    r17_of_a_log_that_is_too_large, r18, r19, r20, r20_of_a_read_that_begins_elsewhere, r22, r22_of_headers,
+    r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest, r23_of_what_an_operator_asks, r24,
+    r24_by_fetches, r25, r26, r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began,
+    r27_of_an_abort, r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
+    r27_of_a_recovery_point_beyond_the_end, r27_of_a_start_that_is_not_written_down,
+    r27_of_a_recovery_point_that_is_not_written_down, r27_of_a_snapshot_that_does_not_tell_all,
+    r27_of_a_start_that_does_not_move_along, r28, r29, r29_of_what_is_replicated, r29_of_what_is_deleted, t1,
     t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one, t3_of_a_committed_one,
-    t3_of_one_that_nobody_acknowledged, t5, t6, t6_of_one_with_two, t7, t7_of_one_that_is_left_out, t8, t9, g1, g2, g3,
-    g4, g4_of_a_group, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed,
-    g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer,
-    l1_of_a_teller, l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g9,
-    g9_of_an_offset_that_the_log_has_not, g9_of_an_offset_of_a_transaction,
+    t3_of_one_that_nobody_acknowledged, t5, t5_of_one_that_is_prepared, t6, t6_of_one_with_two, t7,
+    t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t9, g1, g1_of_books, g2, g3,
+    g3_of_one_that_believes_in_its_session, g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4,
+    g4_of_a_group, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed,
+    g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller,
+    l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over, g9,
+    g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not, g9_of_an_offset_of_a_transaction,
 )  # fmt: skip
 
 
@@ -1258,13 +1468,16 @@ def test_an_error_that_the_product_logs_and_did_not_foresee_is_a_finding(disable
         with Unforeseen(world):
             logger.error("unexpected", exc_info=KeyError("orders"))
             logger.error("unexpected", exc_info=KafkaError(ErrorCode.NOT_CONTROLLER))
+            logger.error("unexpected", exc_info=ConnectionLoss("/brokers"))
+            logger.error("unexpected", exc_info=NotEmpty("/brokers"))
             logger.error("nothing")
         logger.error("unexpected", exc_info=KeyError("orders"))
         assert logging.root.manager.disable == disabled
     finally:
         logging.disable(logging.NOTSET)
     assert [(each.invariant, each.sentence) for each in world.violations] == [
-        ("S4", " logged: unexpected: KeyError('orders')")
+        ("S4", " logged: unexpected: KeyError('orders')"),
+        ("S4", " logged: unexpected: NotEmpty(<ZkErrorCode.NOT_EMPTY: -111>, '/brokers')"),
     ]
 
 

@@ -1,0 +1,128 @@
+"""Watches what members of groups believe, and where they go on: G3 and G4.
+
+G3: when a coordinator ends a member's session, the member knows already that it owns nothing any more, be it only by
+its clock: another may own the same from this moment. G4: nobody is thrown back. Who reads on in what it was assigned is
+given nothing from before; and who is assigned a partition nothing that its group had committed when it joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from barnabas.client.consumer import Consumer
+from barnabas.client.group import GroupMember, Joined
+from barnabas.coordinator.group_values import Now
+from barnabas.coordinator.groups import Group
+from barnabas.coordinator.offsets_partition import OffsetsPartition
+from barnabas.model.ids import TopicPartition
+from barnabas.sim.history import History
+from barnabas.sim.plan import MS
+from barnabas.sim.probes import Probes, node
+from barnabas.sim.world import World
+
+SLACK_NS: Final = 2_000_000_000
+"""For who coordinated a group before to hear that it does no more."""
+
+MayDiffer = Callable[[str, str, int], bool]
+"""Whether a group (none: "") may be thrown back in a partition from that offset: what was there may be lost."""
+
+
+class MemberWatch:
+    def __init__(self, world: World, history: History, probes: Probes, may_differ: MayDiffer) -> None:
+        self.world = world
+        self.history = history
+        self._may_differ = may_differ
+        self._members: dict[tuple[str, str], GroupMember] = {}
+        """By group and id."""
+        self._committed: dict[tuple[str, str], dict[str, int]] = {}
+        """By group and id: what the group had committed when the member asked to join, by partition."""
+        self._shared_ns: dict[int, int] = {}
+        """By partition of groups: when more than one broker last took itself for their coordinator."""
+        probes.around(GroupMember, "ask_to_join", self._around_join)
+        probes.around(Group, "tick", self._around_tick)
+        probes.after(OffsetsPartition, "complete", self._loaded)
+
+    def look(self) -> None:
+        hosted = [each.partition for broker in self.world.brokers.values() for each in broker.groups.hosted]
+        for number in [each for each in hosted if hosted.count(each) > 1]:
+            self._shared_ns[number] = self.world.loop.now_ns
+
+    def _loaded(self, _: object, partition: OffsetsPartition) -> None:
+        self.look()
+
+    # G3
+
+    def _around_join(self, original: Any) -> Any:
+        async def join(member: GroupMember) -> Joined:
+            group = member.group
+            committed = {
+                partition: offset for (name, partition), (offset, _) in self.history.commits.items() if name == group
+            }
+            joined: Joined = await original(member)
+            self._members[group, member.member_id] = member
+            self._committed[group, member.member_id] = committed
+            return joined
+
+        return join
+
+    def _around_tick(self, original: Any) -> Any:
+        def tick(group: Group, now: Now) -> Any:
+            members = group.members.values()
+            late = [each for each in members if each.may_expire and each.session_deadline_ms <= now.ms]
+            outcome = original(group, now)
+            for each in late:
+                if each.member_id not in group.members:
+                    self._session_ended(group, each.member_id, each.session_timeout_ms)
+            return outcome
+
+        return tick
+
+    def _session_ended(self, group: Group, member_id: str, timeout_ms: int) -> None:
+        world, member = self.world, self._members.get((group.group_id, member_id))
+        if member is None or member.member_id != member_id:
+            return
+        world.check("G3")
+        if not (member.topics and member.generation >= 0 and member.holds_assignment):
+            return
+        name = node()
+        number = world.brokers[name].groups.partition_for(group.group_id) if name in world.brokers else -1
+        self.look()
+        if number < 0 or world.loop.now_ns - self._shared_ns.get(number, -1 << 62) <= timeout_ms * MS + SLACK_NS:
+            world.waive("G3")
+        else:
+            world.violated(
+                "G3", f"{name} has ended the session of {member_id} in {group.group_id}, and the member believes that "
+                f"{len(member.assignment)} partitions are its own still", node=name,
+            )  # fmt: skip
+
+    # G4
+
+    def goes_on(
+        self,
+        client: str,
+        consumer: Consumer,
+        before: Mapping[TopicPartition, int],
+        generation: int,
+        first: Mapping[TopicPartition, int],
+    ) -> None:
+        """A poll gave records, `first` of each partition; `before` it the consumer was there, in that generation."""
+        member = consumer.member
+        stays = member is None or generation == member.generation >= 0
+        group, member_id = ("", "") if member is None else (member.group, member.member_id)
+        for place, offset in first.items():
+            partition = str(place)
+            floor = self._committed.get((group, member_id), {}).get(partition, 0)
+            if stays and place in before:
+                floor = before[place]
+            self.goes_no_further_back(client, group, partition, offset, floor)
+
+    def goes_no_further_back(self, client: str, group: str, partition: str, offset: int, floor: int) -> None:
+        world = self.world
+        world.check("G4")
+        if offset >= floor:
+            return
+        if self._may_differ(group, partition, floor):
+            world.waive("G4")
+        else:
+            world.violated("G4", f"{client} is given {offset} of {partition}, and was at {floor} already", partition)
