@@ -23,10 +23,9 @@ from barnabas.controller import (
     failover,
     features,
     producer_ids,
-    reassignment,
+    reassignment_stories,
     replica_election,
     requests,
-    status,
     token_expiry,
     topics,
 )
@@ -86,10 +85,10 @@ _STORIES: Final[dict[type[events.ControllerEvent], Callable[[Reign, Any], Awaita
     events.AutoPreferredReplicaLeaderElection: replica_election.process_auto_preferred_replica_leader_election,
     events.DelegationTokenExpiry: token_expiry.process_delegation_token_expiry,
     events.ZkPartitionReassignment: failover.process_zk_partition_reassignment,
-    events.ApiPartitionReassignment: reassignment.process_api_partition_reassignment,
-    events.ListPartitionReassignments: reassignment.process_list_partition_reassignments,
+    events.ApiPartitionReassignment: reassignment_stories.process_api_partition_reassignment,
+    events.ListPartitionReassignments: reassignment_stories.process_list_partition_reassignments,
     events.UpdateFeatures: features.process_update_features,
-    events.PartitionReassignmentIsrChange: reassignment.process_partition_reassignment_isr_change,
+    events.PartitionReassignmentIsrChange: reassignment_stories.process_partition_reassignment_isr_change,
 }
 """The story for each event in a reign. Stories outside of reigns are in `KafkaController` itself."""
 
@@ -183,10 +182,6 @@ class KafkaController:
     def reign(self) -> Reign | None:
         """What is known of the cluster while this broker is the controller; None otherwise."""
         return self._reign
-
-    def status(self) -> dict[str, Any]:
-        """The state as plain values, for status pages and metrics."""
-        return status.controller_status(self)
 
     def startup(self) -> None:
         """Tries to become controller, now and whenever there is none."""

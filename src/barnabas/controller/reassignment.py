@@ -19,9 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from barnabas.controller import events
 from barnabas.controller.batch import ControllerBrokerRequestBatch
 from barnabas.controller.context import ControllerContext
 from barnabas.controller.election_plan import (
@@ -43,9 +41,6 @@ from barnabas.zk.kafka.znodes import (
     ReassignPartitionsZNode,
     ReplicaAssignment,
 )
-
-if TYPE_CHECKING:
-    from barnabas.controller.reign import Reign
 
 logger = logging.getLogger(__name__)
 
@@ -401,19 +396,3 @@ class Reassignments:
 
 def _replicas(partition: TopicPartition, replicas: Iterable[int]) -> list[PartitionAndReplica]:
     return [PartitionAndReplica(partition, replica) for replica in replicas]
-
-
-async def process_api_partition_reassignment(
-    reign: Reign, event: events.ApiPartitionReassignment
-) -> dict[TopicPartition, KafkaError | None]:
-    return await reign.reassignments.trigger_by_api(event.reassignments)
-
-
-async def process_list_partition_reassignments(
-    reign: Reign, event: events.ListPartitionReassignments
-) -> dict[TopicPartition, ReplicaAssignment]:
-    return reign.reassignments.list(event.partitions)
-
-
-async def process_partition_reassignment_isr_change(reign: Reign, event: events.PartitionReassignmentIsrChange) -> None:
-    await reign.reassignments.maybe_complete_reassignment(event.partition)

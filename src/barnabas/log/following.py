@@ -5,9 +5,6 @@ Offsets and epochs stay as they are. `batches_to_append` is a function of the by
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING
-
 from crc32c import crc32c
 
 from barnabas.log.batches import (
@@ -24,12 +21,6 @@ from barnabas.log.batches import (
 from barnabas.log.refusals import corrupt
 from barnabas.log.results import UnexpectedAppendOffset
 from barnabas.model.ids import TopicPartition
-from barnabas.runtime import Bytes
-
-if TYPE_CHECKING:
-    from barnabas.log.log import Log
-
-logger = logging.getLogger(__name__)
 
 
 def batches_to_append(
@@ -65,29 +56,3 @@ def batches_to_append(
     except CorruptBatch as error:
         raise corrupt(topic_partition, str(error)) from None
     return batches
-
-
-def append_copied(log: Log, records: Bytes, wall_ms: int) -> None:
-    """Appends what was read of another replica's log; the log may end before it did, and then nothing was appended."""
-    try:
-        log.append_as_follower(records, now_ms=wall_ms)
-    except UnexpectedAppendOffset as error:
-        if not error.first_offset < log.log_end_offset <= error.last_offset:
-            raise
-        if log.log_end_offset == log.log_start_offset:
-            # That log begins within a batch, and so would this one: it begins with the whole batch.
-            log.truncate_fully_and_start_at(error.first_offset, now_ms=wall_ms)
-        else:
-            # The other log lost records with the power and wrote this batch in their place, in the same epoch, so that
-            # no epoch tells. Apache's follower stops here until the next election.
-            logger.warning(
-                "truncating %s from %d to %d: the leader's batch of offsets %d to %d is not this log's",
-                log.topic_partition,
-                log.log_end_offset,
-                error.first_offset,
-                error.first_offset,
-                error.last_offset,
-            )
-            log.truncate_to(error.first_offset, now_ms=wall_ms)
-        if log.log_end_offset == error.first_offset:
-            log.append_as_follower(records, now_ms=wall_ms)

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Final, Protocol
 
 from barnabas.log.batches import CorruptBatch
+from barnabas.log.cleaner import LogCleaner
 from barnabas.log.index_file import CorruptIndex
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDirFailure
 from barnabas.model.config import Config
 from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Runtime, Tasks
-
-if TYPE_CHECKING:
-    from barnabas.log.log_dirs import LogDirs
 
 logger = logging.getLogger(__name__)
 
@@ -29,13 +28,33 @@ little to do and does not hold up the broker; a crash before it costs a little m
 EXPIRED_FILES_INTERVAL_MS: Final = 5_000
 
 
+class UpkeptLogs(Protocol):
+    """The logs, and what is done for all of them together (`LogDirs`)."""
+
+    @property
+    def all_logs(self) -> Iterable[Log]: ...
+
+    @property
+    def cleaner(self) -> LogCleaner: ...
+
+    def on_log_start_moved(self, topic_partition: TopicPartition) -> None: ...
+
+    def checkpoint_recovery_points(self) -> None: ...
+
+    def checkpoint_log_start_offsets(self) -> None: ...
+
+    def take_due_deletion(self, now_ms: int) -> Log | None:
+        """A deleted log whose time has come."""
+        ...
+
+
 class LogUpkeep:
     """The scheduled work of Kafka's ``LogManager``. `begin` starts it; each kind can also be done once."""
 
-    def __init__(self, runtime: Runtime, config: Config, log_dirs: LogDirs) -> None:
+    def __init__(self, runtime: Runtime, config: Config, logs: UpkeptLogs) -> None:
         self._clock = runtime.clock
         self._config = config
-        self._log_dirs = log_dirs
+        self._logs = logs
 
     def begin(self, tasks: Tasks) -> None:
         number = self._config.number
@@ -51,17 +70,17 @@ class LogUpkeep:
             (
                 "recovery-point-checkpoint",
                 number("log.flush.offset.checkpoint.interval.ms"),
-                _once(self._log_dirs.checkpoint_recovery_points),
+                _once(self._logs.checkpoint_recovery_points),
             ),
             (
                 "log-start-offset-checkpoint",
                 number("log.flush.start.offset.checkpoint.interval.ms"),
-                _once(self._log_dirs.checkpoint_log_start_offsets),
+                _once(self._logs.checkpoint_log_start_offsets),
             ),
         ):
             tasks.begin(self._every(interval_ms, work), name)
         if self._config.flag("log.cleaner.enable"):
-            tasks.begin(self._log_dirs.cleaner.run(), "log-cleaner")
+            tasks.begin(self._logs.cleaner.run(), "log-cleaner")
 
     async def _every(self, interval_ms: int, work: Callable[[], Coroutine[None, None, None]]) -> None:
         while True:
@@ -70,7 +89,7 @@ class LogUpkeep:
 
     async def _each_log(self, work: Callable[[Log], object]) -> None:
         """Does `work` for every log, with pauses for other work."""
-        for index, log in enumerate(self._log_dirs.all_logs):
+        for index, log in enumerate(self._logs.all_logs):
             if log.closed:
                 continue
             try:
@@ -91,7 +110,7 @@ class LogUpkeep:
             start = log.log_start_offset
             deleted = log.delete_old_segments(now_ms=self._clock.now_ms())
             if log.log_start_offset != start and not log.is_future:
-                self._log_dirs.on_log_start_moved(log.topic_partition)
+                self._logs.on_log_start_moved(log.topic_partition)
             return deleted
 
         await self._each_log(delete)
@@ -115,7 +134,7 @@ class LogUpkeep:
         """Removes directories and files whose delay is over. A directory takes some milliseconds of a busy disk, and a
         deleted topic may have thousands: others have their turn after each."""
         now_ms = self._clock.monotonic_ms()
-        while (log := self._log_dirs.take_due_deletion(now_ms)) is not None:
+        while (log := self._logs.take_due_deletion(now_ms)) is not None:
             try:
                 log.delete()
             except LogDirFailure as failure:

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from barnabas.log.following import append_copied
+from barnabas.log.copying import append_copied
 from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import Config

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from barnabas.log.following import append_copied
+from barnabas.log.copying import append_copied
 from barnabas.log.log import AppendInfo, AppendOrigin
 from barnabas.log.validation import Unpacking
 from barnabas.model.errors import ErrorCode, KafkaError

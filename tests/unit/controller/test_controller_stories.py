@@ -15,7 +15,7 @@ from barnabas.controller import events, topics
 from barnabas.controller.controller import KafkaController
 from barnabas.controller.election_plan import ControlledShutdownPartitionLeaderElectionStrategy
 from barnabas.controller.states import PartitionState
-from barnabas.controller.status import partition_status
+from barnabas.controller.status import controller_status, partition_status
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
@@ -990,7 +990,7 @@ def test_a_controller_can_be_seen(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
         await made.start(1, 2)
         await made.create("t", (1, 2), (2, 9))
-        seen = made.controller.status()
+        seen = controller_status(made.controller)
         assert json.loads(json.dumps(seen)) == seen
         assert (seen["active"], seen["epoch"], seen["queue"]["size"]) == (True, 1, 0)
         assert seen["reign"]["live_brokers"] == {str(broker_id): made.epochs[broker_id] for broker_id in (1, 2)}
@@ -998,7 +998,7 @@ def test_a_controller_can_be_seen(play: Callable[[Play], None]) -> None:
         reign = made.controller.reign
         assert reign is not None
         assert partition_status(reign, "t")[1]["replicas"] == {"2": "OnlineReplica", "9": "OnlineReplica"}
-        assert made.controllers[2].status()["reign"] is None
+        assert controller_status(made.controllers[2])["reign"] is None
         lines = [line for _, line in made.controller.log.recent]
         assert any("event=TopicChange" in line and "t-0 from NewPartition to OnlinePartition" in line for line in lines)
 
