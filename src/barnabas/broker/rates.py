@@ -75,7 +75,7 @@ class SampledRate:
             return 0
         if limit <= 0:
             return self._windows.number * self._windows.size_ms
-        return min(math.floor((rate - limit) / limit * window_ms + 0.5), THROTTLE_MAX_MS)
+        return math.floor(min((rate - limit) / limit * window_ms + 0.5, THROTTLE_MAX_MS))
 
 
 class TokenBucket:
@@ -109,4 +109,4 @@ class TokenBucket:
             return 0
         if self.limit <= 0:
             return self._windows.number * self._windows.size_ms
-        return min(math.floor(-self._tokens / self.limit * 1000 + 0.5), THROTTLE_MAX_MS)
+        return math.floor(min(-self._tokens / self.limit * 1000 + 0.5, THROTTLE_MAX_MS))

@@ -7,7 +7,7 @@ from clocks import ManualClock
 
 from barnabas.broker import quotas as quotas_module
 from barnabas.broker.quotas import FETCH, PRODUCE, REQUEST, Quotas, RequestCost
-from barnabas.broker.rates import SampledRate, TokenBucket, Windows
+from barnabas.broker.rates import THROTTLE_MAX_MS, SampledRate, TokenBucket, Windows
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.security.principal import Principal
@@ -234,3 +234,12 @@ def test_names_that_strangers_make_up_are_forgotten_and_do_not_make_every_reques
     clock.ms += 60_000
     quotas.settle(Context("u", "late", ApiKey.PRODUCE, size=1), ProduceResponse())  # type: ignore[arg-type]
     assert len(quotas._meters) == 1
+
+
+def test_a_quota_of_next_to_nothing_throttles_for_as_long_as_a_response_can_say() -> None:
+    next_to_nothing = 1e-310  # what is owed, divided by it, is more than a double holds
+    rate = SampledRate(TEN)
+    rate.record(1_000_000, 0)
+    bucket = TokenBucket(TEN, next_to_nothing)
+    bucket.take(1_000_000, 0)
+    assert rate.throttle_ms(next_to_nothing, 0) == bucket.throttle_ms(0) == THROTTLE_MAX_MS
