@@ -65,6 +65,8 @@ UNUSABLE = {
     "max.connections": "0",
     "max.connection.creation.rate": "0",
     "log.cleaner.dedupe.buffer.size": "1",
+    "log.cleaner.io.max.bytes.per.second": "0",
+    "log.cleaner.io.buffer.load.factor": "NaN",
 }
 """Of the right type, and yet no broker could start, follow, compact or be asked with it."""
 

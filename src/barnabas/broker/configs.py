@@ -328,6 +328,7 @@ _LEAST: Final = {
     "max.connection.creation.rate": 1,
 }
 """Below these numbers a broker would stand still, or let nobody in who could set them right."""
+_POSITIVE: Final = frozenset({"log.cleaner.io.max.bytes.per.second", "log.cleaner.io.buffer.load.factor"})
 _DEDUPE_BUFFER_MIN_BYTES: Final = 1024 * 1024
 
 
@@ -340,6 +341,8 @@ def check_usable(config: Config, name: str) -> None:
         raise ConfigError(f"{name} must be greater than or equal to {least}")
     if name == "log.retention.ms" and config.number(name) < 1 and config.number(name) != -1:
         raise ConfigError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
+    if name in _POSITIVE and not config.real(name) > 0:
+        raise ConfigError(f"{name} must be greater than 0")
     if name == "log.cleaner.dedupe.buffer.size" and config.number(name) <= _DEDUPE_BUFFER_MIN_BYTES:
         raise ConfigError(f"{name} must be at least 1MB per cleaner thread.")
     if any(definition.broker_config == name for definition in topic_definitions().values()):
