@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,18 +17,23 @@ class KafkaTools:
 
     def __init__(self, options: Sequence[str] = ()) -> None:
         runner = Path(__file__).with_name("KafkaTools.java")
-        command = [apache.java(), "-Xmx256m", *apache.quick_start(), *options, "-cp", apache.classpath(), str(runner)]
+        self._one_tool = threading.Lock()
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            apache.program_command(runner, *options),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
 
     def _answer(self, text: str, words: Sequence[str]) -> tuple[int, list[str]]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         encoded = " ".join(base64.b64encode(each.encode()).decode() for each in (text, *words))
-        self._process.stdin.write(encoded + "\n")
-        self._process.stdin.flush()
-        status, *printed = self._process.stdout.readline().rstrip("\n").split(" ")
+        with self._one_tool:
+            self._process.stdin.write(encoded + "\n")
+            self._process.stdin.flush()
+            status, *printed = self._process.stdout.readline().rstrip("\n").split(" ")
         return int(status), [base64.b64decode(each).decode() for each in printed]
 
     def run(self, main: str, *arguments: str) -> tuple[int, str]:
