@@ -16,7 +16,7 @@ from barnabas.controller.states import (
     ReplicaState,
 )
 from barnabas.model.cluster import BrokerInfo
-from barnabas.model.ids import EPOCH_DURING_DELETE, NO_EPOCH, TopicPartition, Uuid
+from barnabas.model.ids import EPOCH_DURING_DELETE, NO_BROKER, NO_EPOCH, TopicPartition, Uuid
 from barnabas.zk.kafka.znodes import (
     INITIAL_CONTROLLER_EPOCH,
     INITIAL_CONTROLLER_EPOCH_ZK_VERSION,
@@ -213,6 +213,9 @@ class ControllerContext:
         """The leader's id, -1 where the partition lost it, None where none was ever elected."""
         leadership = self._leadership.get(partition)
         return None if leadership is None else leadership.leader_and_isr.leader
+
+    def is_led(self, partition: TopicPartition) -> bool:
+        return self.current_leader(partition) not in (None, NO_BROKER)
 
     def leader_epoch(self, partition: TopicPartition) -> int:
         """The epoch that a StopReplica carries: a sentinel overrides it while the topic is being deleted."""

@@ -122,10 +122,14 @@ async def take_in_topics(reign: Reign, topics: Sequence[TopicIdReplicaAssignment
 
 
 async def _fetch_topic_deletions_in_progress(reign: Reign) -> tuple[list[str], list[str]]:
-    """Topics to be deleted, and those of them whose deletion has to wait."""
+    """Topics to be deleted, and those of them whose deletion has to wait.
+
+    A reassignment that nobody leads is not waited for: nobody is elected for a topic that is to be deleted, and so it
+    never ends (Apache Kafka 3.9 waits for it, until a broker starts).
+    """
     context = reign.context
     to_be_deleted = await reign.zk.get_topic_deletions()
-    being_reassigned = {partition.topic for partition in context.partitions_being_reassigned}
+    being_reassigned = {each.topic for each in context.partitions_being_reassigned if context.is_led(each)}
     ineligible = [
         topic
         for topic in to_be_deleted

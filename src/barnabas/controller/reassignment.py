@@ -227,7 +227,8 @@ class Reassignments:
 
     async def on_partition_reassignment(self, partition: TopicPartition, reassignment: ReplicaAssignment) -> None:
         context = self._context
-        self._deletion.mark_topic_ineligible_for_deletion((partition.topic,), "topic reassignment in progress")
+        if context.is_led(partition):
+            self._deletion.mark_topic_ineligible_for_deletion((partition.topic,), "topic reassignment in progress")
         await self._update_current_reassignment(partition, reassignment)
         if not await self._is_reassignment_complete(partition, reassignment):
             await self._update_leader_epoch_and_send_request(partition, reassignment, reassignment.replicas)  # A1

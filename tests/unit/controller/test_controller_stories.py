@@ -544,6 +544,29 @@ def test_a_deleted_replica_is_not_made_anew_by_a_reassignment(play: Callable[[Pl
     play(story)
 
 
+def test_a_deletion_that_began_does_not_wait_for_a_reassignment_that_nobody_leads(play: Callable[[Play], None]) -> None:
+    """The next controller elects no leader for a topic that is to be deleted: its reassignment never ends."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3, 4)
+        await made.create("t", (1, 2))
+        await made.controller.alter_partition_reassignments(reassigning(P0, [1, 3, 4]))
+        await made.delete("t")
+        await made.until(lambda: "t" in made.controller.reign.context.topics_to_be_deleted, "queued")
+        await made.settled()
+        # The return of a broker lets the deletion begin, and another one cannot delete what it has.
+        made.brokers[2].deletion_error = ErrorCode.KAFKA_STORAGE_ERROR
+        await made.die(4)
+        await made.start(4)
+        await made.settled()
+        assert (await made.state(P0)).leader == -1
+        made.brokers[2].deletion_error = ErrorCode.NONE
+        await (await made.zk()).delete_path("/controller")
+        await made.until_deleted("t")
+
+    play(story)
+
+
 def test_what_the_znode_asks_of_a_topic_goes_with_the_topic(play: Callable[[Play], None]) -> None:
     """Else the next controller would move a later topic of that name by it, or nobody would ever take it away."""
 
