@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from barnabas.broker.this_node import ThisNode
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import refused_values, topic_definitions
+from barnabas.model.ids import ZERO_UUID, Uuid
 from barnabas.zk.kafka.config_znodes import TOPICS
 from barnabas.zk.protocol.errors import ZooKeeperError
 
@@ -29,15 +30,16 @@ class TopicConfigs:
         configs = await zk.get_entities_configs(TOPICS, topics)
         return {topic: self._usable(topic, values) for topic, values in configs.items()}
 
-    async def learn(self, topics: Iterable[str]) -> None:
-        """Reads the configuration of topics that this broker holds nothing of yet, before it makes their logs.
+    async def learn(self, topics: Mapping[str, Uuid]) -> None:
+        """Reads the configuration of topics, by their ids, that this broker holds nothing of yet, before it makes their
+        logs. One that was away while a topic was deleted, and made anew, may have logs of the earlier one still.
 
         A controller does not repeat a LeaderAndIsr that failed, so this is tried until ZooKeeper answers. The server
         that this broker is connected to may not have what the controller's had, and nobody tells of it later: it
         catches up first. Kafka reads at once, and keeps the defaults then.
         """
         node, log_dirs = self._node, self._log_dirs
-        unknown = [topic for topic in dict.fromkeys(topics) if not log_dirs.holds_topic(topic)]
+        unknown = [topic for topic, topic_id in topics.items() if not self._is_known(topic, topic_id)]
         while unknown:
             try:
                 await node.zk.catch_up()
@@ -49,6 +51,10 @@ class TopicConfigs:
                 for topic, values in configs.items():
                     log_dirs.update_topic_config(topic, self._usable(topic, values))
                 return
+
+    def _is_known(self, topic: str, topic_id: Uuid) -> bool:
+        logs = self._log_dirs.logs_of(topic)
+        return any(topic_id == ZERO_UUID or log.topic_id in (None, topic_id) for log in logs)
 
     def changed(self, topic: str, values: Mapping[str, str]) -> None:
         """A topic's own values changed."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Final
 
 from barnabas.log.checkpointed_logs import CheckpointedLogs
@@ -369,9 +369,8 @@ class LogDirs(CheckpointedLogs):
             if inherited_changed:
                 log.update_config(self._configs.of(log.topic_partition.topic))
 
-    def holds_topic(self, topic: str) -> bool:
-        """Whether there is a log of one of its partitions."""
-        return topic in self._partitions_of
+    def logs_of(self, topic: str) -> Iterator[Log]:
+        return (self._logs[each] for each in self._partitions_of.get(topic, ()) if each in self._logs)
 
     def get(self, partition: TopicPartition) -> Log | None:
         return self._logs.get(partition)

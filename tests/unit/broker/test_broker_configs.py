@@ -1,4 +1,6 @@
+import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,8 +12,12 @@ from barnabas.broker.configs import (
     validate_dynamic_broker_values,
     validate_topic_values,
 )
-from barnabas.model.config import JAAS_FILE, AlterOperation, broker_config, topic_definitions
+from barnabas.broker.topic_configs import TopicConfigs
+from barnabas.log.log_dirs import LogDirs
+from barnabas.model.config import JAAS_FILE, AlterOperation, broker_config, topic_config, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.runtime.real import real_runtime
 from barnabas.security.sasl.http import ALLOWED_URLS
 
 
@@ -136,3 +142,28 @@ def test_one_resource_is_not_given_more_than_it_can_have():
 def test_changes_that_make_no_sense_are_refused(operations):
     with pytest.raises(KafkaError):
         apply_incremental({}, operations, topic_definitions())
+
+
+@pytest.mark.parametrize("is_anew", [False, True])
+def test_a_topic_made_anew_is_not_kept_as_the_one_before_it_of_which_a_log_is_left(tmp_path, is_anew):
+    async def story():
+        config = broker_config({"log.dirs": str(tmp_path)})
+        log_dirs = LogDirs(real_runtime(), config)
+        await log_dirs.load()
+        before, anew = Uuid(bytes(15) + b"b"), Uuid(bytes(15) + b"n")
+        log_dirs.get_or_create(TopicPartition("orders", 1), topic_config(config, {"retention.ms": "5"}), before)
+
+        async def catch_up():
+            pass
+
+        async def get_entities_configs(kind, names):
+            return {name: {} for name in names}
+
+        zk = SimpleNamespace(catch_up=catch_up, get_entities_configs=get_entities_configs)
+        configs = TopicConfigs(SimpleNamespace(broker_id=0, config=config, log_dirs=log_dirs, zk=zk))
+        await configs.learn({"orders": anew if is_anew else before})
+        kept = log_dirs.topic_config("orders").number("retention.ms")
+        assert (kept == 5) is not is_anew
+        log_dirs.close()
+
+    asyncio.run(story())

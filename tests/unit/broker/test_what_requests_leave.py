@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -164,8 +164,8 @@ def test_a_leader_and_isr_of_a_controller_that_is_not_it_any_more_is_refused_in_
         asked: list[str] = []
         broker.is_stale = lambda epoch, of_kraft: False  # type: ignore[attr-defined]
 
-        async def learn(names: list[str]) -> None:
-            asked.extend(names)
+        async def learn(topics: Mapping[str, Uuid]) -> None:
+            asked.extend(topics)
 
         broker.topic_configs = SimpleNamespace(learn=learn)  # type: ignore[attr-defined]
         message = of_controller(0, version)
@@ -190,7 +190,7 @@ def test_others_are_answered_between_the_logs_that_a_leader_and_isr_makes(tmp_pa
         broker = Broker(tmp_path)
         broker.is_stale = lambda epoch, of_kraft: False  # type: ignore[attr-defined]
 
-        async def learn(names: list[str]) -> None:
+        async def learn(topics: Mapping[str, Uuid]) -> None:
             pass
 
         broker.topic_configs = SimpleNamespace(learn=learn)  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from barnabas.broker.parts import BrokerParts
 from barnabas.broker.shares import NEW_LOG, portions, shares
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import ZERO_UUID, TopicPartition
 from barnabas.replica.metadata_cache import is_full
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -45,9 +45,9 @@ async def _become_leader_or_follower(
     if request.controller_epoch < broker.replicas.controller_epoch:
         # Before anything is done for it: ZooKeeper would be asked about each of a hundred thousand names.
         raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH)
-    names = [topic.topic_name for topic in request.topic_states]
-    names.extend(state.topic_name for state in request.ungrouped_partition_states)
-    await broker.topic_configs.learn(names)
+    topics = {state.topic_name: ZERO_UUID for state in request.ungrouped_partition_states}
+    topics.update((topic.topic_name, topic.topic_id) for topic in request.topic_states)
+    await broker.topic_configs.learn(topics)
     answer: LeaderAndIsrResponse | None = None
     for share in _shares(broker, request):
         if answer is not None:
