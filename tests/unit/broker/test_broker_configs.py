@@ -14,7 +14,7 @@ from barnabas.broker.configs import (
 )
 from barnabas.broker.topic_configs import TopicConfigs
 from barnabas.log.log_dirs import LogDirs
-from barnabas.model.config import JAAS_FILE, AlterOperation, broker_config, topic_config, topic_definitions
+from barnabas.model.config import JAAS_FILE, AlterOperation, broker_config, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime.real import real_runtime
@@ -151,7 +151,8 @@ def test_a_topic_made_anew_is_not_kept_as_the_one_before_it_of_which_a_log_is_le
         log_dirs = LogDirs(real_runtime(), config)
         await log_dirs.load()
         before, anew = Uuid(bytes(15) + b"b"), Uuid(bytes(15) + b"n")
-        log_dirs.get_or_create(TopicPartition("orders", 1), topic_config(config, {"retention.ms": "5"}), before)
+        log_dirs.update_topic_config("orders", {"retention.ms": "5"})
+        log_dirs.get_or_create(TopicPartition("orders", 1), before)
 
         async def catch_up():
             pass
@@ -160,10 +161,11 @@ def test_a_topic_made_anew_is_not_kept_as_the_one_before_it_of_which_a_log_is_le
             return {name: {} for name in names}
 
         zk = SimpleNamespace(catch_up=catch_up, get_entities_configs=get_entities_configs)
-        configs = TopicConfigs(SimpleNamespace(broker_id=0, config=config, log_dirs=log_dirs, zk=zk))
-        await configs.learn({"orders": anew if is_anew else before})
-        kept = log_dirs.topic_config("orders").number("retention.ms")
-        assert (kept == 5) is not is_anew
+        configs = TopicConfigs(SimpleNamespace(broker_id=0, config=config, zk=zk), log_dirs)
+        topic_id = anew if is_anew else before
+        await configs.learn({"orders": topic_id})
+        made = log_dirs.get_or_create(TopicPartition("orders", 2), topic_id)
+        assert (made.config.number("retention.ms") == 5) is not is_anew
         log_dirs.close()
 
     asyncio.run(story())
