@@ -268,7 +268,7 @@ def test_a_deleted_user_is_served_until_it_has_to_say_again_who_it_is(cluster: A
             until(lambda: not cluster.admits(broker, scram(user)), "the user is gone")
             return [ends_with(for_a_while), len(for_ever.send(MetadataRequest(topics=[]), 12).brokers)]
 
-    assert at_once(attack) == dict.fromkeys(KINDS.values(), [REFUSED.name, 2])
+    assert at_once(attack) == {kind: [REFUSED.name, 2] for kind in KINDS.values()}
 
 
 def test_who_does_not_authenticate_again_is_ended_and_nobody_becomes_somebody_else(cluster: Attacked) -> None:
