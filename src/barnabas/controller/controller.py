@@ -301,6 +301,9 @@ class KafkaController:
             await self._handle(event)
         except SessionExpired:
             logger.info("the session expired while %s was processed", event.name)
+            if self._reign is not None:
+                # What comes before Expire finds no ZooKeeper either, and no batch that was begun and never sent.
+                self._reign.batch.clear()
         except Exception as error:
             await self._resign_after_failure(event, error)
         finally:

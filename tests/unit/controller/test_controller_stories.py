@@ -252,6 +252,31 @@ def test_controlled_shutdown_is_not_granted_to_who_is_still_in_an_isr(
     play(story)
 
 
+def test_what_comes_between_the_end_of_a_session_and_the_news_of_it_is_no_failure(
+    play: Callable[[Play], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event in hand had begun to fill a batch when ZooKeeper answered no more."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (1, 2))
+        reign = made.controller.reign
+        assert reign is not None
+
+        async def too_late(self: KafkaZkClient, broker_id: int) -> None:
+            assert reign is not None
+            reign.batch.add_update_metadata_request_for_brokers((1, 2), ())
+            raise SessionExpired
+
+        with monkeypatch.context() as patched:
+            patched.setattr(KafkaZkClient, "get_broker", too_late)
+            await made.controller.event_manager.put(events.BrokerModifications(2)).await_processing()
+            assert await made.controller.controlled_shutdown(2, made.epochs[2]) == []
+        assert made.controller.reign is reign
+
+    play(story)
+
+
 def test_controlled_shutdown_is_refused_to_another_life_of_the_broker(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
         await made.start(1, 2)
