@@ -107,6 +107,8 @@ class BrokerConnection(FramedConnection):
             self.peer_host = host_address(str(peer[0]))
             self.peer = f"{self.peer_host}:{peer[1]}"
         self._channel.connections.opened(self, transport)
+        if self._reading_paused:
+            asyncio.get_running_loop().call_soon(self._still_paused)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._file_sender is not None:

@@ -40,6 +40,7 @@ TLS_RECORDS: Final = range(0x160300, 0x160305)
 _WRITING_PAUSED: Final = 1
 _THROTTLED: Final = 2
 _GIVES_WAY: Final = 4
+_HELD: Final = 8
 _SIZE: Final = Struct(">i").unpack_from
 _shared: Final = bytearray(SHARED_BYTES)
 _shared_view: Final = memoryview(_shared)
@@ -63,7 +64,6 @@ class FramedConnection(AnsweringConnection):
         "_frame",
         "_frame_size",
         "_frame_view",
-        "_gated",
         "_head",
         "_memory",
         "_muted",
@@ -89,7 +89,6 @@ class FramedConnection(AnsweringConnection):
         self._filled = 0
         self._waiting_since: deque[int] = deque()
         self._waiting_bytes = 0
-        self._gated = False  # by `hold`
         self._muted = False  # until there is room for the frame that is announced
         self._reading_paused = False
         self._stalled = 0
@@ -273,16 +272,28 @@ class FramedConnection(AnsweringConnection):
     # Reading, and not
 
     def hold(self) -> None:
-        """Reads nothing until `release`: the broker does not serve yet."""
-        self._gated = True
+        """Begins no request, and reads none, until `release`."""
+        self._stalled |= _HELD
         self._pause_or_resume()
 
     def release(self) -> None:
-        self._gated = False
-        self._pause_or_resume()
+        self._stalled &= ~_HELD
+        self._begin_waiting()
+
+    def _still_paused(self) -> None:
+        """Called in the turn after `connection_made`, behind which transports begin to read, whatever it asked for."""
+        if self._reading_paused and not self._closed:
+            assert self._transport is not None
+            self._transport.resume_reading()
+            self._transport.pause_reading()
 
     def _pause_or_resume(self) -> None:
-        paused = self._gated or self._muted or self._throttle is not None or self._waiting_bytes > MAX_WAITING_BYTES
+        paused = (
+            bool(self._stalled & _HELD)
+            or self._muted
+            or self._throttle is not None
+            or self._waiting_bytes > MAX_WAITING_BYTES
+        )
         if paused == self._reading_paused or self._closed:
             return
         assert self._transport is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from functools import partial
 from typing import Final, Protocol
 
@@ -91,7 +90,7 @@ class GuardedConnection(BrokerConnection):
 class SaslConnection(GuardedConnection):
     """A connection that proves by SASL who it is, over TLS or without, and again when its session ends (KIP-368)."""
 
-    __slots__ = ("_authenticator", "_began_ms", "_behind", "_failing", "_granted_bytes", "_session", "_story")
+    __slots__ = ("_authenticator", "_began_ms", "_failing", "_granted_bytes", "_session", "_story")
 
     def __init__(self, gate: Gate, channel: RequestChannel, limits: ConnectionLimits) -> None:
         super().__init__(gate, channel, limits)
@@ -99,8 +98,6 @@ class SaslConnection(GuardedConnection):
         self._authenticator: SaslServerAuthenticator | None = None
         """Set while it is not known who is speaking, or whether it is still the same."""
         self._story: Story[Reply] | None = None
-        self._behind: deque[bytearray] = deque()
-        """Frames that arrived behind a token that is being looked at."""
         self._session: SaslSession | None = None
         self._began_ms = 0
         self._failing: asyncio.TimerHandle | None = None
@@ -132,10 +129,7 @@ class SaslConnection(GuardedConnection):
             return
         if self._authenticator is None:
             return
-        if self._story is not None:
-            self._behind.append(frame)
-        elif self._failing is None:
-            self._exchange(frame, self._authenticator)
+        self._exchange(frame, self._authenticator)
 
     def _is_held_up(self, expires_ms: int, frame: bytearray) -> bool:
         """Whether `frame` is not served: it begins the session anew, or comes behind its end."""
@@ -155,7 +149,7 @@ class SaslConnection(GuardedConnection):
     def _exchange(self, frame: bytearray, authenticator: SaslServerAuthenticator) -> None:
         self._story = drive(authenticator.take(frame), partial(self._taken, frame, authenticator))
         if self._story is not None:
-            self.hold()  # nothing more is read meanwhile
+            self.hold()
 
     def _taken(
         self, frame: bytearray, authenticator: SaslServerAuthenticator, reply: Reply | None, error: BaseException | None
@@ -179,8 +173,6 @@ class SaslConnection(GuardedConnection):
             self._send(reply.answer)
         if waited:
             self.release()
-            while self._behind and self._story is None and not self._closed:
-                self._arrived(self._behind.popleft(), held=False)
 
     def _let_in(self, session: SaslSession) -> None:
         self._drop_deadline()

@@ -1,0 +1,55 @@
+"""A broker listens before it serves: whoever connects meanwhile waits, and does not fill its memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+from clocks import ManualClock
+from test_broker_connection import Channel, echo, heartbeat
+
+from barnabas.broker.connection import BrokerConnection
+from barnabas.broker.connections import Connections
+from barnabas.broker.framed_connection import SHARED_BYTES, ConnectionLimits
+from barnabas.model.config import broker_config
+
+REQUESTS = 20_000
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_who_connects_before_the_broker_serves_is_answered_when_it_does(run: Run) -> None:
+    async def story() -> None:
+        channel: Any = Channel(echo)
+        channel.connections = connections = Connections(ManualClock(), lambda: broker_config({}))
+        made: list[BrokerConnection] = []
+
+        def accept() -> BrokerConnection:
+            made.append(BrokerConnection(channel, "PLAINTEXT", ConnectionLimits(1000)))
+            return made[-1]
+
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(accept, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
+        request = heartbeat(0, "g" * 900)
+        writer.write(request * REQUESTS)  # more than two sockets hold
+        while not made:
+            await asyncio.sleep(0)
+        (connection,) = made
+        for _ in range(100):
+            await asyncio.sleep(0)
+            assert connection.requests == 0
+            assert connection._waiting_bytes <= SHARED_BYTES
+        connections.serve()
+        for _ in range(REQUESTS):
+            size = int.from_bytes(await reader.readexactly(4), "big")
+            await reader.readexactly(size)
+        assert connection.requests == REQUESTS
+        writer.close()
+        server.close()
+
+    run(asyncio.wait_for(story(), 60))
