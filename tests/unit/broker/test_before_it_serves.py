@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 from clocks import ManualClock
-from test_broker_connection import Channel, echo, heartbeat
+from test_broker_connection import Channel, echo, heartbeat, turns_until
 
 from barnabas.broker.connection import BrokerConnection
 from barnabas.broker.connections import Connections
@@ -37,8 +37,7 @@ def test_who_connects_before_the_broker_serves_is_answered_when_it_does(run: Run
         reader, writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
         request = heartbeat(0, "g" * 900)
         writer.write(request * REQUESTS)  # more than two sockets hold
-        while not made:
-            await asyncio.sleep(0)
+        await turns_until(lambda: made)
         (connection,) = made
         for _ in range(100):
             await asyncio.sleep(0)
