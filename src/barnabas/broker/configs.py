@@ -328,6 +328,7 @@ _LEAST: Final = {
     "max.connection.creation.rate": 1,
 }
 """Below these numbers a broker would stand still, or let nobody in who could set them right."""
+_LEAST_OF_LISTENER: Final = {"max.connections": 0, "max.connection.creation.rate": 1}
 _POSITIVE: Final = frozenset({"log.cleaner.io.max.bytes.per.second", "log.cleaner.io.buffer.load.factor"})
 _DEDUPE_BUFFER_MIN_BYTES: Final = 1024 * 1024
 
@@ -336,7 +337,8 @@ def check_usable(config: Config, name: str) -> None:
     """Raises `ConfigError` where a broker cannot run with its value of `name`, though its type allows it
     (``KafkaConfig.validateValues``, ``DynamicThreadPool``, ``DynamicConnectionQuota``)."""
     match = _LISTENERS_OWN(name)
-    least = _LEAST.get(name if match is None else match[1])
+    # A listener may let nobody in: another one takes it back.
+    least = _LEAST.get(name) if match is None else _LEAST_OF_LISTENER.get(match[1])
     if least is not None and int(config.overrides[name]) < least:
         raise ConfigError(f"{name} must be greater than or equal to {least}")
     if name == "log.retention.ms" and config.number(name) < 1 and config.number(name) != -1:
