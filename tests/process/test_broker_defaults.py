@@ -78,12 +78,21 @@ def test_what_no_broker_can_run_with_is_refused(cluster: KafkaCluster, key: str)
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
+EACH_BROKERS_OWN = {
+    "listeners": "PLAINTEXT://127.0.0.1:9",
+    "advertised.listeners": "CLIENTS://nowhere:9",
+    "listener.security.protocol.map": "CLIENTS:SSL",
+    "listener.name.plaintext.max.connections": "1",
+}
+
+
 def test_where_it_is_stored_all_the_same_it_does_not_count() -> None:
     with KafkaCluster(2) as cluster:
         cluster.create_topic("t", partitions=4, replication_factor=2, config={"segment.bytes": 10_000})
         zookeeper = KazooClient(cluster.zookeeper)
         zookeeper.start(10)
-        stored = {"version": 1, "config": {**UNUSABLE, "message.max.bytes": "500"}}
+        values = {**UNUSABLE, **EACH_BROKERS_OWN, "max.connections.per.ip": "0", "message.max.bytes": "500"}
+        stored = {"version": 1, "config": values}
         zookeeper.ensure_path("/config/brokers/<default>")
         zookeeper.set("/config/brokers/<default>", json.dumps(stored).encode())
         zookeeper.stop()
@@ -91,6 +100,6 @@ def test_where_it_is_stored_all_the_same_it_does_not_count() -> None:
             broker.stop()
             broker.start()
         assert outcome(cluster, "t") == REFUSED, "the one that can be used counts"
-        mended = [(AlterOperation.DELETE, key, None) for key in stored["config"]]
+        mended = [(AlterOperation.DELETE, key, None) for key in values]
         cluster.run(Admin(cluster.client).alter_configs(ResourceType.BROKER, "", mended))
         eventually(lambda: not outcome(cluster, "t"), what="all of it can be taken back")

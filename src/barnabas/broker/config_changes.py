@@ -18,6 +18,7 @@ from barnabas.broker.configs import (
     apply_incremental,
     check_listeners_value,
     check_usable,
+    is_each_brokers_own,
     validate_dynamic_broker_values,
     validate_topic_values,
 )
@@ -120,6 +121,8 @@ class ConfigChanges:
                 definition = broker_definitions().get(name)
                 if unchangeable([name]):
                     raise ConfigError(f"{name} cannot be changed while this broker runs.")
+                if entity == DEFAULT_ENTITY and is_each_brokers_own(name):
+                    raise ConfigError(f"{name} is each broker's own.")
                 text = self._password_encoder.decode(stored) if is_password(name) else stored
                 check_listeners_value(name, text)
                 if definition is not None:

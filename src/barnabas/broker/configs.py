@@ -300,12 +300,7 @@ def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *,
             f"Cannot update these configs dynamically: Set({', '.join(sorted(read_only))})",
         )
     if not per_broker:
-        own = [
-            name
-            for name in values
-            if name.startswith("listener.name.")
-            or (name in broker_definitions() and broker_definitions()[name].update_mode == "per-broker")
-        ]
+        own = [name for name in values if is_each_brokers_own(name)]
         if own:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
@@ -317,6 +312,12 @@ def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *,
         check_listeners_value(name, text)
         check_usable(changed, name)
     overrides_of(changed)
+
+
+def is_each_brokers_own(name: str) -> bool:
+    """Whether it cannot be set for all brokers at once."""
+    definition = broker_definitions().get(name)
+    return name.startswith("listener.name.") or (definition is not None and definition.update_mode == "per-broker")
 
 
 _LEAST: Final = {

@@ -139,7 +139,10 @@ class Connections:
             except ConfigError as error:  # another broker, or a tool, took it: it keeps nobody out
                 logger.error("the overrides stay as they were: %s", error)
         address = connection.peer_host
-        allowed = self._overrides.get(address, config.number("max.connections.per.ip"))
+        per_ip = config.number("max.connections.per.ip")
+        if per_ip == 0 and not self._overrides:  # stored, though no broker takes it: nobody could set it right
+            per_ip = UNLIMITED
+        allowed = self._overrides.get(address, per_ip)
         if self._by_address[address] >= allowed:
             return f"its address has as many connections as max.connections.per.ip allows ({allowed})"
         allowed = self._limit_of(config, connection.listener)
