@@ -24,8 +24,6 @@ from barnabas.bench.apache import (
     cluster_view,
     free_port,
     java,
-    tool,
-    tool_command,
     zookeeper_server,
 )
 from barnabas.bench.apache_zookeeper import ServerTls, ZooKeeperEnsemble, four_letter_word
@@ -43,6 +41,7 @@ __all__ = [
     "free_port",
     "java",
     "official_connector",
+    "program_command",
     "quick_start",
     "require",
     "tool",
@@ -87,9 +86,27 @@ class ApacheCluster(apache.ApacheCluster):
         super().__init__(*given, jvm=(*quick_start(), *jvm), **more)
 
 
+def tool_command(name: str, *arguments: str) -> list[str]:
+    """The command line of Kafka's tool `name`."""
+    virtual_machine, *more = apache.tool_command(name, *arguments)
+    return [virtual_machine, *quick_start(), *more]
+
+
+def tool(name: str, *arguments: str, text: str = "", timeout: float = 90) -> subprocess.CompletedProcess[str]:
+    """Runs Kafka's tool `name`; `text` is its standard input."""
+    return subprocess.run(
+        tool_command(name, *arguments), input=text, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def program_command(source: Path, *options: str) -> list[str]:
+    """The command line of a Java program, a file beside a test, that uses Kafka's classes."""
+    return [java(), "-Xmx256m", *quick_start(), *options, "-cp", classpath(), str(source)]
+
+
 @cache
 def quick_start() -> tuple[str, ...]:
-    """Options with which a JVM has one of Kafka's brokers up for 2.0 seconds of CPU instead of 5.3.
+    """Options with which a JVM has one of Kafka's brokers up for 2.0 seconds of CPU instead of 5.3, and Kafka's tools.
 
     It compiles once and quickly, and finds its classes in an archive, which is made beside the jars where there is none
     yet for this Java (some 8 seconds of CPU). They are for tests, whose brokers live for minutes.

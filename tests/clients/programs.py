@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from apache import program_command
 
-from barnabas.bench.apache import VERSION, ApacheUnavailable, cache_directory, classpath, fetch_jars, java
+from barnabas.bench.apache import VERSION, ApacheUnavailable, cache_directory, fetch_jars, java
 
 HERE = Path(__file__).parent
 
@@ -83,8 +84,8 @@ PROGRAMS = [
 def java_logins(folder: Path, allowed_url: str) -> Any:
     """What the Java client finds by each of the properties files in `folder`, as ``Logins.java`` tells it."""
     done = subprocess.run(
-        [java(), "-Xmx256m", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={allowed_url}", "-cp", classpath(),
-         str(HERE / "java/Logins.java"), str(folder)],
+        [*program_command(HERE / "java/Logins.java", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={allowed_url}"),
+         str(folder)],
         capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -106,7 +107,8 @@ def word_count(bootstrap: str, name: str, state: Path) -> Any:
     """Kafka Streams' word count, as ``WordCount.java`` tells it."""
     source = str(HERE / "java/WordCount.java")
     done = subprocess.run(
-        [java(), "-Xmx512m", "-cp", applications_classpath(), source, bootstrap, name, str(state)],
+        [java(), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", applications_classpath(), source, bootstrap, name,
+         str(state)],
         capture_output=True, text=True, timeout=280,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

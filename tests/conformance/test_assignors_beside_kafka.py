@@ -96,7 +96,7 @@ def test_our_assignors_choose_as_kafkas_do(assignor: str) -> None:
     cases = drawn(assignor, random.Random(39))
     program = Path(__file__).with_name("AssignorOracle.java")
     told = subprocess.run(
-        [apache.java(), "-cp", apache.classpath(), str(program)],
+        apache.program_command(program),
         input="".join(f"{case.line()}\n" for case in cases),
         text=True,
         capture_output=True,

@@ -56,7 +56,7 @@ def kafkas_answers() -> dict[tuple[str, int], list[str]]:
             lines.append(f"{name} {version} {message.encode(version).hex()}\n")
     harness = Path(__file__).with_name("WireOracle.java")
     done = subprocess.run(
-        [apache.java(), "-cp", apache.classpath(), str(harness)],
+        apache.program_command(harness),
         input="".join(lines), capture_output=True, text=True, check=True, timeout=240, encoding="utf-8",
     )  # fmt: skip
     answers: dict[tuple[str, int], list[str]] = {}

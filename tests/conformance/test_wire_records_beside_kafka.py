@@ -89,7 +89,7 @@ def _read(data: bytes) -> list[Record]:
 def test_kafka_reads_our_batches_and_we_read_kafkas() -> None:
     cases = _cases()
     done = subprocess.run(
-        [apache.java(), "-cp", apache.classpath(), str(Path(__file__).with_name("RecordsOracle.java"))],
+        apache.program_command(Path(__file__).with_name("RecordsOracle.java")),
         input="".join(f"{batch.hex()}\n" for _, _, batch in cases),
         capture_output=True, text=True, check=True, timeout=240,
     )  # fmt: skip

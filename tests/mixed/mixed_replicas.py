@@ -7,9 +7,9 @@ import re
 import subprocess
 import threading
 
+from apache import tool_command
 from mixed_brokers import BothKinds
 
-from barnabas.bench.apache import tool_command
 from barnabas.client import KafkaError, TopicPartition, connect
 from barnabas.client.offsets import LATEST
 from barnabas.runtime.real import RealDisk
