@@ -41,8 +41,9 @@ def append(bootstrap: str, topic: str, numbers: range) -> None:
 
 
 def test_the_first_who_asks_is_told_its_coordinator(tmp_path: Path) -> None:
-    """A client that is told there is none asks again only after a second."""
-    with running(tmp_path) as cluster:
+    """A client that is told there is none asks again only after a second, which is how long a broker waits for it."""
+    small = [f"{topic}.num.partitions=3" for topic in ("offsets.topic", "transaction.state.log")]
+    with running(tmp_path, 3, *small) as cluster:
         port = cluster.broker(0)["port"]
         with BlockingConnection("127.0.0.1", port) as connection:
             for key_type in (0, 1):
