@@ -278,6 +278,16 @@ def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
     config = topic_config(broker, values)
     for name in values:
         config.value(name)
+    if config.flag("remote.storage.enable"):
+        raise ConfigError(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+    if config.flag("remote.log.copy.disable") or config.flag("remote.log.delete.on.disable"):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode.",
+        )
     if config.number("min.compaction.lag.ms") > config.number("max.compaction.lag.ms"):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,

@@ -11,7 +11,7 @@ import difflib
 import json
 import pkgutil
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -40,6 +40,12 @@ def _as_java_reads(number: str) -> str:
     if "_" in number:
         raise ValueError(number)
     return number
+
+
+def _is_release(text: str, versions: Sequence[str]) -> bool:
+    """Whether it is one of `versions` or of their releases, ``3.0`` or ``3.0.1`` (``MetadataVersion``)."""
+    release = ".".join(text.split(".")[: 3 if text.startswith("0.") else 2])
+    return text in versions or any(release == version.partition("-")[0] for version in versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +111,11 @@ class Definition:
         elif self.valid.startswith("[") and self.valid.endswith("]") and ":" not in self.valid:
             allowed = [item.strip() for item in self.valid[1:-1].split(",")]
             items = value if isinstance(value, tuple) else (value,)
-            if self.name.endswith(("message.format.version", "inter.broker.protocol.version")):
-                # Short forms such as "3.0" are allowed. The first has no effect since 3.0 (KIP-724), the second is
-                # checked by `metadata_version`.
+            if self.name == "inter.broker.protocol.version":
+                return  # `metadata_version` checks it
+            if self.name.endswith("message.format.version"):  # it has no effect since 3.0 (KIP-724)
+                if not _is_release(text, allowed):
+                    raise self._refused(text, "one of " + ", ".join(allowed), f"Version {text} is not a valid version")
                 return
             for item in items:
                 if item not in allowed:

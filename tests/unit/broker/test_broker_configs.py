@@ -59,7 +59,15 @@ def test_passwords_are_not_told():
     assert all(each.value is None for each in described.synonyms)
 
 
-@pytest.mark.parametrize("values", [{"no.such": "1"}, {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"no.such": "1"},
+        {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"},
+        {"remote.log.copy.disable": "true"},
+        {"remote.log.delete.on.disable": "true"},
+    ],
+)
 def test_values_that_topics_do_not_take_are_refused(values):
     with pytest.raises(KafkaError) as refused:
         validate_topic_values(broker_config({}), values)
@@ -169,3 +177,14 @@ def test_a_topic_made_anew_is_not_kept_as_the_one_before_it_of_which_a_log_is_le
         log_dirs.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("values", [{"remote.storage.enable": "true"}, {"message.format.version": "newest"}])
+def test_what_an_apache_broker_beside_could_not_start_with_is_refused(values):
+    with pytest.raises(ConfigError):
+        validate_topic_values(broker_config({}), values)
+
+
+@pytest.mark.parametrize("version", ["3.0", "3.0.1", "3.9-IV0", "0.10.0.1", "0.8.2"])
+def test_a_message_format_is_named_as_releases_are(version):
+    validate_topic_values(broker_config({}), {"message.format.version": version})
