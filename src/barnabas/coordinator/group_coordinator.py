@@ -27,7 +27,7 @@ from barnabas.coordinator.group_answers import (
     offset_commit_error,
     partition_for,
 )
-from barnabas.coordinator.group_members import UNKNOWN_MEMBER_ID, Join, JoinResult, Sync, SyncResult
+from barnabas.coordinator.group_members import MEMBER_NAME_MAX, UNKNOWN_MEMBER_ID, Join, JoinResult, Sync, SyncResult
 from barnabas.coordinator.group_values import (
     CONSUMER_PROTOCOL_TYPE,
     DEAD,
@@ -276,7 +276,7 @@ class GroupCoordinator:
         """An id as Kafka makes it: the instance's or client's name and a UUID."""
         digits = bytes(self._entropy.uuid()).hex()
         uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-        return f"{client_id if group_instance_id is None else group_instance_id}-{uuid}"
+        return f"{(client_id if group_instance_id is None else group_instance_id)[:MEMBER_NAME_MAX]}-{uuid}"
 
     async def join(self, group_id: str, join: Join) -> JoinResult:
         """Returns when the generation begins, or at once with what is wrong."""

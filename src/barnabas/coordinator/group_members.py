@@ -9,6 +9,9 @@ from typing import Final, NamedTuple, TypeAlias
 from barnabas.coordinator.offsets_records import StoredMember
 from barnabas.model.errors import ErrorCode
 
+MEMBER_NAME_MAX: Final = 8_000
+"""Characters of a client's name in its member id. With its UUID that is a string, of 32,767 bytes at most: of a longer
+one the group's leader could not be told, and its connection would be closed."""
 UNKNOWN_MEMBER_ID: Final = ""
 NO_GENERATION: Final = -1
 

@@ -20,6 +20,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.runtime import Tasks, drive
 from barnabas.runtime.real import real_runtime
+from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.records import batches, stamp
 
 T0 = TopicPartition("t", 0)
@@ -323,6 +324,17 @@ def test_who_names_more_protocols_than_any_client_has_does_not_get_in() -> None:
         assert groups.list_groups()[1] == []
         result = await groups.join("g", replace(join(""), protocols=many[1:]))
         assert result.error is ErrorCode.NONE
+
+    play(story)
+
+
+@pytest.mark.parametrize(("client_id", "instance"), [("c" * 32_767, None), ("c", "\N{GRINNING FACE}" * 8_191)])
+def test_a_leader_is_told_of_a_member_however_long_its_name_is(client_id: str, instance: str | None) -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        member_id = groups.new_member_id(client_id, instance)
+        assert member_id != groups.new_member_id(client_id, instance)
+        member = JoinGroupResponse.JoinGroupResponseMember(member_id=member_id, group_instance_id=instance)
+        JoinGroupResponse(members=[member]).encode(5)
 
     play(story)
 
