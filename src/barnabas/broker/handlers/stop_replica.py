@@ -12,7 +12,7 @@ from barnabas.broker.parts import BrokerParts
 from barnabas.broker.shares import shares
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_EPOCH, TopicPartition
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 
@@ -62,9 +62,20 @@ def _tell_deletions(broker: BrokerParts, request: StopReplicaRequest, answer: St
         for partition in answer.partition_errors
         if not partition.error_code
     }
+    for name, number, leader_epoch in _deletions(request):
+        if (name, number) in stopped:
+            broker.coordinators.replica_deleted(TopicPartition(name, number), leader_epoch)
+
+
+def _deletions(request: StopReplicaRequest) -> Iterator[tuple[str, int, int]]:
+    """What is to be deleted, in whichever form it is asked for: topic, partition and leader epoch."""
+    if request.delete_partitions:  # before version 3
+        for partition in request.ungrouped_partitions:
+            yield partition.topic_name, partition.partition_index, NO_EPOCH
+        for named in request.topics:
+            for number in named.partition_indexes:
+                yield named.name, number, NO_EPOCH
     for topic in request.topic_states:
         for state in topic.partition_states:
-            if state.delete_partition and (topic.topic_name, state.partition_index) in stopped:
-                broker.coordinators.replica_deleted(
-                    TopicPartition(topic.topic_name, state.partition_index), state.leader_epoch
-                )
+            if state.delete_partition:
+                yield topic.topic_name, state.partition_index, state.leader_epoch
