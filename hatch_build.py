@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 WIRE = Path(__file__).parent / "src" / "barnabas" / "wire"
-SOURCES = tuple(WIRE / name for name in ("_kernel.c", "_codec.h", "_columns.h", "_python.h", "_scan.h"))
+SOURCES = tuple(WIRE / name for name in ("_kernel.c", "_codec.h", "_columns.h", "_python.h", "_scan.h", "_slabs.h"))
 BUILT = WIRE / "_kernel.abi3.so"
 FLAGS = ["-std=c11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
 

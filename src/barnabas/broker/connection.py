@@ -342,7 +342,7 @@ class BrokerConnection(FramedConnection):
 
     def turn(self, *, urgent: bool) -> asyncio.Future[None]:
         """Done when whoever answers a long request may go on."""
-        return self._channel.long_requests.turns.next(urgent=urgent)
+        return self._channel.long_requests.turns.next(urgent=urgent, passing=not urgent)
 
     def charge(self, context: RequestContext, response: Any) -> None:
         if context.cost is not None:

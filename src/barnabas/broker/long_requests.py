@@ -83,7 +83,7 @@ class LongRequests:
         try:
             elements = TURN
             while True:
-                await self.turns.next(urgent=urgent)
+                await self.turns.next(urgent=urgent, passing=not urgent)
                 try:
                     next(decoding)
                 except StopIteration as end:
@@ -117,7 +117,7 @@ class LongRequests:
             return [response]
         urgent = context.header.api_key in BETWEEN_BROKERS
         if long:  # whoever counts its errors goes over all of it
-            await self.turns.next(urgent=urgent)
+            await self.turns.next(urgent=urgent, passing=not urgent)
         context.connection.told(context, response)
         encoding = encode_response_in_turns(response, context.version, context.header.correlation_id)
         try:
@@ -125,7 +125,7 @@ class LongRequests:
                 written = next(encoding)
                 if written > ANSWER_BYTES_MAX:
                     raise Disconnect(f"the answer to its {context.api_name} is longer than {ANSWER_BYTES_MAX} bytes")
-                await self.turns.next(urgent=urgent)
+                await self.turns.next(urgent=urgent, passing=not urgent)
         except StopIteration as end:
             parts: list[Bytes] = end.value
             return parts

@@ -10,7 +10,7 @@ from typing import Any, Final
 from barnabas.broker.server import Broker
 from barnabas.model.config import Config
 from barnabas.runtime import Runtime, ended
-from barnabas.runtime.small_objects import small_objects
+from barnabas.wire.kernel import kernel
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,8 @@ async def run_broker(
         hint = f" (did you mean {near}?)" if near else ""
         logger.warning("unknown configuration %s is not used%s", name, hint)
     broker = Broker(runtime, config, host_name=host_name)
-    broker.request_channel.long_requests.turns.small_objects = small_objects()
+    if kernel is not None:
+        broker.request_channel.long_requests.turns.mark_passing = kernel.passing
     if on_status is not None:
         broker.tasks.begin(_tell_status(broker, on_status), "status")
     if not await _started(broker, stop):

@@ -27,7 +27,7 @@ from barnabas.model.errors import ConfigError
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
     from barnabas.model.config import Config
-    from barnabas.runtime import Runtime
+    from barnabas.runtime import Runtime, memory
     from barnabas.web.table import Table
     from barnabas.zk.server.config import CoordinatorConfig
     from barnabas.zk.server.server import CoordinatorServer
@@ -394,6 +394,11 @@ def _allow_many_files() -> None:
 
 
 def _serve(prepare: Callable[[], Story], log_format: str = TEXT) -> int:
+    from barnabas.runtime.memory import heap
+    from barnabas.wire.kernel import kernel
+
+    # Before anything else, so that as much as can be lies in slabs.
+    known_heap = heap(None if kernel is None else kernel.slabs)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     use(log_format)
     try:
@@ -410,7 +415,7 @@ def _serve(prepare: Callable[[], Story], log_format: str = TEXT) -> int:
         gc.set_threshold(20_000, 10, 10)
         gc.enable()
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:
-            runner.run(_until_signalled(story))
+            runner.run(_until_signalled(story, known_heap))
     except (ServerError, ConfigError) as error:
         return _failed(str(error))
     except OSError as error:
@@ -423,7 +428,7 @@ def _serve(prepare: Callable[[], Story], log_format: str = TEXT) -> int:
     return 0
 
 
-async def _until_signalled(story: Story) -> None:
+async def _until_signalled(story: Story, heap: memory.Heap | None) -> None:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[Any] = loop.create_future()
 
@@ -436,23 +441,15 @@ async def _until_signalled(story: Story) -> None:
 
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, ask_to_stop, number.name)
-    from barnabas.runtime import Tasks, memory
-    from barnabas.runtime.arenas import Arenas
-    from barnabas.wire.kernel import kernel
+    from barnabas.runtime import Tasks
+    from barnabas.runtime.memory import give_memory_back
 
-    heap = memory.heap()
-    arenas = None if heap is None or kernel is None else Arenas(kernel.arenas)
     tasks = Tasks(lambda name, error: None)  # without it a server goes on, only larger: the log says why
     if heap is not None:
-        tasks.begin(memory.give_memory_back(heap, arenas), "memory")
-
-    def ready(notice: dict[str, Any]) -> None:
-        if arenas is not None:
-            arenas.bound()
-        _ready(notice)
+        tasks.begin(give_memory_back(heap), "memory")
 
     try:
-        await story(stop, ready)
+        await story(stop, _ready)
     finally:
         await tasks.end()
 

@@ -1,19 +1,20 @@
 """Gives memory that a server needed for a while back to the system.
 
-Two parts of a process keep it. Python's collector looks at its oldest generation only when a quarter as many objects
+Three parts of a process keep it. Python's collector looks at its oldest generation only when a quarter as many objects
 have survived anew: in a process that has gone quiet, cycles stay for good, such as a kept exception, its traceback, and
-the request of a story in that. And glibc keeps what was freed in the midst of its heap: after four thousand groups with
+the request of a story in that. Small objects lie in slabs, pages of which each goes back when it is empty (the kernel's
+``slabs``, where there is one). And glibc keeps what was freed in the midst of its heap: after four thousand groups with
 100 KB each had come and gone, a broker stayed as large as with them.
 
-So once a process has been larger for a while, by `GROWTH_BYTES`, than it was after the last time, both are asked to let
+So once a process has been larger for a while, by `GROWTH_BYTES`, than it was after the last time, all are asked to let
 go (``gc.collect``, ``malloc_trim``). The collector takes 0.3 s for a broker with five thousand partitions, so a busy
 process is spared it where it would look at more than `LOOKED_AT_MAX` objects. The heap takes 0.3 ms for a megabyte that
 goes: such a process spends that where a third of what is resident (`WASTE`) has been free in the heap all the while.
 The CPU time that either took is followed by a rest `REST` times as long, up to `REST_MAX_S`. (By the clock it is soon a
-second on a busy machine, and minutes of rest.)
-Two sizes count: what is resident, and what of that the heap does not have in use, since what was in use the last time
-may be free now and the process no larger. Python's arenas of small objects stay as large as they have grown, which is
-bounded (`barnabas.runtime.arenas`).
+second on a busy machine, and minutes of rest.) Empty slabs take next to nothing: a process that has little to do gives
+them back each time.
+Two sizes count: what is resident, and what of that is not in use, since what was in use the last time may be free now
+and the process no larger. Python's own arenas have only what was made before there were slabs.
 """
 
 from __future__ import annotations
@@ -26,8 +27,6 @@ import os
 import time
 from collections.abc import Callable
 from typing import Final
-
-from barnabas.runtime.arenas import Arenas
 
 logger = logging.getLogger(__name__)
 
@@ -75,19 +74,24 @@ class KernelFigures:
 
 
 class Heap:
-    """glibc's heap, by its own figures."""
+    """glibc's heap, by its own figures, and the slabs of small objects (the kernel's ``slabs``)."""
 
-    def __init__(self) -> None:
+    def __init__(self, slabs: Callable[[int], int] | None = None) -> None:
+        self._slabs = slabs or (lambda back: -1)
         self._pages = KernelFigures("statm")
         libc = ctypes.CDLL(None)
         self._trim = libc.malloc_trim
         self._option: Callable[[int, int], int] = libc.mallopt
         self._info: Callable[[], _MallInfo] = libc.mallinfo2
         libc.mallinfo2.restype = _MallInfo
+        self._slabs(0)
 
     def used_bytes(self) -> int:
         """Bytes allocated and not freed, without those in mappings of their own."""
-        return int(self._info().uordblks)
+        return int(self._info().uordblks) + max(self._slabs(0), 0)
+
+    def give_slabs_back(self) -> None:
+        self._slabs(1)
 
     def resident_bytes(self) -> int:
         return self._pages.read()[1] * os.sysconf("SC_PAGE_SIZE")
@@ -102,35 +106,21 @@ class Heap:
         self._option(_M_TRIM_THRESHOLD, KEPT_BYTES)  # as it would have learnt
 
     def trim(self) -> None:
+        self.give_slabs_back()
         self._trim(0)
 
 
-def heap() -> Heap | None:
+def heap(slabs: Callable[[int], int] | None = None) -> Heap | None:
     """The process's heap; None where the C library is another, or older than glibc 2.33."""
     try:
-        return Heap()
+        return Heap(slabs)
     except (OSError, AttributeError):
         return None
 
 
-def _wanted() -> Callable[[], float]:
-    """Asks for how many seconds the loop's thread has run, or has waited for a core, since it began."""
-    try:
-        turns = KernelFigures("schedstat")
-    except OSError:  # a kernel without these
-        return time.thread_time
-
-    def wanted_s() -> float:
-        running_ns, waiting_ns, _ = turns.read()
-        return (running_ns + waiting_ns) / 1e9
-
-    return wanted_s
-
-
-async def give_memory_back(known: Heap, arenas: Arenas | None = None) -> None:
+async def give_memory_back(known: Heap) -> None:
     """Looks at the process, and gives memory back, until it is cancelled."""
     known.keep_large_apart()
-    wanted_s = _wanted()
 
     def sizes() -> tuple[int, int]:
         resident = known.resident_bytes()
@@ -141,15 +131,14 @@ async def give_memory_back(known: Heap, arenas: Arenas | None = None) -> None:
     worked_meanwhile = False
     rest_s = 0.0
     while True:
-        began, worked, wanted = time.monotonic(), time.process_time(), wanted_s()
+        began, worked = time.monotonic(), time.process_time()
         await asyncio.sleep(INTERVAL_S + rest_s)
         rest_s = 0.0
-        resident, unused = sizes()
         share = BUSY * (time.monotonic() - began)
         worked_s = time.process_time() - worked
-        if arenas is not None:
-            # What keeps a process from its work on a busy machine does not make it one that has little to do.
-            arenas.look(busy=wanted_s() - wanted > share)
+        if worked_s <= share:
+            known.give_slabs_back()
+        resident, unused = sizes()
         larger = resident >= least[0] + GROWTH_BYTES or unused >= least[1] + GROWTH_BYTES
         # The objects are counted only where it matters: a list of all of them is made for that.
         busy = larger and worked_s > share and len(gc.get_objects()) > LOOKED_AT_MAX

@@ -4,6 +4,9 @@ A request may name a hundred thousand things, and whatever answers it holds the 
 waits for its turn after each slice. Each turn of the loop lets one of the waiting stories go on, in the order they
 came; other work, such as a heartbeat or a record, is done between two slices, however many stories there are.
 
+What a slice makes for one request, such as its elements and those of its answer, is gone when the request is answered,
+and lies apart from what lasts, so that it leaves nothing of the process larger (the kernel's ``passing``).
+
 Slices are counted and not timed: the simulator's clock stands still while code runs.
 """
 
@@ -11,11 +14,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Final, TypeVar
-
-if TYPE_CHECKING:
-    from barnabas.runtime.small_objects import SmallObjects
+from collections.abc import Callable, Generator
+from typing import Final, TypeVar
 
 SLICE: Final = 128
 """Elements between two turns: a few milliseconds of the most expensive handlers."""
@@ -37,20 +37,21 @@ async def in_slices(work: Generator[None, None, T]) -> T:
 class Turns:
     """The stories of one loop that wait to go on with long work."""
 
-    __slots__ = ("_advancing", "_urgent", "_waiting", "small_objects")
+    __slots__ = ("_advancing", "_urgent", "_waiting", "mark_passing")
 
     def __init__(self) -> None:
-        self._urgent: deque[asyncio.Future[None]] = deque()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._urgent: deque[tuple[asyncio.Future[None], bool]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[None], bool]] = deque()
         self._advancing = False
-        self.small_objects: SmallObjects | None = None
-        """Where this is set, small objects that a slice makes come from malloc."""
+        self.mark_passing: Callable[[bool], object] | None = None
+        """Where this is set, it is called with True before each slice of what passes, and with False after it."""
 
-    def next(self, *, urgent: bool = False) -> asyncio.Future[None]:
-        """Done when it is the caller's turn; the urgent come before all others."""
+    def next(self, *, urgent: bool = False, passing: bool = False) -> asyncio.Future[None]:
+        """Done when it is the caller's turn; the urgent come before all others. `passing`: nearly all that the slice
+        makes is gone when the story ends."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
-        (self._urgent if urgent else self._waiting).append(turn)
+        (self._urgent if urgent else self._waiting).append((turn, passing))
         if not self._advancing:
             self._advancing = True
             loop.call_soon(self._advance)
@@ -58,25 +59,25 @@ class Turns:
 
     def _advance(self) -> None:
         while self._urgent or self._waiting:
-            turn = (self._urgent or self._waiting).popleft()
+            turn, passing = (self._urgent or self._waiting).popleft()
             if not turn.done():
-                self._begin(turn)
+                self._begin(turn, passing)
                 break
         if self._urgent or self._waiting:
             asyncio.get_running_loop().call_soon(self._advance)
         else:
             self._advancing = False
 
-    def _begin(self, turn: asyncio.Future[None]) -> None:
-        small_objects = self.small_objects
-        if small_objects is None:
+    def _begin(self, turn: asyncio.Future[None], passing: bool) -> None:
+        mark = self.mark_passing
+        if mark is None or not passing:
             turn.set_result(None)
             return
         # The loop calls these three one after the other; the story that has the turn is the second.
         loop = asyncio.get_running_loop()
-        loop.call_soon(small_objects.from_malloc)
+        loop.call_soon(mark, True)
         turn.set_result(None)
-        loop.call_soon(small_objects.from_arenas)
+        loop.call_soon(mark, False)
 
 
 class Lane:

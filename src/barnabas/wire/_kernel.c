@@ -3,10 +3,12 @@
  * Built by hatch_build.py; where it is not, barnabas/wire/scan.py and codec.py do the same in Python, and
  * barnabas/spark/kernels.py by numba.
  */
+#define _DEFAULT_SOURCE /* madvise, which C11 does not have */
 #include "_codec.h"
 #include "_columns.h"
 #include "_python.h"
 #include "_scan.h"
+#include "_slabs.h"
 
 enum { HEADER_BYTES = 61, BASE_TIMESTAMP_AT = 27, MAX_TIMESTAMP_AT = 35, RECORD_COUNT_AT = 57 };
 
@@ -177,48 +179,26 @@ static PyObject *headers(PyObject *self, PyObject *const *arguments, Py_ssize_t 
     return PyLong_FromLongLong(found);
 }
 
-/* Python's arenas of small objects, each of a megabyte (256 KiB before 3.10), of which it may have `room` more. Where it
- * gets none, CPython itself asks malloc for the object. From the same place come the stacks of Python's frames, in
- * chunks of 16 KiB: a new thread, and a deep call, get them always, or else a MemoryError. All of this is called with
- * the GIL held. */
-enum { ARENA_BYTES_MIN = 256 * 1024 };
-static ArenaAllocator arenas_of_python;
-static long arenas_room, arenas_refused;
-
-static void *new_arena(void *context, size_t size) {
-    (void)context;
-    if (size < ARENA_BYTES_MIN) return arenas_of_python.alloc(arenas_of_python.context, size);
-    if (arenas_room <= 0) {
-        arenas_refused++;
-        return NULL;
-    }
-    void *arena = arenas_of_python.alloc(arenas_of_python.context, size);
-    if (arena) arenas_room--;
-    return arena;
-}
-
-static void free_arena(void *context, void *arena, size_t size) {
-    (void)context;
-    arenas_of_python.free(arenas_of_python.context, arena, size);
-    if (size >= ARENA_BYTES_MIN) arenas_room++;
-}
-
-/* arenas(more): lets so many more arenas be, from its first call on; how often one was refused since the last call. */
-static PyObject *arenas(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+/* slabs(back): keeps small objects in slabs, from its first call on; gives empty ones back where `back` is not 0. How
+ * many bytes the others have; -1 where small objects are left alone. */
+static PyObject *slabs_in_use(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     (void)self;
-    if (count != 1) return wrong("arenas takes one argument");
-    long more = PyLong_AsLong(arguments[0]);
-    if (more == -1 && PyErr_Occurred()) return NULL;
-    if (!PyObject_GetArenaAllocator || !PyObject_SetArenaAllocator) return PyLong_FromLong(0);
-    if (!arenas_of_python.alloc) {
-        PyObject_GetArenaAllocator(&arenas_of_python);
-        ArenaAllocator bounded = {NULL, new_arena, free_arena};
-        PyObject_SetArenaAllocator(&bounded);
-    }
-    arenas_room += more;
-    long refused = arenas_refused;
-    arenas_refused = 0;
-    return PyLong_FromLong(refused);
+    if (count != 1) return wrong("slabs takes one argument");
+    long back = PyLong_AsLong(arguments[0]);
+    if (back == -1 && PyErr_Occurred()) return NULL;
+    if (!use_slabs()) return PyLong_FromLong(-1);
+    if (back) give_slabs_back();
+    return PyLong_FromLongLong((long long)slabs_used << SLAB_BITS);
+}
+
+/* passing(on): until it is called with False, small objects come from the slabs of what passes. */
+static PyObject *passing(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    (void)self;
+    if (count != 1) return wrong("passing takes one argument");
+    long on = PyLong_AsLong(arguments[0]);
+    if (on == -1 && PyErr_Occurred()) return NULL;
+    choose_slabs(on != 0);
+    return PyLong_FromLong(0);
 }
 
 static PyMethodDef methods[] = {
@@ -231,7 +211,8 @@ static PyMethodDef methods[] = {
     {"errors", errors, METH_FASTCALL, "errors(table, constants, message) -> int"},
     {"columns", columns, METH_FASTCALL, "columns(source, sections, first, end, ..) -> int"},
     {"headers", headers, METH_FASTCALL, "headers(source, rows, positions, counts, ..) -> int"},
-    {"arenas", arenas, METH_FASTCALL, "arenas(more) -> int"},
+    {"slabs", slabs_in_use, METH_FASTCALL, "slabs(back) -> int"},
+    {"passing", passing, METH_FASTCALL, "passing(on) -> int"},
     {"slot_of", slot_of, METH_FASTCALL, "slot_of(class, name, size) -> int"},
     {NULL, NULL, 0, NULL},
 };

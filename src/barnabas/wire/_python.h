@@ -44,14 +44,18 @@ enum { METH_FASTCALL = 0x80, PYBUF_SIMPLE = 0, PYBUF_WRITABLE = 1, STABLE_ABI = 
 #define BYTES_SUBCLASS (1ul << 27)
 #define STR_SUBCLASS (1ul << 28)
 
-/* Not in the stable ABI, and the same since Python 3.4 (PyMem's arenas): weak, so that a Python without them loads this. */
+/* Not in the stable ABI, and the same since Python 3.5 (``PyMemAllocatorEx``): weak, so that a Python without them loads
+ * this. */
 typedef struct {
     void *context;
-    void *(*alloc)(void *context, size_t size);
-    void (*free)(void *context, void *arena, size_t size);
-} ArenaAllocator;
-extern __attribute__((weak)) void PyObject_GetArenaAllocator(ArenaAllocator *allocator);
-extern __attribute__((weak)) void PyObject_SetArenaAllocator(ArenaAllocator *allocator);
+    void *(*malloc)(void *context, size_t size);
+    void *(*calloc)(void *context, size_t count, size_t size);
+    void *(*realloc)(void *context, void *block, size_t size);
+    void (*free)(void *context, void *block);
+} Allocator;
+enum { RAW_DOMAIN, MEMORY_DOMAIN, OBJECT_DOMAIN };
+extern __attribute__((weak)) void PyMem_GetAllocator(int domain, Allocator *allocator);
+extern __attribute__((weak)) void PyMem_SetAllocator(int domain, Allocator *allocator);
 
 extern PyObject *PyExc_ValueError;
 extern PyObject PyList_Type, PyTuple_Type, PyBool_Type, PyByteArray_Type, _Py_NoneStruct;

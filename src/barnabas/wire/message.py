@@ -164,8 +164,7 @@ class Message(Struct):
 
     @classmethod
     def compile_encoder_in_turns(cls, version: int) -> EncoderInTurns:
-        """To be called before the message is made: what stays in memory is better made before what does not (see
-        `barnabas.runtime.small_objects`)."""
+        """To be called before slices of what passes begin (`barnabas.runtime.turns`): a codec stays in memory."""
         from barnabas.wire.codec import compile_encoder_in_turns
 
         cls._check_version(version)

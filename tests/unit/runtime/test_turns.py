@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from barnabas.runtime.event_loop import fastest_loop
 from barnabas.runtime.story import drive
 from barnabas.runtime.turns import Lane, Turns
 
@@ -53,6 +54,38 @@ def test_who_is_gone_when_its_turn_comes_holds_nobody_up():
         await asyncio.wait_for(turns.next(), 5)
 
     asyncio.run(play())
+
+
+def test_only_slices_of_what_passes_are_marked_each_alone():
+    async def play():
+        turns, seen, marked = Turns(), [], False
+
+        def mark(passing):
+            nonlocal marked
+            assert passing is not marked
+            marked = passing
+
+        turns.mark_passing = mark
+
+        async def work(name, **how):
+            for _ in range(5):
+                await turns.next(**how)
+                seen.append((name, marked))
+
+        async def other():
+            for _ in range(20):
+                seen.append(("other", marked))
+                await asyncio.sleep(0)
+
+        await asyncio.gather(
+            work("a", passing=True), other(), work("b", passing=True), other(), work("stays"), work("told", urgent=True)
+        )
+        return set(seen)
+
+    expected = {("a", True), ("b", True), ("other", False), ("stays", False), ("told", False)}
+    for factory in (None, fastest_loop()):
+        with asyncio.Runner(loop_factory=factory) as runner:
+            assert runner.run(play()) == expected
 
 
 def test_a_lane_lets_so_many_in_and_those_abandoned_before_or_at_their_turn_leave_no_hole():

@@ -15,7 +15,7 @@ import pytest
 from barnabas.wire import scan
 
 ROOT = Path(__file__).parents[3]
-SOURCES = ["_codec.h", "_columns.h", "_kernel.c", "_python.h", "_scan.h"]
+SOURCES = ["_codec.h", "_columns.h", "_kernel.c", "_python.h", "_scan.h", "_slabs.h"]
 
 
 @pytest.fixture
