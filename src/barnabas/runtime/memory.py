@@ -11,8 +11,8 @@ go (``gc.collect``, ``malloc_trim``). The collector takes 0.3 s for a broker wit
 process is spared it where it would look at more than `LOOKED_AT_MAX` objects. The heap takes 0.3 ms for a megabyte that
 goes: such a process spends that where a third of what is resident (`WASTE`) has been free in the heap all the while.
 The CPU time that either took is followed by a rest `REST` times as long, up to `REST_MAX_S`. (By the clock it is soon a
-second on a busy machine, and minutes of rest.) Empty slabs take next to nothing: a process that has little to do gives
-them back each time.
+second on a busy machine, and minutes of rest.) A process that has little to do gives back each time what takes no more
+than a few milliseconds (`Heap.sweep`): less than `GROWTH_BYTES` of each part would else stay for good.
 Two sizes count: what is resident, and what of that is not in use, since what was in use the last time may be free now
 and the process no larger. Python's own arenas have only what was made before there were slabs.
 """
@@ -90,8 +90,11 @@ class Heap:
         """Bytes allocated and not freed, without those in mappings of their own."""
         return int(self._info().uordblks) + max(self._slabs(0), 0)
 
-    def give_slabs_back(self) -> None:
+    def sweep(self) -> None:
+        """Gives back what takes next to nothing: what young cycles had, empty slabs, free pages."""
+        gc.collect(1)
         self._slabs(1)
+        self._trim(0)
 
     def resident_bytes(self) -> int:
         return self._pages.read()[1] * os.sysconf("SC_PAGE_SIZE")
@@ -106,7 +109,7 @@ class Heap:
         self._option(_M_TRIM_THRESHOLD, KEPT_BYTES)  # as it would have learnt
 
     def trim(self) -> None:
-        self.give_slabs_back()
+        self._slabs(1)
         self._trim(0)
 
 
@@ -137,7 +140,7 @@ async def give_memory_back(known: Heap) -> None:
         share = BUSY * (time.monotonic() - began)
         worked_s = time.process_time() - worked
         if worked_s <= share:
-            known.give_slabs_back()
+            known.sweep()
         resident, unused = sizes()
         larger = resident >= least[0] + GROWTH_BYTES or unused >= least[1] + GROWTH_BYTES
         # The objects are counted only where it matters: a list of all of them is made for that.

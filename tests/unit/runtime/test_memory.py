@@ -55,6 +55,40 @@ def test_it_goes_back_where_connections_have_taken_all_descriptors() -> None:
     subprocess.run([sys.executable, "-c", WITHOUT_DESCRIPTORS], check=True, timeout=60)
 
 
+A_LITTLE = """
+import asyncio, gc, os
+from barnabas.runtime import memory
+
+memory.INTERVAL_S = 0.05
+memory.BUSY = 1.0  # it has little to do
+heap = memory.heap()
+
+class Kept:
+    pass
+
+async def main():
+    kept = Kept()
+    kept.itself, kept.large, between = kept, [], []
+    for _ in range(30):
+        kept.large.append(os.urandom(100_000))
+        between.append(bytes(2000))
+    in_use = heap.resident_bytes()
+    giving_back = asyncio.create_task(memory.give_memory_back(heap))
+    await asyncio.sleep(0)
+    del kept
+    while heap.resident_bytes() > in_use - (2 << 20):
+        await asyncio.sleep(0.05)
+    giving_back.cancel()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(memory.heap() is None, reason="the C library is not glibc 2.33 or later")
+def test_a_process_that_has_little_to_do_keeps_no_few_megabytes_either() -> None:
+    subprocess.run([sys.executable, "-c", A_LITTLE], check=True, timeout=60)
+
+
 AFTERWARDS = """
 import asyncio, os
 from barnabas.runtime import memory
