@@ -28,6 +28,7 @@ from barnabas.zk.client.config import client_of
 from barnabas.zk.kafka.security_znodes import AclChangeZNode, AclEntry, ResourcePattern
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.zk_security import ACL_PATTERN_TYPES
+from barnabas.zk.protocol.paths import is_valid_path
 
 logger = logging.getLogger(__name__)
 
@@ -221,6 +222,8 @@ class AclStore:
     @telling(ErrorCode.REQUEST_TIMED_OUT)
     async def _update(self, resource: Resource, change: Change) -> None:
         """Writes what `change` makes of a resource's ACLs, and tells the other brokers if that is something new."""
+        if not is_valid_path(f"/{resource.name}"):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Failed to create ACL")  # and there are none to delete
         zk, pattern = self.zk, _pattern(resource)
         if resource not in self._versions:
             await self._read(resource)
