@@ -37,7 +37,8 @@ $(STAMP): pyproject.toml uv.lock
 	@$(BIN)/python -m compileall -q src
 	@touch $(STAMP)
 
-# The kernel, by the machine's C compiler or else by the one that PyPI has; without any, records are checked in Python.
+# The kernel, by the machine's C compiler or else by the one that PyPI has; without any, records are checked in Python. The
+# hot path takes a minute, so it is not compiled after each edit: brokers interpret it until `$(BIN)/python hatch_build.py`.
 $(KERNEL): $(STAMP) hatch_build.py $(wildcard src/barnabas/wire/*.[ch])
 	@command -v "$${CC:-cc}" gcc clang >/dev/null || { uv=uv; command -v uv >/dev/null || uv=.uv/bin/uv; \
 		$$uv pip install --quiet --python $(BIN)/python ziglang 2>/dev/null || true; }
@@ -304,4 +305,4 @@ seeds: setup
 	$(BIN)/barnabas sim run --forever --first $(or $(FIRST),0) --profile $(or $(PROFILE),all) --jobs $(or $(JOBS),2)
 
 clean:
-	rm -rf $(VENV) src/barnabas/wire/*.abi3.so .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist demo-report bench-report
+	rm -rf $(VENV) src/barnabas/wire/*.abi3.so src/barnabas/_compiled .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist demo-report bench-report

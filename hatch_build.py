@@ -1,10 +1,14 @@
-"""Builds the kernel (``src/barnabas/wire/_kernel.c``) where there is a C compiler; the package works without it.
+"""Builds what is faster in C, where that can be; the package works without it.
 
-Hatchling runs it for each wheel and editable install. ``python hatch_build.py`` builds it into the source tree.
+The kernel (``src/barnabas/wire/_kernel.c``) takes a C compiler. The hot path, Python that mypyc translates, also takes
+Python's headers; a broker's process then runs it compiled (``barnabas/runtime/compiled.py``).
+
+Hatchling builds both for each wheel and editable install. ``python hatch_build.py`` builds them into the source tree.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import shlex
@@ -12,10 +16,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-WIRE = Path(__file__).parent / "src" / "barnabas" / "wire"
+ROOT = Path(__file__).parent
+PACKAGE = ROOT / "src" / "barnabas"
+WIRE = PACKAGE / "wire"
 SOURCES = tuple(WIRE / name for name in ("_kernel.c", "_codec.h", "_columns.h", "_python.h", "_scan.h", "_slabs.h"))
 BUILT = WIRE / "_kernel.abi3.so"
 FLAGS = ["-std=c11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
@@ -67,26 +75,123 @@ def build() -> str | None:
     return None
 
 
+def complaints(missing: str | None, interpreted: str | None) -> list[str]:
+    """What is slower than it could be, and why."""
+    said = [] if missing is None else [f"barnabas checks records in Python, slowly: {missing}"]
+    return said if interpreted is None else [*said, f"barnabas runs its hot path interpreted, slowly: {interpreted}"]
+
+
+HOT_PATH = (
+    *("broker/repeated_fetch.py",),
+    *("log/batches.py", "log/copying.py", "log/following.py", "log/index_file.py", "log/leader_epoch_cache.py"),
+    *("log/log.py",),
+    *("log/log_dir.py", "log/log_segments.py", "log/offset_index.py", "log/producer_state.py", "log/readable_log.py"),
+    *("log/refusals.py", "log/results.py", "log/segment.py", "log/time_index.py", "log/txn_index.py"),
+    *("log/validation.py",),
+    *("replica/appending.py", "replica/delayed_delete_records.py", "replica/delayed_fetch.py"),
+    *("replica/delayed_produce.py", "replica/fetch_session.py", "replica/fetching.py", "replica/hosted_partitions.py"),
+    *("replica/leading.py", "replica/one_partition_fetch.py", "replica/partition.py", "replica/progress.py"),
+    *("replica/purgatories.py", "replica/purgatory.py", "replica/readable_partition.py", "replica/traffic.py"),
+)
+"""What a produce and a fetch spend their time in. A class here has no base and no subclass that is not here as well."""
+MYPYC = ("mypy==2.4.1", "setuptools>=80")
+
+
+def compiled_from() -> list[str]:
+    """The hot path, and the modules whose constants mypyc writes into it: those that it imports."""
+    found = {*HOT_PATH}
+    for name in HOT_PATH:
+        for node in ast.walk(ast.parse((PACKAGE / name).read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("barnabas."):
+                module = PACKAGE.parent / str(node.module).replace(".", "/")
+                inside = [module / f"{alias.name}.py" for alias in node.names]
+                files = (module.with_suffix(".py"), module / "__init__.py", *inside)
+                found.update(file.relative_to(PACKAGE).as_posix() for file in files if file.exists())
+    return sorted(found)
+
+
+def in_the_package() -> ModuleType:
+    """``barnabas/runtime/compiled.py``, which says what is current, without the package and what that needs."""
+    spec = importlib.util.spec_from_file_location("compiled", PACKAGE / "runtime" / "compiled.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def cannot_compile() -> str | None:
+    """Why mypyc is of no use here, were it installed; None where it is of use."""
+    if not has_stable_abi():
+        return "it is not CPython with a GIL"
+    if compiler() is None:
+        return "there is no C compiler"
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        return f"Python's headers are not in {sysconfig.get_path('include')}"
+    return None
+
+
+def compile_hot_path() -> str | None:
+    """Why the hot path is interpreted now; None where it is compiled."""
+    compiled = in_the_package()
+    place, suffix = compiled.PLACE, compiled.SUFFIX
+    note = place / f"sources{suffix}.txt"
+    made_from = compiled_from()
+    sources = "\n".join((compiled.digest_of(made_from, PACKAGE), *made_from)) + "\n"
+    if note.exists() and note.read_text() == sources:
+        return None
+    for stale in place.glob(f"*{suffix}*"):
+        stale.unlink()
+    missing, command = cannot_compile(), compiler()
+    if missing is None and not all(map(importlib.util.find_spec, ("mypyc", "setuptools"))):
+        missing = "mypyc is not installed"
+    if missing is not None or command is None:
+        return missing
+    with tempfile.TemporaryDirectory() as directory:
+        at = Path(directory)
+        shutil.copytree(PACKAGE, at / "barnabas", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+        (at / "mypy.ini").write_text("[mypy]\nignore_missing_imports = True\nfollow_imports = silent\n")
+        run = subprocess.run(
+            [sys.executable, "-m", "mypyc", *(f"barnabas/{name}" for name in HOT_PATH)],
+            cwd=at,
+            env={**os.environ, "CC": shlex.join(command), "MYPYC_OPT_LEVEL": "1", "MYPYC_DEBUG_LEVEL": "0"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if run.returncode:
+            return f"mypyc failed:\n{run.stdout}{run.stderr}"
+        place.mkdir(exist_ok=True)
+        for made in sorted(at.rglob(f"*{suffix}")):
+            if "build" not in made.relative_to(at).parts:
+                shutil.move(made, place / ".".join(made.relative_to(at).parts))
+    note.write_text(sources)
+    return None
+
+
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 except ImportError:  # run as a script
     pass
 else:
 
-    class KernelHook(BuildHookInterface):  # type: ignore[type-arg, misc, unused-ignore]
+    class FasterInC(BuildHookInterface):  # type: ignore[type-arg, misc, unused-ignore]
         """A wheel with a kernel is one for this platform and CPython from 3.11 on; one without is for all."""
 
+        def dependencies(self) -> list[str]:
+            return [] if cannot_compile() else list(MYPYC)
+
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-            missing = build()
-            if missing is not None:
-                self.app.display_warning(f"barnabas checks records in Python, slowly: {missing}")
-            elif self.target_name == "wheel" and version == "standard":
+            missing, interpreted = build(), compile_hot_path()
+            for said in complaints(missing, interpreted):
+                self.app.display_warning(said)
+            if missing is None and self.target_name == "wheel" and version == "standard":
                 build_data["pure_python"] = False
                 build_data["tag"] = f"cp311-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
                 build_data["artifacts"].append(f"/{BUILT.relative_to(Path(self.root)).as_posix()}")
+                if interpreted is None:
+                    build_data["artifacts"].append("/src/barnabas/_compiled/*")
 
 
 if __name__ == "__main__":
-    reason = build()
-    if reason is not None:
-        print(f"barnabas checks records in Python, slowly: {reason}", file=sys.stderr)
+    print(*complaints(build(), compile_hot_path()), sep="\n", end="", file=sys.stderr)

@@ -19,7 +19,7 @@ TOOLS = ("bash", "cat", "env", "seq", "sh", "uname", "wc")
 
 
 def told(command: list[str], directory: Path, environment: Mapping[str, str]) -> str:
-    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -92,6 +92,20 @@ class Caller(Protocol):
         ...
 
 
+class FollowersConnection(Caller, Protocol):
+    """The connection of a follower."""
+
+    @property
+    def principal(self) -> Principal: ...
+
+    @property
+    def listener(self) -> str: ...
+
+    def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], list[Bytes]]) -> None:
+        """Answers the request that is being run when `operation` is complete; `put` gives the parts of the frame."""
+        ...
+
+
 class RequestContext:
     """One request: its header, who sent it on which listener, and over which connection."""
 

@@ -14,13 +14,12 @@ A fetch that waits here and ends in another way than by an append to its partiti
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from struct import Struct
 from struct import error as StructError
-from typing import Any, Final, Protocol
+from typing import Final
 
-from barnabas.broker.context import Caller, RequestContext, Route
+from barnabas.broker.context import FollowersConnection, RequestContext, Route
 from barnabas.broker.handlers.fetch import answered, replica_of
 from barnabas.broker.parts import BrokerParts
 from barnabas.log.log import Log
@@ -32,10 +31,8 @@ from barnabas.replica.delayed_fetch import DelayedFetch, FetchParams
 from barnabas.replica.fetch_session import CachedPartition, FetchContext, FetchSession
 from barnabas.replica.one_partition_fetch import FIRST_VERSION, OnePartitionAnswer
 from barnabas.replica.partition import Partition
-from barnabas.replica.purgatory import DelayedOperation
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.runtime.doors import Bytes
-from barnabas.security.principal import Principal
 from barnabas.wire.api import ApiKey
 from barnabas.wire.frames import ReadHeader, encode_response
 from barnabas.wire.messages.fetch import FetchRequest
@@ -140,20 +137,6 @@ class RepeatedFetch:
         if len(session.partitions) > 1:
             session.to_the_end(cached)
         return self._shape.frame(correlation_id, high_watermark, log.last_stable_offset, log_start_offset, records)
-
-
-class FollowersConnection(Caller, Protocol):
-    """The connection of a follower."""
-
-    @property
-    def principal(self) -> Principal: ...
-
-    @property
-    def listener(self) -> str: ...
-
-    def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], list[Bytes]]) -> None:
-        """Answers the request that is being run when `operation` is complete; `put` gives the parts of the frame."""
-        ...
 
 
 class RepeatedFetches:
@@ -308,8 +291,6 @@ class _Waiting(DelayedFetch):
 
     __slots__ = ("_broker", "_connection", "_known", "_moved_alone", "_records", "_route")
 
-    session: FetchSession
-
     def __init__(
         self,
         broker: BrokerParts,
@@ -328,6 +309,7 @@ class _Waiting(DelayedFetch):
         """Records were appended to the one partition that was asked for, and nothing else has happened."""
 
     def take_up_stirred(self) -> bool:
+        assert self.session is not None, "it was made with one"
         known, stirred = self._known, self.session.stirred
         log, asked = known.log, known.request
         self._moved_alone = (
@@ -350,11 +332,12 @@ class _Waiting(DelayedFetch):
         super().on_complete()
 
     def answer(self, correlation_id: int) -> list[Bytes]:
-        known, broker, connection = self._known, self._broker, self._connection
+        known, broker, connection, session = self._known, self._broker, self._connection, self.session
+        assert session is not None, "it was made with one"
         if self._records:
-            return known.answer(self.session, correlation_id, self._records)
+            return known.answer(session, correlation_id, self._records)
         version = known.version
         header = ReadHeader(int(ApiKey.FETCH), version, correlation_id, None)
         context = RequestContext(header, connection.principal, connection.listener, connection, self._route, None)
-        answer = answered(broker, FetchContext([], session=self.session, full=False), self, [], context)
+        answer = answered(broker, FetchContext([], session=session, full=False), self, [], context)
         return encode_response(answer, version, correlation_id)

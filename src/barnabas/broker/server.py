@@ -54,6 +54,7 @@ from barnabas.replica.alter_partition import AlterPartitionManager, AlterPartiti
 from barnabas.replica.replicas import Replicas
 from barnabas.replica.zk_alter_partition import ZkAlterPartitionManager
 from barnabas.runtime import Runtime
+from barnabas.runtime.compiled import is_taken
 from barnabas.security.acls import AclAuthorizer
 from barnabas.security.authorizer import Authorizer
 from barnabas.wire import scan
@@ -293,12 +294,13 @@ class Broker(ThisNode):
         self.request_channel.parts = self._parts(self._controller)
         self.connections.serve()
         logger.info(
-            "[broker %d] started in cluster %s, epoch %d, at %s; records are checked by %s",
+            "[broker %d] started in cluster %s, epoch %d, at %s; records are checked by %s, the hot path is %s",
             self.broker_id,
             self.cluster_id,
             self.broker_epoch,
             ", ".join(str(endpoint) for endpoint in self.listeners.advertised),
             scan.RUNNING,
+            "compiled" if is_taken() else "interpreted",
         )
 
     async def _start_coordinators(self, replicas: Replicas) -> None:

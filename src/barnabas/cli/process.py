@@ -104,6 +104,9 @@ def broker(
         override = [*(override or ()), f"barnabas.log.format={log_format}"]
 
     def story() -> Story:
+        from barnabas.runtime.compiled import take_compiled
+
+        take_compiled()
         from barnabas.model.config import broker_config
 
         config = broker_config(_with_jvm_properties(read_properties(file, override or ())))
@@ -213,7 +216,10 @@ def brokers_main(arguments: list[str]) -> int:
     Three brokers that start alone import the same modules three times, and that is most of their start. The pids go to
     the standard output; this process ends at once, and the brokers go on.
     """
+    from barnabas.runtime.compiled import take_compiled
+
     started = [argument.split(":", 2) for argument in arguments]
+    take_compiled()
     for module in ("barnabas.runtime.real", "barnabas.broker.process"):
         importlib.import_module(module)
     from barnabas.broker.router import Router

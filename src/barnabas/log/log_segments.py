@@ -230,7 +230,7 @@ class LogSegments(Sequence[Segment]):
             self._uses(segment)
         if in_place and length >= FILE_RECORDS_BYTES:
             # Only what is done with them between here and the connection is counted.
-            return cast(bytes, FileRecords(segment, position, length))
+            return cast(Bytes, FileRecords(segment, position, length))
         return segment.file_unless_short.pread(length, position)
 
     def _uses(self, old: Segment) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from barnabas.broker.context import Disconnect, Handle, Pending, RequestContext, Route
+from barnabas.broker.context import Disconnect, FollowersConnection, Handle, Pending, RequestContext, Route
 from barnabas.broker.parts import BrokerParts
-from barnabas.broker.repeated_fetch import FollowersConnection, RepeatedFetches
+from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.broker.server import Broker
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid

@@ -1,0 +1,69 @@
+"""The hot path of a broker, compiled: the same modules, made into extensions by mypyc where `hatch_build.py` can.
+
+Only a process that is a broker and nothing else takes them. Everywhere else the modules run as they are written: the
+simulator, its mutants and many tests put methods of theirs in the place of the product's, and compiled code calls what
+it was compiled with, whatever stands there now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+PACKAGE: Final = Path(__file__).parents[1]
+PLACE: Final = PACKAGE / "_compiled"
+SUFFIX: Final = EXTENSION_SUFFIXES[0]
+"""Says for which Python a module was compiled: a wheel may hold those of one and serve others, which interpret."""
+
+
+def digest_of(sources: Sequence[str], package: Path) -> str:
+    """What the modules in these files, by their paths below the package, say."""
+    found = hashlib.sha256()
+    for name in sorted(sources):
+        found.update(name.encode())
+        found.update((package / name).read_bytes())
+    return found.hexdigest()
+
+
+class CompiledModules:
+    """A finder that has some modules imported from extensions (``sys.meta_path``)."""
+
+    def __init__(self, files: Mapping[str, Path]) -> None:
+        self.files = files
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        file = self.files.get(name)
+        return None if file is None else spec_from_file_location(name, file)
+
+
+def compiled_files(place: Path = PLACE, package: Path = PACKAGE) -> dict[str, Path]:
+    """The extensions for this Python by their modules' names; none where they were made from other sources."""
+    try:
+        made_from, *sources = (place / f"sources{SUFFIX}.txt").read_text().split()
+        if digest_of(sources, package) != made_from:
+            return {}
+    except FileNotFoundError:
+        return {}
+    return {file.name.removesuffix(SUFFIX): file for file in sorted(place.glob(f"*{SUFFIX}"))}
+
+
+def is_taken() -> bool:
+    return any(isinstance(finder, CompiledModules) for finder in sys.meta_path)
+
+
+def take_compiled() -> None:
+    """Has this process import the hot path compiled, where it is: before any of it is imported."""
+    files = {} if is_taken() else compiled_files()
+    if not files:
+        return
+    early = sorted(files.keys() & sys.modules.keys())
+    assert not early, f"{early} are imported as they are written: compiled code must not meet them"
+    sys.meta_path.insert(0, CompiledModules(files))
