@@ -28,6 +28,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from barnabas.runtime.compiled import take_compiled
+
+if "--compiled" in sys.argv:
+    take_compiled()
+
 from barnabas.broker.connection import BrokerConnection
 from barnabas.broker.framed_connection import ConnectionLimits
 from barnabas.broker.long_requests import LongRequests
@@ -397,9 +402,10 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2000, help="in a round, over all connections")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--instructions", action="store_true", help="count instructions, by valgrind")
+    parser.add_argument("--compiled", action="store_true", help="with the hot path compiled, as in a broker's process")
     parser.add_argument("--acls", action="store_true", help="with an authorizer that allows, by ACLs")
     arguments = parser.parse_args()
-    more = ["--acls"] if arguments.acls else []
+    more = [f"--{name}" for name in ("acls", "compiled") if getattr(arguments, name)]
     if arguments.acls:
         global AUTHORIZER
         AUTHORIZER = with_acls()
