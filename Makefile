@@ -81,7 +81,7 @@ test-examples: setup
 	$(call tested,docs/examples)
 
 # What runs on macOS: all but the benches, which want Linux's /proc. Types know the functions each system and Python has.
-PORTABLE := $(filter-out $(addprefix src/barnabas/,__pycache__/ bench/ cli/ spark/),$(wildcard src/barnabas/*/)) \
+PORTABLE := $(filter-out $(addprefix src/barnabas/,__pycache__/ _compiled/ bench/ cli/ spark/),$(wildcard src/barnabas/*/)) \
 	src/barnabas/cli/app.py src/barnabas/cli/cluster.py src/barnabas/cli/local.py src/barnabas/cli/process.py
 
 check: setup
