@@ -345,8 +345,7 @@ class BrokerConnection(FramedConnection):
         return self._channel.long_requests.turns.next(urgent=urgent, passing=not urgent)
 
     def charge(self, context: RequestContext, response: Any) -> None:
-        if context.cost is not None:
-            self.quotas.settle(context, response)
+        self.quotas.settle(context, response)
 
     def told(self, context: RequestContext, response: Any) -> None:
         """Counts an answer that `LongRequests` writes."""

@@ -66,19 +66,12 @@ class OpenConnection(Protocol):
 class Connections:
     """Every open connection. Until `serve` they are accepted and not read from."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        config: Callable[[], Config],
-        quotas: Quotas | None = None,
-        *,
-        protected_listener: str | None = None,
-    ) -> None:
-        """`protected_listener`: where brokers connect, if others connect elsewhere."""
+    def __init__(self, clock: Clock, config: Callable[[], Config], quotas: Quotas | None = None) -> None:
         self._quotas = Quotas(clock, config()) if quotas is None else quotas
         self._clock = clock
         self._config = config
-        self.protected_listener = protected_listener
+        self.protected_listener: str | None = None
+        """Where brokers connect, if others connect elsewhere."""
         self._max_idle_ms = config().number("connections.max.idle.ms")
         self._open: dict[OpenConnection, tuple[int, int]] = {}
         """For each, how many requests it had made when it was last looked at, and since when it has been idle (ms)."""
