@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from build_hook import hatch_build
 
 from barnabas.runtime.compiled import PACKAGE, SUFFIX, compiled_files, digest_of, is_taken
-
-ROOT = Path(__file__).parents[3]
-
-
-def hatch_build() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
 
 HOT_PATH = hatch_build().HOT_PATH
 HOT_MODULES = frozenset(f"barnabas.{name.removesuffix('.py').replace('/', '.')}" for name in HOT_PATH)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from build_hook import ROOT, hatch_build
 
 from barnabas.wire import scan
 
-ROOT = Path(__file__).parents[3]
 SOURCES = ["_codec.h", "_columns.h", "_kernel.c", "_python.h", "_scan.h", "_slabs.h"]
 
 
@@ -27,15 +25,6 @@ def tree(tmp_path: Path) -> Path:
     for name in SOURCES:
         shutil.copy(ROOT / "src" / "barnabas" / "wire" / name, wire)
     return tmp_path
-
-
-def hatch_build() -> Any:
-    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def built(tree: Path, **environment: str) -> tuple[str, list[str]]:
