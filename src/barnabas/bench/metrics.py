@@ -3,7 +3,8 @@
 Under load, three brokers are compared with themselves: in one round somebody reads their metrics once a second as
 Prometheus would, in the next nobody does. (Two clusters of one kind differ by more than that for as long as they live.)
 What is there without a reader, the admin endpoint and the history that it records, is measured at rest, beside a second
-cluster that has neither: requests only count up integers, and do so with or without an endpoint.
+cluster that has neither, before either of them has done anything: requests only count up integers, and do so with or
+without an endpoint.
 
 Prometheus would be on another machine. Here a process reads in its place and throws away what it gets, which takes a
 little of the brokers' cores.
@@ -34,6 +35,7 @@ OTHER: Final = "not scraped"
 OURS: Final = "scraped each second"
 _LOADED_S: Final = 3.0
 _REST_S: Final = 10.0
+_RESTS: Final = 3
 _BATCHES: Final = Load(4, 5, record_bytes=1000, batch_bytes=100_000, replicas=BROKERS, acks=-1)
 _SCRAPER: Final = """
 import socket, sys, time
@@ -110,6 +112,9 @@ def figures_of() -> dict[str, Figure]:
 def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> list[Figure]:
     figures = figures_of()
     with running(directory) as (seen, unseen):
+        for subject, other in ((seen, unseen), (unseen, seen)) * _RESTS:
+            with standing_still(other), reading(subject.admins):
+                figures["rest"].add(1 + undisturbed(partial(_at_rest, subject)), ours=subject is seen)
         deadline = time.monotonic() + warm_up_s
         console.print(f"warming up the cluster for {warm_up_s:.0f} s", style="dim")
         while time.monotonic() < deadline:
@@ -120,9 +125,6 @@ def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> li
                 for name, value in _round(seen, unseen, f"bench-{number}-{len(read)}", requests, read).items():
                     figures[name].add(value, ours=bool(read))
             console.print(f"  round {number + 1}/{rounds}", style="dim")
-        for subject, other in ((seen, unseen), (unseen, seen)):
-            with standing_still(other), reading(subject.admins):
-                figures["rest"].add(1 + undisturbed(partial(_at_rest, subject)), ours=subject is seen)
         told = sum(_scrape_bytes(address) for address in seen.admins) // BROKERS
         console.print(f"a scrape of one broker has {told:,} bytes", style="dim")
     return list(figures.values())
