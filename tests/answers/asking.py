@@ -21,8 +21,9 @@ from barnabas.client.handshake import authenticate
 from barnabas.model.ids import ZERO_UUID, Uuid
 from barnabas.security.sasl.login import Doors, SaslLogin
 from barnabas.wire.frames import decode_response, encode_request, response_class
-from barnabas.wire.message import Message, Struct
+from barnabas.wire.message import Message
 from barnabas.wire.schema import message_schema
+from barnabas.wire.structs import Struct
 
 NO_ANSWER_S = 2.0
 LOGIN_S = 30.0

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import Uuid
-from barnabas.wire.message import Struct
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
@@ -54,6 +53,7 @@ from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from barnabas.wire.records import Record, build_batch
+from barnabas.wire.structs import Struct
 
 if TYPE_CHECKING:
     from answers.world import World

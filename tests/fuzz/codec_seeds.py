@@ -10,8 +10,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from wire_messages import ByChance, message_by, message_class, versions_of
 
-from barnabas.wire.message import Struct
 from barnabas.wire.plans import MessagePlan, plan_of
+from barnabas.wire.structs import Struct
 
 NAMES = (
     *("ProduceRequest", "ProduceResponse", "FetchRequest", "FetchResponse", "MetadataResponse", "OffsetCommitRequest"),

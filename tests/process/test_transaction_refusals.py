@@ -17,7 +17,6 @@ from cluster import running, until
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
-from barnabas.wire.message import Struct
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
@@ -41,6 +40,7 @@ from barnabas.wire.messages.sync_group import SyncGroupRequest
 from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from barnabas.wire.records import Record, build_batch
+from barnabas.wire.structs import Struct
 
 NOW = int(time.time() * 1000)
 """Older records would be deleted by their age while the stories go on."""

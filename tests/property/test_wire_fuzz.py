@@ -22,8 +22,8 @@ from barnabas.wire.frames import (
     request_class,
     response_class,
 )
-from barnabas.wire.message import Bytes
 from barnabas.wire.records import batches, check_crc, records_of
+from barnabas.wire.structs import Bytes
 
 REQUEST_VERSIONS = [(key, version) for key, (low, high) in SUPPORTED.items() for version in range(low, high + 1)]
 MEMORY_PER_BYTE = 600

@@ -13,9 +13,10 @@ from wire_messages import ALL_MESSAGES, ByChance, message_by, message_class, ver
 from barnabas.broker.request_metrics import count_of_fine, errors_in
 from barnabas.wire import codec, frames, plans
 from barnabas.wire.errors import WireError
-from barnabas.wire.message import BAD_INPUT, BAD_MESSAGE, Message, Struct
+from barnabas.wire.message import Message
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.wire.structs import BAD_INPUT, BAD_MESSAGE, Struct
 
 kernel = pytest.importorskip("barnabas.wire._kernel")
 

@@ -32,8 +32,8 @@ from barnabas.client.producing import InFlightProduce, PartitionQueue, ProducerB
 from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.wire.message import Bytes
 from barnabas.wire.records import TRANSACTIONAL, Record, packed_batch
+from barnabas.wire.structs import Bytes
 
 UNKNOWN_TOPIC_MS: Final = 5_000
 """How long an unknown topic is asked for again: one that was just made is not known to every broker yet."""

@@ -9,8 +9,8 @@ from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.sentinels import ACKS_ALL
-from barnabas.wire.message import Bytes
 from barnabas.wire.messages.produce import ProduceRequest
+from barnabas.wire.structs import Bytes
 
 BATCH_BYTES: Final = 512 * 1024
 BUFFER_BYTES: Final = 32 * 1024 * 1024

@@ -27,9 +27,9 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.model.sentinels import ACKS_ALL
 from barnabas.wire.compression import Codec
-from barnabas.wire.message import Bytes
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
 from barnabas.wire.records import Record, build_batch
+from barnabas.wire.structs import Bytes
 
 NO_PRODUCER: Final = -1
 _GAVE_UP: Final = -2

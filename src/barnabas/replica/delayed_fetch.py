@@ -16,8 +16,8 @@ from barnabas.replica.partition import Partition
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.replica.readable_partition import FetchIsolation, ReadResult
 from barnabas.replica.replication_quota import ReplicationQuotas
-from barnabas.wire.message import default_of
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+from barnabas.wire.structs import default_of
 
 if TYPE_CHECKING:
     from barnabas.replica.fetch_session import CachedPartition, FetchSession

@@ -19,8 +19,8 @@ from barnabas.replica.fetch_session import FetchSessionHandler, PartitionKey
 from barnabas.replica.fetch_state import FetchState, Follower
 from barnabas.replica.partition import Partition
 from barnabas.runtime import Condition, Runtime
-from barnabas.wire.message import Records
 from barnabas.wire.messages.fetch import FetchRequest
+from barnabas.wire.structs import Records
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ inlined where they are used; fields that the version does not have become their 
 
 No decoder reads behind `end`, which is the buffer's own: fixed widths are checked by ``struct``, every length before
 it is used, and an array's by the least number of bytes that many elements take. What is malformed raises WireError,
-or one of ``message.BAD_INPUT`` that becomes it.
+or one of ``structs.BAD_INPUT`` that becomes it.
 
 Each has a second form, for messages that may be long: a generator that yields behind every `TURN` elements, so that its
 caller can let others go on, and that decodes no more elements than its last argument allows.
@@ -31,14 +31,14 @@ from typing import Any, Final, cast
 
 from barnabas.wire.decoder_source import decoder_source
 from barnabas.wire.encoder_source import encoder_source
-from barnabas.wire.message import (
+from barnabas.wire.source import Source
+from barnabas.wire.structs import (
     Decoder,
     DecoderInTurns,
     Encoder,
     EncoderInTurns,
-    Message,
+    Struct,
 )
-from barnabas.wire.source import Source
 
 KEPT_IN_TURNS: Final = 16
 """How many of these longer forms are kept: each has 8 KB, strangers can ask for hundreds, one is made in 0.5 ms."""
@@ -53,30 +53,30 @@ def _compiled(function: str, written: Callable[[], Source]) -> Any:
     return source.namespace[function]
 
 
-def compile_decoder(cls: type[Message], version: int) -> Decoder:
+def compile_decoder(cls: type[Struct], version: int) -> Decoder:
     decoder: Decoder = _compiled("decode", lambda: decoder_source(cls, version))
     return decoder
 
 
-def _decoder_in_turns(cls: type[Message], version: int) -> DecoderInTurns:
+def _decoder_in_turns(cls: type[Struct], version: int) -> DecoderInTurns:
     decoder: DecoderInTurns = _compiled("decode", lambda: decoder_source(cls, version, in_turns=True))
     return decoder
 
 
-def compile_encoder(cls: type[Message], version: int) -> Encoder:
+def compile_encoder(cls: type[Struct], version: int) -> Encoder:
     encoder: Encoder = _compiled("encode", lambda: encoder_source(cls, version))
     return encoder
 
 
-def _encoder_in_turns(cls: type[Message], version: int) -> EncoderInTurns:
+def _encoder_in_turns(cls: type[Struct], version: int) -> EncoderInTurns:
     encoder: EncoderInTurns = _compiled("encode", lambda: encoder_source(cls, version, in_turns=True))
     return encoder
 
 
 # The type checker takes a class to be as unhashable as its objects, the messages.
 compile_decoder_in_turns = cast(
-    "Callable[[type[Message], int], DecoderInTurns]", lru_cache(KEPT_IN_TURNS)(_decoder_in_turns)
+    "Callable[[type[Struct], int], DecoderInTurns]", lru_cache(KEPT_IN_TURNS)(_decoder_in_turns)
 )
 compile_encoder_in_turns = cast(
-    "Callable[[type[Message], int], EncoderInTurns]", lru_cache(KEPT_IN_TURNS)(_encoder_in_turns)
+    "Callable[[type[Struct], int], EncoderInTurns]", lru_cache(KEPT_IN_TURNS)(_encoder_in_turns)
 )

@@ -6,7 +6,6 @@ is used, and an array's by the least number of bytes that many elements take.
 
 from __future__ import annotations
 
-from barnabas.wire.message import Message
 from barnabas.wire.schema import Field, StructSchema, message_schema
 from barnabas.wire.source import (
     FORMATS,
@@ -16,6 +15,7 @@ from barnabas.wire.source import (
     Source,
     least_size,
 )
+from barnabas.wire.structs import Struct
 
 
 class DecoderSource(Source):
@@ -241,8 +241,8 @@ class DecoderSource(Source):
         self.depth -= 1
 
 
-def decoder_source(cls: type[Message], version: int, *, in_turns: bool = False) -> Source:
-    schema = message_schema(cls.name)
+def decoder_source(cls: type[Struct], version: int, *, in_turns: bool = False) -> Source:
+    schema = message_schema(cls.__name__)
     source = DecoderSource(schema, cls, version, in_turns=in_turns)
     source.lines.append("def decode(b, o, end, left):" if in_turns else "def decode(b, o, end):")
     if in_turns:

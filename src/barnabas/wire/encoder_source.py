@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from barnabas.wire.message import Message
 from barnabas.wire.schema import Field, StructSchema, message_schema
 from barnabas.wire.source import FORMATS, STRING_LENGTH_MAX, TURN_BYTES, Source
+from barnabas.wire.structs import Struct
 
 
 class EncoderSource(Source):
@@ -163,8 +163,8 @@ class EncoderSource(Source):
         self.add("else: " + (f"w += {self.packed([*run, ('B', '0')])}" if run else "w.append(0)"))
 
 
-def encoder_source(cls: type[Message], version: int, *, in_turns: bool = False) -> Source:
-    schema = message_schema(cls.name)
+def encoder_source(cls: type[Struct], version: int, *, in_turns: bool = False) -> Source:
+    schema = message_schema(cls.__name__)
     source = EncoderSource(schema, cls, version, in_turns=in_turns)
     source.lines.append("def encode(x, w, parts):")
     if in_turns:

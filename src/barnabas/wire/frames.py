@@ -17,8 +17,9 @@ from typing import Any, Final, NamedTuple
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import UnsupportedVersionError, WireError
 from barnabas.wire.kernel import kernel as _kernel
-from barnabas.wire.message import Bytes, Message
+from barnabas.wire.message import Message
 from barnabas.wire.messages import APIS
+from barnabas.wire.structs import Bytes
 from barnabas.wire.varint import read_unsigned
 
 _HEADER_START: Final = struct.Struct(">hhi")

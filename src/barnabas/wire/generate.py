@@ -140,12 +140,11 @@ def _module(schemas: list[MessageSchema]) -> str:
         body += ["", "", *_message_class(schema)]
     text = "\n".join(body)
     title = " and ".join(f"``{schema.name}``" for schema in schemas)
-    from_message = [
+    from_structs = [
         name
         for name, used in (
             ("EMPTY", " is EMPTY" in text),
             ("Bytes", ": Bytes" in text or "[Bytes]" in text),
-            ("Message", True),
             ("Records", ": Records" in text),
             ("Struct", "(Struct)" in text),
             ("TaggedFields", ": TaggedFields" in text),
@@ -163,7 +162,9 @@ def _module(schemas: list[MessageSchema]) -> str:
     lines += ["from typing import ClassVar", ""]
     if from_ids:
         lines.append(f"from barnabas.model.ids import {', '.join(from_ids)}")
-    lines.append(f"from barnabas.wire.message import {', '.join(from_message)}")
+    lines.append("from barnabas.wire.message import Message")
+    if from_structs:
+        lines.append(f"from barnabas.wire.structs import {', '.join(from_structs)}")
     return "\n".join([*lines, text]) + "\n"
 
 

@@ -1,82 +1,27 @@
 """What all message classes have in common; the classes themselves are generated, see ``generate``.
 
-A class holds one message in every version. Its codec for one version is compiled when that version is first used
-(``codec``), so that importing a message costs next to nothing.
+A class holds one message in every version. Its decoder and encoder for one version are made when that version is first
+used (`plans`), so that importing a message costs next to nothing.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Generator
-from typing import Any, ClassVar, Final, Self, TypeAlias, TypeVar
+from collections.abc import Generator
+from typing import ClassVar, Self
 
 from barnabas.wire.errors import UnsupportedVersionError, WireError
-
-Bytes: TypeAlias = bytes | bytearray | memoryview
-Records: TypeAlias = Bytes | list[Bytes] | None
-"""Record batches, opaque here: one view into the frame when read, one buffer or several when written."""
-TaggedFields: TypeAlias = list[tuple[int, bytes]] | None
-"""Tagged fields that the schema does not know, kept so that they can be passed on."""
-
-Decoder: TypeAlias = Callable[[bytes | bytearray, int, int], tuple[Any, int]]
-"""``(frame, offset, end) -> (message, offset after it)``."""
-Encoder: TypeAlias = Callable[[Any, bytearray, list[Bytes]], bytearray]
-"""``(message, open buffer, finished parts) -> open buffer``: records go to the parts as they are, no byte copied."""
-Framer: TypeAlias = Callable[[Any, bytearray], list[Bytes] | None]
-"""``(message, head) -> parts of the whole frame``, whose size stands in the first four bytes of the head; None where it
-takes an `Encoder`."""
-DecoderInTurns: TypeAlias = Callable[[bytes | bytearray, int, int, int], Generator[None, None, tuple[Any, int]]]
-"""A `Decoder` that yields now and then; its last argument is how many elements of arrays it may decode."""
-EncoderInTurns: TypeAlias = Callable[[Any, bytearray, list[Bytes]], Generator[int, None, bytearray]]
-"""An `Encoder` that yields now and then, each time the length of its open buffer."""
-
-EMPTY: Final[Any] = ()
-"""In a signature: the field's own new empty list or struct."""
-
-BAD_INPUT: Final = (struct.error, IndexError, OverflowError)
-"""What the compiled decoders raise by themselves where the frame ends too early."""
-BAD_MESSAGE: Final = (struct.error, TypeError, AttributeError, OverflowError, UnicodeEncodeError)
-"""What the compiled encoders raise by themselves where a field holds what its type does not allow."""
-
-
-def whole(view: memoryview) -> bytes | bytearray:
-    """The bytes below a view: decoders slice bytes, at half the price of slicing a view. A view of a part is copied."""
-    below = view.obj
-    if isinstance(below, bytes | bytearray) and len(below) == view.nbytes and view.c_contiguous:
-        return below
-    return bytes(view)
-
-
-S = TypeVar("S", bound="Struct")
-
-
-class Struct:
-    """Named fields in ``__slots__``, equal when all are equal."""
-
-    __slots__: tuple[str, ...] = ()
-    __hash__ = None  # type: ignore[assignment]
-
-    unknown_tagged_fields: TaggedFields
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
-
-    def __repr__(self) -> str:
-        names = [name for name in self.__slots__ if name != "unknown_tagged_fields" or self.unknown_tagged_fields]
-        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
-
-
-_defaults: Final[dict[type[Struct], Any]] = {}
-
-
-def default_of(cls: type[S]) -> S:
-    """The struct that stands where none was sent: one for all messages, and never changed."""
-    found: S | None = _defaults.get(cls)
-    if found is None:
-        found = _defaults[cls] = cls()
-    return found
+from barnabas.wire.structs import (
+    BAD_INPUT,
+    BAD_MESSAGE,
+    Bytes,
+    Decoder,
+    DecoderInTurns,
+    Encoder,
+    EncoderInTurns,
+    Framer,
+    Struct,
+    whole,
+)
 
 
 class Message(Struct):
@@ -119,10 +64,10 @@ class Message(Struct):
         of them are a `WireError` before they are decoded."""
         decoder = cls._decoders_in_turns.get(version)
         if decoder is None:
-            from barnabas.wire.plans import decoder_in_turns
+            from barnabas.wire import plans
 
             cls._check_version(version)
-            decoder = cls._decoders_in_turns[version] = decoder_in_turns(cls, version)
+            decoder = cls._decoders_in_turns[version] = plans.decoder_in_turns(cls, version)
         try:
             return (yield from decoder(buffer, offset, len(buffer), elements))
         except BAD_INPUT as error:

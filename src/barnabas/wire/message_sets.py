@@ -14,8 +14,8 @@ from typing import Final
 
 from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, TooLargeError, decompressed_pieces
 from barnabas.wire.errors import WireError
-from barnabas.wire.message import Bytes
 from barnabas.wire.records import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, Record, batches, records_of
+from barnabas.wire.structs import Bytes
 from barnabas.wire.varint import read_signed
 
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024

@@ -15,10 +15,9 @@ from typing import Any, Final, NamedTuple
 from barnabas.model.ids import ZERO_UUID, Uuid
 from barnabas.wire.codec import compile_decoder, compile_decoder_in_turns, compile_encoder
 from barnabas.wire.kernel import kernel as _kernel
-from barnabas.wire.message import Bytes, Decoder, DecoderInTurns, Encoder, Framer, Message, default_of
-from barnabas.wire.message import Struct as StructOf
 from barnabas.wire.schema import Field, MessageSchema, StructSchema, message_schema
 from barnabas.wire.source import TURN, is_compact, least_size
+from barnabas.wire.structs import Bytes, Decoder, DecoderInTurns, Encoder, Framer, Struct, default_of
 
 _KINDS: Final = (
     *("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "uuid", "string", "bytes", "records", "struct"),
@@ -36,7 +35,7 @@ class MessagePlan(NamedTuple):
     constants: tuple[Any, ...]
 
 
-def decoder(cls: type[Message], version: int) -> Decoder:
+def decoder(cls: type[Struct], version: int) -> Decoder:
     plan = plan_of(cls, version)
     if plan is None:
         return compile_decoder(cls, version)
@@ -53,7 +52,7 @@ def decoder(cls: type[Message], version: int) -> Decoder:
     return decode
 
 
-def decoder_in_turns(cls: type[Message], version: int) -> DecoderInTurns:
+def decoder_in_turns(cls: type[Struct], version: int) -> DecoderInTurns:
     """What takes no more than a turn is decoded by the kernel."""
     plan = plan_of(cls, version)
 
@@ -73,7 +72,7 @@ def decoder_in_turns(cls: type[Message], version: int) -> DecoderInTurns:
     return decode
 
 
-def encoder(cls: type[Message], version: int) -> Encoder:
+def encoder(cls: type[Struct], version: int) -> Encoder:
     plan = plan_of(cls, version)
     if plan is None:
         return compile_encoder(cls, version)
@@ -90,7 +89,7 @@ def encoder(cls: type[Message], version: int) -> Encoder:
     return encode
 
 
-def framer(cls: type[Message], version: int) -> Framer:
+def framer(cls: type[Struct], version: int) -> Framer:
     plan = plan_of(cls, version)
     return _no_frame if plan is None else partial(_kernel.frame, *plan)
 
@@ -99,27 +98,27 @@ def _no_frame(message: Any, head: bytearray) -> None:
     """The `Framer` where there is no kernel."""
 
 
-def error_counter(cls: type[Message]) -> Callable[[Any], int] | None:
+def error_counter(cls: type[Struct]) -> Callable[[Any], int] | None:
     """How many error codes such a message and its elements have, if all are 0; -1 where one is not."""
-    plan = plan_of(cls, cls.max_version)
+    plan = plan_of(cls, message_schema(cls.__name__).versions.high)
     return None if plan is None else partial(_kernel.errors, *plan)
 
 
-def _slots(cls: type[StructOf]) -> dict[str, int]:
+def _slots(cls: type[Struct]) -> dict[str, int]:
     return {name: _kernel.slot_of(cls, name, cls.__basicsize__) for name in cls.__slots__}
 
 
-def structs_of(cls: type[Message]) -> list[StructSchema]:
+def structs_of(cls: type[Struct]) -> list[StructSchema]:
     """The message's own first."""
-    schema = message_schema(cls.name)
+    schema = message_schema(cls.__name__)
     return [schema.root, *schema.structs.values()]
 
 
-def plan_of(cls: type[Message], version: int) -> MessagePlan | None:
+def plan_of(cls: type[Struct], version: int) -> MessagePlan | None:
     """None where the kernel cannot do it: there is none, or it does not know a type that the message has."""
     if _kernel is None:
         return None
-    schema = message_schema(cls.name)
+    schema = message_schema(cls.__name__)
     structs = {structure.name: structure for structure in structs_of(cls)}
     if any(field.type not in (*_KINDS, *structs) for structure in structs.values() for field in structure.fields):
         return None

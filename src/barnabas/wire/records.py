@@ -18,7 +18,7 @@ from crc32c import crc32c
 from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, compress, decompress, mended_lz4
 from barnabas.wire.errors import WireError
-from barnabas.wire.message import Bytes
+from barnabas.wire.structs import Bytes
 from barnabas.wire.varint import read_signed, read_signed_int, signed, wrapped
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")

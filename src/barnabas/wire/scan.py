@@ -16,8 +16,8 @@ from typing import Final, NamedTuple, Protocol
 from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.wire.errors import WireError
 from barnabas.wire.kernel import kernel as _kernel
-from barnabas.wire.message import Bytes
 from barnabas.wire.records import HEADER, HEADER_BYTES
+from barnabas.wire.structs import Bytes
 from barnabas.wire.varint import read_signed, read_signed_int, wrapped
 
 STRICT: Final = 1

@@ -9,12 +9,12 @@ from typing import Any, Final, NoReturn
 from barnabas.model.ids import ZERO_UUID, Uuid
 from barnabas.wire import varint
 from barnabas.wire.errors import UnsupportedVersionError, WireError
-from barnabas.wire.message import (
-    Message,
+from barnabas.wire.schema import Field, MessageSchema, StructSchema
+from barnabas.wire.structs import (
+    Struct,
     TaggedFields,
     default_of,
 )
-from barnabas.wire.schema import Field, MessageSchema, StructSchema
 
 FORMATS: Final = {
     "bool": "?",
@@ -163,7 +163,7 @@ def is_compact(schema: MessageSchema, field: Field, version: int) -> bool:
 class Source:
     """A function being written."""
 
-    def __init__(self, schema: MessageSchema, cls: type[Message], version: int, *, in_turns: bool = False) -> None:
+    def __init__(self, schema: MessageSchema, cls: type[Struct], version: int, *, in_turns: bool = False) -> None:
         self.schema = schema
         self.version = version
         self.in_turns = in_turns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas.wire.errors import WireError
-from barnabas.wire.message import Bytes
+from barnabas.wire.structs import Bytes
 
 
 def read_rest(buffer: Bytes, offset: int, first: int) -> tuple[int, int]:

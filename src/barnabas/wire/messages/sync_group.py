@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from barnabas.wire.message import EMPTY, Bytes, Message, Struct, TaggedFields
+from barnabas.wire.message import Message
+from barnabas.wire.structs import EMPTY, Bytes, Struct, TaggedFields
 
 
 class SyncGroupRequest(Message):

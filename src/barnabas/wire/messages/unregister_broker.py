@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from barnabas.wire.message import Message, TaggedFields
+from barnabas.wire.message import Message
+from barnabas.wire.structs import TaggedFields
 
 
 class UnregisterBrokerRequest(Message):

@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from barnabas.model.ids import ZERO_UUID, Uuid
-from barnabas.wire.message import EMPTY, Message, Struct, TaggedFields
+from barnabas.wire.message import Message
+from barnabas.wire.structs import EMPTY, Struct, TaggedFields
 
 
 class VotersRecord(Message):
