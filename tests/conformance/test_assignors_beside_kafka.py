@@ -14,7 +14,8 @@ from typing import NamedTuple
 import apache
 import pytest
 
-from barnabas.client.assignors import Assignor, Subscription, assignors_named
+from barnabas.client.assignor import Assignor, Subscription
+from barnabas.client.assignors import assignors_named
 from barnabas.model.ids import TopicPartition
 
 ROUNDS = 250

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.client.assignors import Assignor, RangeAssignor, Subscription, assignors_named
+from barnabas.client.assignor import Assignor, Subscription
+from barnabas.client.assignors import RangeAssignor, assignors_named
 from barnabas.client.sticky import StickyAssignor
 from barnabas.model.ids import TopicPartition
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from barnabas.client import blocking
     from barnabas.client.admin import Admin, ConfigEntry, NewTopic, ResourceType
-    from barnabas.client.assignors import Assignor, Subscription
+    from barnabas.client.assignor import Assignor, Subscription
     from barnabas.client.connected import Cluster, ConsumerOptions, ProducerOptions, TransactionOptions, connect
     from barnabas.client.consumer import Consumer, RebalanceCallback
     from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, ListedOffset
@@ -71,7 +71,7 @@ __all__ = [
 
 _HOMES = {
     "barnabas.client.admin": ("Admin", "ConfigEntry", "NewTopic", "ResourceType"),
-    "barnabas.client.assignors": ("Assignor", "Subscription"),
+    "barnabas.client.assignor": ("Assignor", "Subscription"),
     "barnabas.client.connected": ("Cluster", "ConsumerOptions", "ProducerOptions", "TransactionOptions", "connect"),
     "barnabas.client.consumer": ("Consumer", "RebalanceCallback"),
     "barnabas.client.offsets": ("EARLIEST", "LATEST", "CommittedOffset", "ListedOffset"),

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self, TypedDict, TypeVar, Unpack, cast
 
 from barnabas.client.admin import Admin
-from barnabas.client.assignors import Assignor
+from barnabas.client.assignor import Assignor
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.config import (
     ADDRESSES,
@@ -191,9 +190,7 @@ class Cluster(ClusterClient):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not GeneratorExit:  # a coroutine that is thrown away waits for nothing
             await self.close()
 

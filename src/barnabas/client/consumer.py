@@ -16,11 +16,10 @@ import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from barnabas.client.asking import RETRY_BACKOFF_MS
-from barnabas.client.assignors import Assignor
+from barnabas.client.assignor import Assignor
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.fetcher import FETCH_MAX_BYTES, FETCH_MAX_WAIT_MS, PARTITION_MAX_BYTES, Fetcher, beside
 from barnabas.client.group import RANGE, GroupMember, Joined
@@ -123,9 +122,7 @@ class Consumer(Fetcher):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not GeneratorExit:  # a coroutine that is thrown away waits for nothing
             await self.close()
 

@@ -13,14 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.asking import COORDINATOR_MOVED, RETRY_BACKOFF_MS
-from barnabas.client.assignors import (
-    NO_GENERATION,
-    Assignor,
-    Subscription,
-    assignors_named,
-    decode_assignment,
-    encode_assignment,
-)
+from barnabas.client.assignor import NO_GENERATION, Assignor, Subscription, decode_assignment, encode_assignment
+from barnabas.client.assignors import assignors_named
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.client.metadata import ClusterMetadata

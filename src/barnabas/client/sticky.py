@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from barnabas.client.assignors import NO_GENERATION, Assignor, Subscription
+from barnabas.client.assignor import NO_GENERATION, Assignor, Subscription
 from barnabas.model.ids import TopicPartition, numbers_by_topic
 
 Assignment = dict[str, list[TopicPartition]]
