@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, Final
 
 from barnabas.model.errors import ConfigError
 from barnabas.security.principal import USER, Principal
 from barnabas.security.sasl.exchange import Authenticated, InvalidCredentials, SaslRefused
-
-if TYPE_CHECKING:
-    from barnabas.security.sasl.login import Doors
 
 MECHANISM: Final = "GSSAPI"
 _NO_LAYER: Final = 1
@@ -36,49 +32,28 @@ def gssapi_package() -> Any:
     return gssapi
 
 
-@dataclass(frozen=True, slots=True)
-class GssapiLogin:
-    mechanism: ClassVar[str] = MECHANISM
-
-    service: str
-    """The broker's service name: it is ``service/host@REALM`` to Kerberos."""
-    principal: str = ""
-    key_tab: str = ""
-
-    @classmethod
-    def of(cls, options: Mapping[str, str], settings: Mapping[str, str]) -> GssapiLogin:
-        """Raises `ConfigError`."""
-        gssapi_package()
-        service = settings.get("sasl.kerberos.service.name") or options.get("serviceName", "")
-        if not service:
-            raise ConfigError("sasl.kerberos.service.name is not set: it is the brokers' service, such as kafka.")
-        key_tab = options.get("keyTab", "") if options.get("useKeyTab", "").lower() == "true" else ""
-        return cls(service, options.get("principal", ""), key_tab)
-
-    async def begin(self, doors: Doors) -> Generator[bytes, bytes, None]:
-        return self.tokens(doors.host)
-
-    def tokens(self, host: str) -> Generator[bytes, bytes, None]:
-        gssapi = gssapi_package()
-        try:
-            service = gssapi.Name(f"{self.service}@{host}", gssapi.NameType.hostbased_service)
-            credentials = _credentials(gssapi, self.principal, self.key_tab, "initiate")
-            context = gssapi.SecurityContext(
-                name=service,
-                creds=credentials,
-                usage="initiate",
-                mech=gssapi.MechType.kerberos,
-                flags=[gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.integrity],
-            )
-            answer = yield context.step() or b""
-            while not context.complete:
-                answer = yield context.step(answer) or b""
-            offer = context.unwrap(answer).message
-            if len(offer) != 4 or not offer[0] & _NO_LAYER:
-                raise SaslRefused("the broker wants a security layer of GSSAPI's, and TLS is spoken")
-            yield context.wrap(bytes((_NO_LAYER, 0, 0, 0)), False).message
-        except gssapi.exceptions.GSSError as error:
-            raise SaslRefused(f"Kerberos: {error}") from None
+def client_tokens(service: str, host: str, principal: str, key_tab: str) -> Generator[bytes, bytes, None]:
+    """A client's side; `service` is the brokers', which is ``service/host@REALM`` to Kerberos."""
+    gssapi = gssapi_package()
+    try:
+        broker = gssapi.Name(f"{service}@{host}", gssapi.NameType.hostbased_service)
+        credentials = _credentials(gssapi, principal, key_tab, "initiate")
+        context = gssapi.SecurityContext(
+            name=broker,
+            creds=credentials,
+            usage="initiate",
+            mech=gssapi.MechType.kerberos,
+            flags=[gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.integrity],
+        )
+        answer = yield context.step() or b""
+        while not context.complete:
+            answer = yield context.step(answer) or b""
+        offer = context.unwrap(answer).message
+        if len(offer) != 4 or not offer[0] & _NO_LAYER:
+            raise SaslRefused("the broker wants a security layer of GSSAPI's, and TLS is spoken")
+        yield context.wrap(bytes((_NO_LAYER, 0, 0, 0)), False).message
+    except gssapi.exceptions.GSSError as error:
+        raise SaslRefused(f"Kerberos: {error}") from None
 
 
 class Gssapi:

@@ -14,9 +14,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote_plus
 
 from barnabas.model.errors import ConfigError
-from barnabas.security.sasl import oauthbearer, plain, scram
+from barnabas.security.sasl import gssapi, oauthbearer, plain, scram
 from barnabas.security.sasl.exchange import SaslRefused
-from barnabas.security.sasl.gssapi import GssapiLogin
 from barnabas.security.sasl.http import (
     ALLOWED_URLS,
     TIMEOUT_MS,
@@ -29,7 +28,7 @@ from barnabas.security.sasl.http import (
 from barnabas.security.sasl.jaas import LoginModule, login_module
 from barnabas.security.sasl.scram_credential import MECHANISMS as SCRAM
 
-MECHANISMS: Final = (plain.MECHANISM, *SCRAM, oauthbearer.MECHANISM, GssapiLogin.mechanism)
+MECHANISMS: Final = (plain.MECHANISM, *SCRAM, oauthbearer.MECHANISM, gssapi.MECHANISM)
 SETTINGS: Final = (
     "sasl.mechanism",
     "sasl.mechanisms",
@@ -101,6 +100,31 @@ class SaslLogin(NamedTuple):
 
     async def begin(self, doors: Doors) -> Tokens:
         return self.tokens(doors.nonce)
+
+
+@dataclass(frozen=True, slots=True)
+class GssapiLogin:
+    """GSSAPI, by the tickets of a key tab or of the system's credential cache."""
+
+    mechanism = gssapi.MECHANISM
+
+    service: str
+    """The brokers' service name."""
+    principal: str = ""
+    key_tab: str = ""
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], settings: Mapping[str, str]) -> GssapiLogin:
+        """Raises `ConfigError`."""
+        gssapi.gssapi_package()
+        service = settings.get("sasl.kerberos.service.name") or options.get("serviceName", "")
+        if not service:
+            raise ConfigError("sasl.kerberos.service.name is not set: it is the brokers' service, such as kafka.")
+        key_tab = options.get("keyTab", "") if options.get("useKeyTab", "").lower() == "true" else ""
+        return cls(service, options.get("principal", ""), key_tab)
+
+    async def begin(self, doors: Doors) -> Tokens:
+        return gssapi.client_tokens(self.service, doors.host, self.principal, self.key_tab)
 
 
 class _Held(NamedTuple):
@@ -191,7 +215,7 @@ class OAuthBearerLogin:
 
 def login_of(settings: Mapping[str, str]) -> Login:
     """The login that settings with Kafka's names describe. Raises `ConfigError`, which tells no secret."""
-    mechanism = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or GssapiLogin.mechanism
+    mechanism = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or gssapi.MECHANISM
     if mechanism not in MECHANISMS:
         raise ConfigError(f"sasl.mechanism is {mechanism!r}: {', '.join(MECHANISMS)} are supported.")
     handler = settings.get("sasl.login.callback.handler.class", "")
@@ -209,7 +233,7 @@ def login_of(settings: Mapping[str, str]) -> Login:
 def login_of_module(mechanism: str, module: LoginModule, settings: Mapping[str, str]) -> Login:
     """As `login_of`, where the JAAS options are read already. Raises `ConfigError`."""
     options = module.options
-    if mechanism == GssapiLogin.mechanism:
+    if mechanism == gssapi.MECHANISM:
         return GssapiLogin.of(options, settings)
     if mechanism == oauthbearer.MECHANISM:
         return _oauthbearer_login(options, settings)
