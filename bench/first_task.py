@@ -31,8 +31,9 @@ def task(way: str, records: int) -> None:
     data = memoryview(b"".join(build_batch(made[at : at + BATCH_RECORDS]) for at in range(0, len(made), BATCH_RECORDS)))
     begun = time.process_time()
     from barnabas.spark.arrow import Fetched, decode_compiled, decode_plain
+    from barnabas.spark.compiled import record_walk
     from barnabas.spark.plan import OffsetRange
-    from barnabas.spark.record_columns import RecordWalk, record_walk
+    from barnabas.spark.record_columns import RecordWalk
 
     imported = time.process_time()
     walk = None

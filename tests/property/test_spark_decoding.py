@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from barnabas.spark.arrow import Columns, Fetched, decode_compiled, decode_plain, record_batches
+from barnabas.spark.compiled import IS_BUILT, record_walk
 from barnabas.spark.plan import OffsetRange
-from barnabas.spark.record_columns import IS_BUILT, RecordWalk, record_walk
+from barnabas.spark.record_columns import RecordWalk
 from barnabas.spark.values import ValueFormat
 from barnabas.wire.compression import Codec
 from barnabas.wire.errors import WireError

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow
 
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.spark.compiled import record_walk
 from barnabas.spark.plan import OffsetRange
-from barnabas.spark.record_columns import FAULTS, NO_APPEND_TIME, TOTALS_FIELDS, RecordWalk, record_walk
+from barnabas.spark.record_columns import FAULTS, NO_APPEND_TIME, TOTALS_FIELDS, RecordWalk
 from barnabas.spark.values import Place, ValueFormat
 from barnabas.wire.compression import Codec, decompress
 from barnabas.wire.errors import WireError
-from barnabas.wire.message import Bytes
 from barnabas.wire.records import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, Record, records_of
+from barnabas.wire.structs import Bytes
 
 if TYPE_CHECKING:
     import numpy

@@ -5,6 +5,11 @@ from __future__ import annotations
 import importlib.util
 from typing import Final
 
+from barnabas.spark.record_columns import RecordWalk
+from barnabas.wire.kernel import kernel as _kernel
+
+IS_BUILT: Final = hasattr(_kernel, "columns")
+"""Whether the extension in C is there, and not one of an earlier version's source."""
 COMPILED_RECORDS_MIN: Final = 200_000
 """How many records a process decodes in plain Python first where numba does it: that takes a second of CPU to load."""
 COMPILED_ROWS_MIN: Final = 50_000
@@ -28,3 +33,13 @@ def takes_compiled(
             f" there, or set {option}=auto."
         )
     return word == "compiled" or (numba_is_there and records >= records_min)
+
+
+def record_walk() -> RecordWalk:
+    """The extension in C where it was built: it costs a process nothing to have. Elsewhere, as where Barnabas came in a
+    zip, numba's, which takes a second of CPU to load. Raises ``ImportError`` where there is neither."""
+    if IS_BUILT:
+        return RecordWalk(_kernel.columns, _kernel.headers)
+    from barnabas.spark import kernels
+
+    return RecordWalk(kernels.decode, kernels.decode_headers)

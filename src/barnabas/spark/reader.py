@@ -104,9 +104,8 @@ def read_range(partition: InputPartition, options: SourceOptions, schema: Struct
         return
     # Not at the top: the planner's processes need none of it.
     from barnabas.spark.arrow import Columns, record_batches
-    from barnabas.spark.compiled import takes_compiled
+    from barnabas.spark.compiled import IS_BUILT, takes_compiled
     from barnabas.spark.fetching import fetched
-    from barnabas.spark.record_columns import IS_BUILT
 
     keep_libraries()
     global _records_here

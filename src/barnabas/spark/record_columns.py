@@ -1,15 +1,11 @@
-"""The compiled walk over the records of batches: which there is, and what all ways of it agree on.
-
-The extension in C (``wire/_columns.h``) where it was built: it costs a process nothing to have. Elsewhere, as where
-Barnabas came in a zip, numba's `kernels`, which take a second of CPU to load. The two are called alike.
+"""What the compiled walks over the records of batches agree on: the one in C (``wire/_columns.h``) and numba's
+(`kernels`). They are called alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
-
-from barnabas.wire.kernel import kernel as _kernel
 
 FAULTS: Final = {
     -1: "a record ends too early",
@@ -32,16 +28,3 @@ class RecordWalk(NamedTuple):
     """Into the buffers of Arrow columns; the number of records, or one of `FAULTS`."""
     decode_headers: Callable[..., int]
     """The headers of records that `decode` has seen; their number, or one of `FAULTS`."""
-
-
-IS_BUILT: Final = hasattr(_kernel, "columns")
-"""Whether the extension in C is there, and not one of an earlier version's source."""
-
-
-def record_walk() -> RecordWalk:
-    """Raises ``ImportError`` where there is neither."""
-    if IS_BUILT:
-        return RecordWalk(_kernel.columns, _kernel.headers)
-    from barnabas.spark import kernels
-
-    return RecordWalk(kernels.decode, kernels.decode_headers)

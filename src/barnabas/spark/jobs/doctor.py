@@ -22,8 +22,8 @@ from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.spark.access import Servers, cluster_of, settings_of
+from barnabas.spark.compiled import IS_BUILT
 from barnabas.spark.reasons import reason
-from barnabas.spark.record_columns import IS_BUILT
 from barnabas.spark.session import JAVA_VERSION_MIN, SparkUnavailable, java_home, java_version
 from barnabas.spark.sink_options import TRANSACTION_TIMEOUT_MS
 from barnabas.spark.versions import SparkTooOld, require_spark
