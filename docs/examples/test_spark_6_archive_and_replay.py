@@ -6,9 +6,10 @@ from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
 
 from barnabas.spark.jobs.archive import archive, read_archive
+from barnabas.spark.jobs.archived import Archive
 from barnabas.spark.jobs.audit import audit
 from barnabas.spark.jobs.audit_archive import against_archive
-from barnabas.spark.jobs.commits import Archive, coverage
+from barnabas.spark.jobs.commits import coverage
 from barnabas.spark.jobs.replay import replay
 
 pytestmark = pytest.mark.spark

@@ -20,7 +20,7 @@ from typing import Any
 from barnabas.client.blocking import BlockingCluster
 from barnabas.model.ids import TopicPartition
 from barnabas.spark.jobs import land
-from barnabas.spark.jobs.landed import LandedTable, Landing, landed_table
+from barnabas.spark.jobs.landed import LandedTable, Landing
 from barnabas.spark.jobs.landed_delta import LandedDelta
 from barnabas.spark.jobs.landed_iceberg import LandedIceberg
 
@@ -112,7 +112,7 @@ def without_spark(root: str, table_format: str) -> None:
     from barnabas.spark.jobs.commits import Covered
 
     schema = pyarrow.schema([("_partition", pyarrow.int32()), ("_offset", pyarrow.int64())])
-    table = landed_table(table_format, root, Landing("orders", "id", "c"))
+    table = land.landed_table(table_format, root, Landing("orders", "id", "c"))
 
     def write(job: Any, columns: Any, covered: Any, place: Path) -> list[str]:
         place.mkdir(parents=True)

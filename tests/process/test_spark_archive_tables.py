@@ -17,9 +17,9 @@ from cluster import BARNABAS, barnabas, running, until
 from confluent_kafka import Producer
 
 from barnabas.spark.jobs.archive import archive, compact, read_archive
+from barnabas.spark.jobs.archived import Archive
 from barnabas.spark.jobs.audit import audit
 from barnabas.spark.jobs.audit_archive import against_archive
-from barnabas.spark.jobs.commits import Archive
 from barnabas.spark.jobs.replay import replay
 from barnabas.spark.session import session
 
@@ -135,13 +135,14 @@ import pyarrow
 import pyarrow.parquet
 
 from barnabas.spark.jobs.columns import DIRECTORIES, arrow_schema
-from barnabas.spark.jobs.commits import Archive, Commit, Covered, DataFile, Settings, Source
+from barnabas.spark.jobs.archived import Archive
+from barnabas.spark.jobs.commits import ArchiveSettings, Commit, Covered, DataFile, PartitionLife
 from barnabas.spark.jobs.tables import ArchiveTable
 
 path, table_format, commits, moment = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-source = Source("orders", "id", 0)
+source = PartitionLife("orders", "id", 0)
 schema = pyarrow.schema([field for field in arrow_schema() if field.name not in DIRECTORIES])
-archive = Archive.open_or_create(path, Settings("c", "event", "day", "timestamp", table_format=table_format))
+archive = Archive.open_or_create(path, ArchiveSettings("c", "event", "day", "timestamp", table_format=table_format))
 first = len(archive.commits()) + 1
 take_up = ArchiveTable.take_up
 

@@ -20,7 +20,7 @@ from cluster import BARNABAS, Cluster, barnabas, running
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from barnabas.cli.app import run
-from barnabas.spark.jobs.commits import Archive
+from barnabas.spark.jobs.archived import Archive
 
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.spark

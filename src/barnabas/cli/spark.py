@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from barnabas.cli import spark_doctor, spark_lag, spark_land, spark_programs
 from barnabas.cli.command import Argument, Option
+from barnabas.cli.local_state import state_in
 from barnabas.cli.options import HERE, Directory, OutputFormat, Reach, directory_of, pairs_of
 from barnabas.cli.output import CommandError, Exit, Format, UsageError, complain, print_json, print_table
 from barnabas.cli.spark_run import (
@@ -192,7 +192,8 @@ app.command("land")(spark_land.land)
 @app.command("coverage")
 def coverage(directory: ArchiveDirectory, output: OutputFormat = Format.text) -> None:
     """Show which offsets an archive covers; exit 1 where some are covered twice or left out. Needs no Spark."""
-    from barnabas.spark.jobs.commits import Archive, coverage
+    from barnabas.spark.jobs.archived import Archive
+    from barnabas.spark.jobs.commits import coverage
 
     with sentences():
         kept = Archive.open(directory)
@@ -340,13 +341,10 @@ def verify(
 
 
 def _log_dirs(directory: Path) -> list[str]:
-    try:
-        state = json.loads((directory / "cluster.json").read_text())
-        return [str(broker["log_dir"]) for broker in state["brokers"]]
-    except (OSError, ValueError, KeyError):
-        raise CommandError(
-            f"There is no cluster in {directory}: name log directories, or a cluster by --dir."
-        ) from None
+    state = state_in(directory)
+    if state is None:
+        raise CommandError(f"There is no cluster in {directory}: name log directories, or a cluster by --dir.")
+    return [broker.log_dir for broker in state.brokers]
 
 
 app.command("lag")(spark_lag.lag)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.spark.jobs.archive import Ahead, crowded, portions
+from barnabas.spark.jobs.archived import Archive
 from barnabas.spark.jobs.commits import (
-    Archive,
     ArchiveError,
     ArchiveSettings,
     Commit,

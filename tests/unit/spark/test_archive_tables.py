@@ -13,8 +13,9 @@ pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 from barnabas.spark.jobs import tables  # noqa: E402
+from barnabas.spark.jobs.archived import Archive  # noqa: E402
 from barnabas.spark.jobs.columns import COLUMNS, DIRECTORIES, arrow_schema, directory_values  # noqa: E402
-from barnabas.spark.jobs.commits import Archive, ArchiveError, ArchiveSettings, Commit, Covered, DataFile, PartitionLife  # noqa: E402
+from barnabas.spark.jobs.commits import ArchiveError, ArchiveSettings, Commit, Covered, DataFile, PartitionLife  # noqa: E402
 
 SOURCE = PartitionLife("t", "id", 0)
 DAY = "topic=t/period=2026-11-21"

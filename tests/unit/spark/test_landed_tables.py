@@ -16,8 +16,8 @@ pytest.importorskip("pyiceberg")
 
 from barnabas.spark.jobs import JobError  # noqa: E402
 from barnabas.spark.jobs.commits import Covered, DataFile  # noqa: E402
-from barnabas.spark.jobs.land import Job, _landed  # noqa: E402
-from barnabas.spark.jobs.landed import LandedTable, Landing, landed_table  # noqa: E402
+from barnabas.spark.jobs.land import Job, _landed, landed_table  # noqa: E402
+from barnabas.spark.jobs.landed import LandedTable, Landing  # noqa: E402
 from barnabas.spark.jobs.tables import TableConflict  # noqa: E402
 
 SCHEMA = pa.schema([("_partition", pa.int32()), ("_offset", pa.int64()), ("day", pa.string())])

@@ -27,8 +27,9 @@ from barnabas.client.offsets import isolation_level as level_of
 from barnabas.model.ids import TopicPartition
 from barnabas.spark.access import Servers, cluster_of, options_of
 from barnabas.spark.jobs import JobError
+from barnabas.spark.jobs.archived import Archive
 from barnabas.spark.jobs.columns import COLUMNS, DIRECTORIES, SCHEMA
-from barnabas.spark.jobs.commits import Archive, ArchiveSettings, Commit, Covered, DataFile, PartitionLife
+from barnabas.spark.jobs.commits import ArchiveSettings, Commit, Covered, DataFile, PartitionLife
 from barnabas.spark.jobs.epochs import leader_epochs
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.spark.access import Servers, cluster_of, options_of
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.archive import read_archive
-from barnabas.spark.jobs.commits import Archive
+from barnabas.spark.jobs.archived import Archive
 from barnabas.spark.jobs.mirror import SOURCE_OFFSET
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ a column that a file lacks (the specification's "column projection"). `Table.add
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.typedef import Record
 from pyiceberg.types import TimestamptzType
 
-from barnabas.spark.jobs.columns import COLUMNS, DIRECTORIES, arrow_schema, directory_values
+from barnabas.spark.jobs.columns import DIRECTORIES, arrow_schema, directory_values
 from barnabas.spark.jobs.commits import META, ArchiveError, Commit, DataFile
 from barnabas.spark.jobs.tables import ArchiveTable, TableConflict
 
@@ -43,8 +43,8 @@ TABLE: Final = "barnabas.archive"
 class IcebergArchive(ArchiveTable):
     """`catalog` is one of pyiceberg's configuration, with the `table` in it; "": the archive has its own."""
 
-    def __init__(self, root: Path, columns: Mapping[str, str] = COLUMNS, *, catalog: str = "", table: str = "") -> None:
-        super().__init__(root, columns)
+    def __init__(self, root: Path, *, catalog: str = "", table: str = "") -> None:
+        super().__init__(root)
         self.catalog = catalog
         self.table = table or TABLE
 

@@ -22,9 +22,9 @@ from barnabas.spark.access import Servers, cluster_of
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.archive import KEPT_MS, PER, RECORDS_PER_COMMIT, SMALL_FILES, crowded, portions, records_of
 from barnabas.spark.jobs.archive import ahead as whats_ahead
-from barnabas.spark.jobs.commits import Covered, PartitionLife
+from barnabas.spark.jobs.commits import Covered, PartitionLife, root_of
 from barnabas.spark.jobs.evolution import as_arrow, fitted, merged
-from barnabas.spark.jobs.landed import LandedTable, Landing, check_landing, landed_table
+from barnabas.spark.jobs.landed import LandedTable, Landing, check_landing
 from barnabas.spark.jobs.tables import TableConflict
 
 if TYPE_CHECKING:
@@ -75,6 +75,20 @@ class Job:
     @property
     def landing(self) -> Landing:
         return self.table.landing
+
+
+def landed_table(
+    table_format: str, path: str | Path, landing: Landing, *, catalog: str = "", table: str = ""
+) -> LandedTable:
+    """Raises as `check_landing` does."""
+    check_landing(table_format, catalog, table)
+    if table_format == "delta":
+        from barnabas.spark.jobs.landed_delta import LandedDelta
+
+        return LandedDelta(root_of(path), landing)
+    from barnabas.spark.jobs.landed_iceberg import LandedIceberg
+
+    return LandedIceberg(root_of(path), landing, catalog=catalog, table=table)
 
 
 def land(

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from barnabas.spark.jobs import JobError
-from barnabas.spark.jobs.commits import DataFile, root_of
+from barnabas.spark.jobs.commits import DataFile
 from barnabas.spark.jobs.tables import TABLE_FORMATS, check_table
 
 if TYPE_CHECKING:
@@ -174,22 +174,8 @@ class LandedTable(ABC):
         return found
 
 
-def landed_table(
-    table_format: str, path: str | Path, landing: Landing, *, catalog: str = "", table: str = ""
-) -> LandedTable:
-    """Raises ``ValueError`` for what doesn't go together, `JobError` where a library is missing."""
-    check_landing(table_format, catalog, table)
-    if table_format == "delta":
-        from barnabas.spark.jobs.landed_delta import LandedDelta
-
-        return LandedDelta(root_of(path), landing)
-    from barnabas.spark.jobs.landed_iceberg import LandedIceberg
-
-    return LandedIceberg(root_of(path), landing, catalog=catalog, table=table)
-
-
 def check_landing(table_format: str, catalog: str = "", table: str = "") -> None:
-    """Raises as `landed_table` does."""
+    """Raises ``ValueError`` for what doesn't go together, `JobError` where a library is missing."""
     if table_format not in FORMATS:
         raise ValueError(f"A topic lands in a table of {' or '.join(FORMATS)}; not {table_format}.")
     check_table(table_format, catalog, table)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from barnabas.spark.access import Servers, cluster_of, options_of
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.archive import read_archive, topic_of
-from barnabas.spark.jobs.commits import Archive
+from barnabas.spark.jobs.archived import Archive
 
 if TYPE_CHECKING:
     import pyarrow

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.spark.jobs.columns import COLUMNS
-from barnabas.spark.jobs.commits import ArchiveError, ArchiveSettings, Commit, DataFile
+from barnabas.spark.jobs.commits import ArchiveError, Commit, DataFile
 
 TABLE_FORMATS: Final = ("parquet", "delta", "iceberg")
 _NEEDED: Final = {"delta": ("deltalake",), "iceberg": ("pyiceberg", "sqlalchemy")}
@@ -33,11 +33,11 @@ class TableConflict(Exception):
 
 
 class ArchiveTable(ABC):
-    """The table in the archive's directory `root`, with `columns` as `COLUMNS` has them."""
+    """The table in the archive's directory `root`."""
 
-    def __init__(self, root: Path, columns: Mapping[str, str] = COLUMNS) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
-        self.columns = columns
+        self.columns: Mapping[str, str] = COLUMNS
 
     @abstractmethod
     def prepare(self) -> None:
@@ -103,17 +103,3 @@ def check_table(table_format: str, catalog: str = "", table: str = "") -> None:
     missing = [name for name in _NEEDED.get(table_format, ()) if find_spec(name) is None]
     if missing:
         raise ArchiveError(f"An archive as {table_format} needs {missing[0]}: install barnabas[{table_format}].")
-
-
-def table_of(root: Path, settings: ArchiveSettings) -> ArchiveTable | None:
-    """None for an archive that is Parquet files alone. Raises as `check_table` does."""
-    check_table(settings.table_format, settings.catalog, settings.table)
-    if settings.table_format == "delta":
-        from barnabas.spark.jobs.delta import DeltaArchive
-
-        return DeltaArchive(root)
-    if settings.table_format == "iceberg":
-        from barnabas.spark.jobs.iceberg import IcebergArchive
-
-        return IcebergArchive(root, catalog=settings.catalog, table=settings.table)
-    return None
