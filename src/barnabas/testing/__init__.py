@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from barnabas.testing.awaited import (
         AsyncBroker,
         AsyncGroup,
-        AsyncKafkaCluster,
         AsyncPartition,
         AsyncTopic,
         AsyncUser,
     )
-    from barnabas.testing.cluster import KafkaCluster
+    from barnabas.testing.cluster import AsyncKafkaCluster, KafkaCluster
     from barnabas.testing.handles import BrokerHandle, GroupHandle, PartitionHandle, Record, TopicHandle
     from barnabas.testing.host import DEFAULTS
     from barnabas.testing.life import ClusterError

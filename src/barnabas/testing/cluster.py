@@ -12,23 +12,19 @@ import random
 import secrets
 import shutil
 import tempfile
-import time
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Self
 
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.consumer import Consumer
-from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.model.config import broker_config
-from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.model.errors import ConfigError, ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.testing import history as histories
+from barnabas.testing.awaited import AsyncBroker, AsyncGroup, AsyncHandle, AsyncPartition, AsyncTopic, AsyncUser, waits
 from barnabas.testing.handles import (
-    TIMEOUT,
     BrokerHandle,
     End,
     Ends,
@@ -37,8 +33,7 @@ from barnabas.testing.handles import (
     Record,
     TopicHandle,
 )
-from barnabas.testing.history import ClusterHistory
-from barnabas.testing.host import SESSION_TIMEOUT_MS, ZOOKEEPER, Host, InProcessHost, broker_name
+from barnabas.testing.host import SESSION_TIMEOUT_MS, Host, InProcessHost
 from barnabas.testing.injection import Injection
 from barnabas.testing.keys import ClusterKeys, passwords_of
 from barnabas.testing.life import ClusterError
@@ -47,20 +42,12 @@ from barnabas.testing.network import CLIENT
 from barnabas.testing.processes import SESSION_TIMEOUT_MS as SESSION_TIMEOUT_OF_PROCESSES_MS
 from barnabas.testing.processes import ProcessHost
 from barnabas.testing.promises import AcknowledgedRecordLost, Verdict, examine, explained
+from barnabas.testing.running import TIMEOUT, RunningCluster
 from barnabas.testing.users import UserHandle, show_certificate
 from barnabas.wire.api import ApiKey
 
-if TYPE_CHECKING:
-    from barnabas.testing.awaited import AsyncKafkaCluster
 
-T = TypeVar("T")
-S = TypeVar("S")
-
-_POLL_S: Final = 0.005
-_NOT_RUNNING: Final = "The cluster does not run: use it within `with`, or call start()."
-
-
-class KafkaCluster:
+class KafkaCluster(RunningCluster):
     """A cluster that is yours to break. ``with KafkaCluster() as cluster: ...``; any client takes `bootstrap`.
 
     `brokers`: how many, with ids from 0. `config`: broker configuration under Kafka's names, over the defaults here
@@ -86,11 +73,9 @@ class KafkaCluster:
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
-        self.seed = secrets.randbelow(1 << 32) if seed is None else seed
+        super().__init__(brokers, secrets.randbelow(1 << 32) if seed is None else seed)
         self.random = random.Random(self.seed)
         """Draws from `seed`: choose by it what to break, and the same seed breaks the same."""
-        self.history = ClusterHistory()
-        self._count = brokers
         self._config = {key: _text(value) for key, value in (config or {}).items()}
         for name, near in broker_config(self._config).unknown():
             hint = f": did you mean {near}?" if near else ""
@@ -100,8 +85,6 @@ class KafkaCluster:
         self._processes = processes
         self._session_timeout = session_timeout
         self._passwords = passwords_of(users)
-        self._host: Host | None = None
-        self._client: ClusterClient | None = None
 
     # ---- life
 
@@ -178,55 +161,15 @@ class KafkaCluster:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> AsyncKafkaCluster:
-        from barnabas.testing.awaited import AsyncKafkaCluster
-
         await asyncio.to_thread(self.start)
         return AsyncKafkaCluster(self)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.close)
-
-    @property
-    def host(self) -> Host:
-        if self._host is None:
-            raise ClusterError(_NOT_RUNNING)
-        return self._host
-
-    @property
-    def client(self) -> ClusterClient:
-        """Our own client, which no fault touches; it belongs to the background loop."""
-        if self._client is None:
-            raise ClusterError(_NOT_RUNNING)
-        return self._client
-
-    def run(self, story: Coroutine[Any, Any, T]) -> T:
-        return background().run(story)
-
-    async def until(
-        self, fits: Callable[[S], bool], look: Callable[[], Coroutine[Any, Any, S]], what: str, timeout: float
-    ) -> S:
-        """The first finding that fits. Raises ``TimeoutError`` naming `what` and the last finding."""
-        deadline = time.monotonic() + timeout
-        last: object = None
-        while True:
-            try:
-                found = await look()
-                if fits(found):
-                    return found
-                last = found
-            except (KafkaError, OSError) as error:
-                last = error
-            if time.monotonic() >= deadline:
-                raise TimeoutError(f"Not within {timeout:g} s: {what}. It is {last!r}.")
-            await asyncio.sleep(_POLL_S)
 
     # ---- parts
 
@@ -247,12 +190,10 @@ class KafkaCluster:
 
     @property
     def brokers(self) -> list[BrokerHandle]:
-        return [self.broker(broker_id) for broker_id in range(self._count)]
+        return [BrokerHandle(self, broker_id) for broker_id in self.broker_ids]
 
     def broker(self, broker_id: int) -> BrokerHandle:
-        if not 0 <= broker_id < self._count:
-            raise ValueError(f"there is no broker {broker_id}: ids go from 0 to {self._count - 1}")
-        return BrokerHandle(self, broker_id)
+        return BrokerHandle(self, self.known(broker_id))
 
     @property
     def controller(self) -> BrokerHandle:
@@ -296,10 +237,6 @@ class KafkaCluster:
         store = keys.certify_brokers(valid_for)
         self.run(show_certificate(self, store, Path(store).read_text()))
 
-    def running(self) -> list[int]:
-        """The brokers that run, by their ids."""
-        return [broker_id for broker_id in range(self._count) if self.host.state(broker_id) == "running"]
-
     # ---- topics and records
 
     def create_topic(
@@ -339,88 +276,17 @@ class KafkaCluster:
         self.run(create())
         return self.topic(name)
 
-    async def partitions_of(self, topic: str) -> list[TopicPartition]:
-        metadata = await self.client.refresh([topic])
-        found = metadata.topics.get(topic)
-        if found is None or found.error:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error
-            raise KafkaError(code, f"topic {topic}: {code.name}")
-        return sorted(TopicPartition(topic, number) for number in found.partitions)
-
-    async def offsets(self, partitions: Sequence[TopicPartition], which: int) -> dict[TopicPartition, int]:
-        listed = await self.client.list_offsets(dict.fromkeys(partitions, which))
-        return {partition: found.offset for partition, found in listed.items()}
-
     def records(self, topic: str, *, timeout: float = TIMEOUT) -> list[Record]:
         """Every record of the topic that a consumer may read now, by partition and offset."""
-
-        async def read() -> list[Record]:
-            partitions = await self.partitions_of(topic)
-            ends = await self.offsets(partitions, LATEST)
-            starts = await self.offsets(partitions, EARLIEST)
-            consumer = Consumer(self.client, max_wait_ms=50)
-            await consumer.assign(
-                {
-                    topic_partition: starts[topic_partition]
-                    for topic_partition in partitions
-                    if starts[topic_partition] < ends[topic_partition]
-                }
-            )
-            found: list[Record] = []
-            deadline = time.monotonic() + timeout
-            while any(
-                consumer.position(topic_partition) < ends[topic_partition] for topic_partition in consumer.assignment
-            ):
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"Not within {timeout:g} s: the records of {topic} are read.")
-                for name, partition, record in await consumer.poll(100):
-                    if record.offset < ends[TopicPartition(name, partition)]:
-                        found.append(
-                            Record(partition, record.offset, record.key, record.value, record.headers, record.timestamp)
-                        )
-            await consumer.close()
-            return sorted(found, key=lambda record: (record.partition, record.offset))
-
-        return self.run(read())
+        return self.topic(topic).records(timeout=timeout)
 
     # ---- faults
-
-    def ends(self, ends: Ends, broker_id: int | None = None) -> list[str]:
-        """The names of links' ends, as the tests name them."""
-        if isinstance(ends, str | int | BrokerHandle):
-            ends = [ends]
-        names: dict[str, None] = {}
-        for end in ends:
-            if end == "brokers":
-                names.update((broker_name(number), None) for number in range(self._count) if number != broker_id)
-            elif isinstance(end, str):
-                if end not in (ZOOKEEPER, CLIENT):
-                    raise ValueError(f"{end!r} is no end of a link: brokers, 'brokers', 'zookeeper' and 'client' are")
-                names[end] = None
-            elif int(end) != broker_id:
-                names[broker_name(self.broker(int(end)).id)] = None
-        return list(names)
-
-    def cut(self, source: str, target: str) -> None:
-        self.on_loop(lambda: self.host.links.cut(source, target))
-        self.history.note("network", f"nothing from {source} reaches {target}")
-
-    def on_loop(self, change: Callable[[], None]) -> None:
-        async def story() -> None:
-            change()
-
-        self.run(story())
-
-    def heal_links(self, name: str) -> None:
-        self.history.note("network", f"the links of {name} are healed")
-        links = self.host.links
-        self.on_loop(lambda: links.heal([pair for pair in links.cuts() if name in pair]))
 
     def heal(self) -> None:
         """Mends every link: none is cut or slow any more. Returns when the brokers that run are back: registered, known
         to each other, and in every ISR they belong to. Raises `ClusterError`, naming what is lacking, after 30 s."""
         self._heal_all_links()
-        self.run(self.host.until_back(range(self._count)))
+        self.run(self.host.until_back(self.broker_ids))
 
     def _heal_all_links(self) -> None:
         self.history.note("network", "every link is healed")
@@ -517,7 +383,7 @@ class KafkaCluster:
             if broker.state == "paused":
                 broker.resume()
             broker.start()
-        self.run(self.host.until_back(range(self._count)))
+        self.run(self.host.until_back(self.broker_ids))
 
     # ---- the verdict
 
@@ -551,6 +417,58 @@ class KafkaCluster:
             return exported(self.host.viewed(f"barnabas.testing, seed {self.seed}"))
 
         Path(path).write_bytes(b"".join(self.run(story())))
+
+
+class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
+    """`KafkaCluster` for coroutines: what waits is awaited. ``async with KafkaCluster() as cluster``."""
+
+    @property
+    def bootstrap(self) -> str:
+        return self.plain.bootstrap
+
+    @property
+    def bootstrap_servers(self) -> list[str]:
+        return self.plain.bootstrap_servers
+
+    @property
+    def random(self) -> random.Random:
+        return self.plain.random
+
+    @property
+    def brokers(self) -> list[AsyncBroker]:
+        return [AsyncBroker(broker) for broker in self.plain.brokers]
+
+    def broker(self, broker_id: int) -> AsyncBroker:
+        return AsyncBroker(self.plain.broker(broker_id))
+
+    def partition(self, topic: str, number: int) -> AsyncPartition:
+        return AsyncPartition(self.plain.partition(topic, number))
+
+    def topic(self, name: str) -> AsyncTopic:
+        return AsyncTopic(self.plain.topic(name))
+
+    def group(self, name: str) -> AsyncGroup:
+        return AsyncGroup(self.plain.group(name))
+
+    def user(self, name: str) -> AsyncUser:
+        return AsyncUser(self.plain.user(name))
+
+    async def controller(self) -> AsyncBroker:
+        return AsyncBroker(await asyncio.to_thread(lambda: self.plain.controller))
+
+    create_topic = waits(KafkaCluster.create_topic)
+    records = waits(KafkaCluster.records)
+    heal = waits(KafkaCluster.heal)
+    latency = waits(KafkaCluster.latency)
+    fail = waits(KafkaCluster.fail)
+    disconnect = waits(KafkaCluster.disconnect)
+    delay = waits(KafkaCluster.delay)
+    recover = waits(KafkaCluster.recover)
+    clear_faults = waits(KafkaCluster.clear_faults)
+    change_certificates = waits(KafkaCluster.change_certificates)
+    verify = waits(KafkaCluster.verify)
+    timeline = waits(KafkaCluster.timeline)
+    save_view = waits(KafkaCluster.save_view)
 
 
 def _text(value: object) -> str:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from barnabas.client.admin import Admin
+from barnabas.client.consumer import Consumer
 from barnabas.client.descriptions import GroupDescription
 from barnabas.client.group import committed_offsets
-from barnabas.client.offsets import LATEST
+from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.model.ids import TopicPartition
 from barnabas.testing.host import ZOOKEEPER, PartitionView, broker_name
 from barnabas.testing.network import CLIENT
-
-if TYPE_CHECKING:
-    from barnabas.testing.cluster import KafkaCluster
-
-TIMEOUT: Final = 10.0
+from barnabas.testing.running import TIMEOUT, RunningCluster
 
 End: TypeAlias = "BrokerHandle | int | str"
 Ends: TypeAlias = "End | Iterable[BrokerHandle | int | str]"
@@ -41,7 +38,7 @@ def is_led(view: PartitionView | None) -> bool:
 class BrokerHandle:
     """One of the cluster's brokers, whether it runs or not. Compares equal to its id."""
 
-    def __init__(self, cluster: KafkaCluster, broker_id: int) -> None:
+    def __init__(self, cluster: RunningCluster, broker_id: int) -> None:
         self._cluster = cluster
         self.id = broker_id
 
@@ -133,7 +130,7 @@ class BrokerHandle:
 class PartitionHandle:
     """One partition of a topic."""
 
-    def __init__(self, cluster: KafkaCluster, topic: str, number: int) -> None:
+    def __init__(self, cluster: RunningCluster, topic: str, number: int) -> None:
         self._cluster = cluster
         self.topic_partition = TopicPartition(topic, number)
 
@@ -151,7 +148,7 @@ class PartitionHandle:
     @property
     def leader(self) -> BrokerHandle:
         """The broker that leads it; waits for an election that is under way."""
-        return self._cluster.broker(self._cluster.run(self._settled(TIMEOUT)).leader)
+        return BrokerHandle(self._cluster, self._cluster.run(self._settled(TIMEOUT)).leader)
 
     @property
     def leader_epoch(self) -> int:
@@ -160,18 +157,18 @@ class PartitionHandle:
     @property
     def isr(self) -> set[BrokerHandle]:
         """The in-sync replicas."""
-        return {self._cluster.broker(broker_id) for broker_id in self._cluster.run(self._settled(TIMEOUT)).isr}
+        return {BrokerHandle(self._cluster, broker_id) for broker_id in self._cluster.run(self._settled(TIMEOUT)).isr}
 
     @property
     def replicas(self) -> list[BrokerHandle]:
         """The assigned replicas, the preferred leader first."""
-        return [self._cluster.broker(replica) for replica in self._cluster.run(self._settled(TIMEOUT)).replicas]
+        return [BrokerHandle(self._cluster, replica) for replica in self._cluster.run(self._settled(TIMEOUT)).replicas]
 
     @property
     def followers(self) -> list[BrokerHandle]:
         """The assigned replicas but the leader, in their order."""
         view = self._cluster.run(self._settled(TIMEOUT))
-        return [self._cluster.broker(replica) for replica in view.replicas if replica != view.leader]
+        return [BrokerHandle(self._cluster, replica) for replica in view.replicas if replica != view.leader]
 
     @property
     def high_watermark(self) -> int:
@@ -225,7 +222,7 @@ class PartitionHandle:
 class TopicHandle:
     """A topic."""
 
-    def __init__(self, cluster: KafkaCluster, name: str) -> None:
+    def __init__(self, cluster: RunningCluster, name: str) -> None:
         self._cluster = cluster
         self.name = name
 
@@ -233,7 +230,7 @@ class TopicHandle:
         return f"<topic {self.name}>"
 
     def partition(self, number: int) -> PartitionHandle:
-        return self._cluster.partition(self.name, number)
+        return PartitionHandle(self._cluster, self.name, number)
 
     @property
     def partitions(self) -> list[PartitionHandle]:
@@ -255,14 +252,44 @@ class TopicHandle:
 
         cluster.run(cluster.until(lambda left: not left, behind, f"{group} has consumed {self.name}", timeout))
 
-    def records(self) -> list[Record]:
-        return self._cluster.records(self.name)
+    def records(self, *, timeout: float = TIMEOUT) -> list[Record]:
+        """Every record that a consumer may read now, by partition and offset."""
+        cluster = self._cluster
+
+        async def read() -> list[Record]:
+            partitions = await cluster.partitions_of(self.name)
+            ends = await cluster.offsets(partitions, LATEST)
+            starts = await cluster.offsets(partitions, EARLIEST)
+            consumer = Consumer(cluster.client, max_wait_ms=50)
+            await consumer.assign(
+                {
+                    topic_partition: starts[topic_partition]
+                    for topic_partition in partitions
+                    if starts[topic_partition] < ends[topic_partition]
+                }
+            )
+            found: list[Record] = []
+            deadline = time.monotonic() + timeout
+            while any(
+                consumer.position(topic_partition) < ends[topic_partition] for topic_partition in consumer.assignment
+            ):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"Not within {timeout:g} s: the records of {self.name} are read.")
+                for name, partition, record in await consumer.poll(100):
+                    if record.offset < ends[TopicPartition(name, partition)]:
+                        found.append(
+                            Record(partition, record.offset, record.key, record.value, record.headers, record.timestamp)
+                        )
+            await consumer.close()
+            return sorted(found, key=lambda record: (record.partition, record.offset))
+
+        return cluster.run(read())
 
 
 class GroupHandle:
     """A consumer group."""
 
-    def __init__(self, cluster: KafkaCluster, name: str) -> None:
+    def __init__(self, cluster: RunningCluster, name: str) -> None:
         self._cluster = cluster
         self.name = name
 

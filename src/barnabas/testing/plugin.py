@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from barnabas.testing.awaited import AsyncKafkaCluster
-    from barnabas.testing.cluster import KafkaCluster
+    from barnabas.testing.cluster import AsyncKafkaCluster, KafkaCluster
 
 _LINES_SHOWN: Final = 60
 _clusters = pytest.StashKey[list["KafkaCluster"]]()
@@ -78,7 +77,7 @@ def kafka_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 @pytest.fixture
 def async_kafka_cluster(kafka_cluster: KafkaCluster) -> AsyncKafkaCluster:
     """`kafka_cluster` for coroutines, whichever plugin runs them."""
-    from barnabas.testing.awaited import AsyncKafkaCluster
+    from barnabas.testing.cluster import AsyncKafkaCluster
 
     return AsyncKafkaCluster(kafka_cluster)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from barnabas.client.admin import Admin, ResourceType
 from barnabas.client.offsets import EARLIEST, LATEST
@@ -13,10 +13,8 @@ from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.testing.handles import is_led
 from barnabas.testing.history import Acknowledged, Served
 from barnabas.testing.host import PartitionView
+from barnabas.testing.running import RunningCluster
 from barnabas.testing.verdict import StoredReplica, promised_is_there, read_replica, replicas_agree
-
-if TYPE_CHECKING:
-    from barnabas.testing.cluster import KafkaCluster
 
 _BROKEN_SHOWN: Final = 20
 _STORY_LINES: Final = 200
@@ -61,13 +59,13 @@ class _Promised:
         )
 
 
-async def examine(cluster: KafkaCluster, timeout: float) -> tuple[Verdict, list[Broken]]:
+async def examine(cluster: RunningCluster, timeout: float) -> tuple[Verdict, list[Broken]]:
     """What was looked at, and what is broken. Runs on the background loop."""
     history = cluster.history
     broken = [Broken(None, sentence) for sentence in history.contradictions]
-    for broker in cluster.brokers:
-        if broker.state == "failed" and not cluster.host.is_full(broker.id):
-            broken.append(Broken(None, f"broker {broker.id} halted by itself"))
+    for broker_id in cluster.broker_ids:
+        if cluster.host.state(broker_id) == "failed" and not cluster.host.is_full(broker_id):
+            broken.append(Broken(None, f"broker {broker_id} halted by itself"))
     concerned: dict[TopicPartition, _Promised] = {}
     for ack in history.acknowledged:
         concerned.setdefault(ack.topic_partition, _Promised()).acknowledged.append(ack)
@@ -97,13 +95,13 @@ async def examine(cluster: KafkaCluster, timeout: float) -> tuple[Verdict, list[
     return Verdict(len(history.acknowledged), len(history.served), len(concerned), replicas), broken
 
 
-async def _is_compacted(cluster: KafkaCluster, topic: str) -> bool:
+async def _is_compacted(cluster: RunningCluster, topic: str) -> bool:
     configs = await Admin(cluster.client).describe_configs(ResourceType.TOPIC, topic)
     return "compact" in next((config.value or "" for config in configs if config.name == "cleanup.policy"), "")
 
 
 async def _examine_partition(
-    cluster: KafkaCluster, topic_partition: TopicPartition, promised: _Promised, view: PartitionView, compacted: bool
+    cluster: RunningCluster, topic_partition: TopicPartition, promised: _Promised, view: PartitionView, compacted: bool
 ) -> tuple[int, list[Broken]]:
     history = cluster.history
     start = (await cluster.offsets([topic_partition], EARLIEST))[topic_partition]
@@ -146,7 +144,7 @@ async def _examine_partition(
     return len(replicas), broken
 
 
-def explained(cluster: KafkaCluster, broken: Sequence[Broken]) -> str:
+def explained(cluster: RunningCluster, broken: Sequence[Broken]) -> str:
     partitions = dict.fromkeys(promise.topic_partition for promise in broken if promise.topic_partition is not None)
     more = len(broken) - _BROKEN_SHOWN
     return "\n".join(

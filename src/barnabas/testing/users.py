@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from barnabas.client.admin import Admin
 from barnabas.client.admin import ResourceType as ConfigResourceType
@@ -19,13 +19,10 @@ from barnabas.security.acls import WILDCARD, Acl, AclFilter
 from barnabas.security.keyring import CERTIFICATES, CLIENTS, MECHANISM, application_rights
 from barnabas.security.sasl.login import SaslLogin
 from barnabas.security.sasl.scram_credential import MECHANISMS as SCRAM
-from barnabas.testing.handles import TIMEOUT
 from barnabas.testing.keys import MTLS, TLS, TOKEN_LIFE_S, ClusterKeys, new_password
 from barnabas.testing.network import HARNESS, HOST
+from barnabas.testing.running import TIMEOUT, RunningCluster
 from barnabas.wire.messages.describe_acls import DescribeAclsRequest
-
-if TYPE_CHECKING:
-    from barnabas.testing.cluster import KafkaCluster
 
 _LOGIN_TIMEOUT_MS: Final = 3_000
 
@@ -37,7 +34,7 @@ class UserHandle:
     are told to offer it, mTLS (by a certificate), or TLS (by nothing at all: as ``User:ANONYMOUS``).
     """
 
-    def __init__(self, cluster: KafkaCluster, keys: ClusterKeys, name: str) -> None:
+    def __init__(self, cluster: RunningCluster, keys: ClusterKeys, name: str) -> None:
         self._cluster = cluster
         self._keys = keys
         self.name = name
@@ -193,7 +190,7 @@ class UserHandle:
         return set(bindings_of(await connection.send(DescribeAclsRequest(*AclFilter(principal=self._principal)))))
 
 
-async def show_certificate(cluster: KafkaCluster, store: str, shown: str) -> None:
+async def show_certificate(cluster: RunningCluster, store: str, shown: str) -> None:
     """Has the brokers that run show clients the certificate of the file `store`, which is `shown`; none starts anew."""
     names = [f"listener.name.{listener.lower()}.ssl.keystore.location" for listener in (CLIENTS, CERTIFICATES)]
     for broker_id in cluster.running():
