@@ -109,10 +109,10 @@ def _word(process: StartedProcess, more: str) -> str:
 
 def status(directory: Directory = None, output: OutputFormat = Format.text) -> None:
     """Show a cluster's processes and its partitions' health; exit 1 when not all is well."""
-    from barnabas.cli.local import LocalCluster
+    from barnabas.cli.local_state import cluster_in
     from barnabas.cli.status import AT_MIN_ISR, examine
 
-    examined = examine(LocalCluster(directory_of(directory)).loaded())
+    examined = examine(cluster_in(directory_of(directory)))
     if output is Format.json:
         print_json(examined.as_json())
     else:

@@ -28,7 +28,16 @@ from typing import Final
 
 from barnabas.cli import secured
 from barnabas.cli.local_brokers import server_properties, wait_for_metadata
-from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, StartedProcess, birth_of
+from barnabas.cli.local_state import (
+    STATE_FILE,
+    BrokerState,
+    ClusterState,
+    CoordinatorState,
+    StartedProcess,
+    birth_of,
+    cluster_in,
+    state_in,
+)
 from barnabas.cli.output import CommandError, UsageError, complain
 from barnabas.cli.plain import HOST, KAFKA_OPTS, READY_FD, STATUS_FILE
 
@@ -36,7 +45,6 @@ START_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 60.0
 DEATH_CHECK_S: Final = 0.5
 """How often `up` looks whether a process that was ready has ended: the others would wait for it in vain."""
-STATE_FILE: Final = "cluster.json"
 
 
 @contextlib.contextmanager
@@ -76,37 +84,6 @@ class LocalCluster:
 
     # state
 
-    def load(self) -> ClusterState | None:
-        """The state, or None where no cluster was ever started here."""
-        try:
-            raw = json.loads(self.state_file.read_text())
-            coordinator = raw["coordinator"]
-            return ClusterState(
-                raw["zookeeper"],
-                None if coordinator is None else CoordinatorState(**coordinator),
-                [BrokerState(**broker) for broker in raw["brokers"]],
-                raw["base_port"],
-                raw["config"],
-                raw.get("security", ""),
-                raw.get("users_made", False),
-            )
-        except FileNotFoundError:
-            return None
-        except PermissionError:
-            raise CommandError(f"{self.state_file} cannot be read: use a directory of your own (--dir).") from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise CommandError(
-                f"{self.state_file} is no cluster's state ({error}): use another --dir, or move that file away."
-            ) from None
-
-    def loaded(self) -> ClusterState:
-        state = self.load()
-        if state is None:
-            raise CommandError(
-                f"There is no cluster in {self.directory}: start one by `barnabas up --dir {self.directory}`."
-            )
-        return state
-
     def save(self, state: ClusterState) -> None:
         temporary = self.state_file.with_suffix(".tmp")
         with _writing(self.state_file):
@@ -145,7 +122,7 @@ class LocalCluster:
     ) -> ClusterState:
         """Starts what does not run yet and returns when every broker answers."""
         with self.exclusively():
-            state = self.load()
+            state = state_in(self.directory)
             if state is None:
                 state = self._new_state(count or 3, base_port, zookeeper, secure=secure)
             elif all(process.alive for process in state.processes()):
@@ -455,7 +432,7 @@ class LocalCluster:
         """Stops every process, brokers first; returns the names of those that ran. Where one does not end in time, the
         others are stopped all the same. Raises `CommandError`."""
         with self.exclusively():
-            state = self.loaded()
+            state = cluster_in(self.directory)
             ordered: list[tuple[str, StartedProcess]] = [
                 (f"broker {broker.id}", broker) for broker in reversed(state.brokers)
             ]

@@ -8,9 +8,12 @@ import os
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from barnabas.cli.output import CommandError
 from barnabas.cli.plain import HOST, STATUS_FILE
+
+STATE_FILE: Final = "cluster.json"
 
 
 @dataclass
@@ -121,3 +124,37 @@ def birth_of(pid: int | None) -> int | None:
     """When the process began, in the kernel's ticks; None where the kernel does not tell."""
     stat = None if pid is None else _stat(pid)
     return None if stat is None else stat[1]
+
+
+def state_in(directory: Path | str) -> ClusterState | None:
+    """The state, or None where no cluster was ever started there. Raises `CommandError`."""
+    file = Path(directory).absolute() / STATE_FILE
+    try:
+        raw = json.loads(file.read_text())
+        coordinator = raw["coordinator"]
+        return ClusterState(
+            raw["zookeeper"],
+            None if coordinator is None else CoordinatorState(**coordinator),
+            [BrokerState(**broker) for broker in raw["brokers"]],
+            raw["base_port"],
+            raw["config"],
+            raw.get("security", ""),
+            raw.get("users_made", False),
+        )
+    except FileNotFoundError:
+        return None
+    except PermissionError:
+        raise CommandError(f"{file} cannot be read: use a directory of your own (--dir).") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise CommandError(
+            f"{file} is no cluster's state ({error}): use another --dir, or move that file away."
+        ) from None
+
+
+def cluster_in(directory: Path | str) -> ClusterState:
+    """The state of a cluster that was started there. Raises `CommandError`."""
+    state = state_in(directory)
+    if state is None:
+        place = Path(directory).absolute()
+        raise CommandError(f"There is no cluster in {place}: start one by `barnabas up --dir {place}`.")
+    return state

@@ -79,9 +79,9 @@ def metrics(
 
 def _addresses(directory: str, wanted: int | None) -> dict[str, str]:
     """Admin endpoints by broker, of those that run and have one."""
-    from barnabas.cli.local import LocalCluster
+    from barnabas.cli.local_state import cluster_in
 
-    brokers = [broker for broker in LocalCluster(directory).loaded().brokers if wanted in (None, broker.id)]
+    brokers = [broker for broker in cluster_in(directory).brokers if wanted in (None, broker.id)]
     if not brokers:
         raise CommandError(f"There is no broker {wanted} in {directory}: `barnabas status` lists them.")
     found = {str(broker.id): (broker.status() or {}).get("admin_url") for broker in brokers if broker.alive}

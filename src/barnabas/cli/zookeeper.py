@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 from barnabas.cli import secured
 from barnabas.cli.command import Argument, Option
-from barnabas.cli.local import LocalCluster
+from barnabas.cli.local_state import state_in
 from barnabas.cli.options import Directory, directory_of
 from barnabas.cli.output import CommandError, UsageError
 from barnabas.model.errors import ConfigError
@@ -108,17 +108,17 @@ class ZooKeeperReach:
         if self.zookeeper:
             file = self.tls_config or os.environ.get(TLS_CONFIG)
             return Where(self.zookeeper, tuple(identities), reached_by=_said_in(file) if file else ClientSecurity())
-        local = LocalCluster(directory_of(self.directory))
-        state = local.load()
+        place = Path(directory_of(self.directory)).absolute()
+        state = state_in(place)
         if state is None:
             raise CommandError(
-                f"There is no cluster in {local.directory}: name a ZooKeeper by --zookeeper host:port[/chroot], "
+                f"There is no cluster in {place}: name a ZooKeeper by --zookeeper host:port[/chroot], "
                 "or a cluster's directory by --dir."
             ) from None
         if state.coordinator is None:
             return Where(state.zookeeper, tuple(identities))
         if not state.coordinator.alive:
-            return Where(state.zookeeper, tuple(identities), str(local.directory / "coordinator"))
+            return Where(state.zookeeper, tuple(identities), str(place / "coordinator"))
         tls = secured.brokers_tls(state.security) if state.security else None
         return Where(state.zookeeper, tuple(identities), reached_by=ClientSecurity(tls=tls))
 

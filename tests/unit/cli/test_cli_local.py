@@ -14,7 +14,7 @@ from barnabas.broker.protection import require_no_more_than_there_is
 from barnabas.cli import local
 from barnabas.cli.local import LocalCluster
 from barnabas.cli.local_brokers import server_properties
-from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, StartedProcess
+from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, StartedProcess, cluster_in, state_in
 from barnabas.cli.output import CommandError
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.model.config import broker_config, parse_properties
@@ -55,7 +55,7 @@ def test_what_the_configuration_holds_is_for_the_owner_alone(tmp_path: Path) -> 
     for _ in range(2):
         cluster.save(state(1, **{"delegation.token.secret.key": "sesame"}))
         assert cluster.state_file.stat().st_mode & 0o777 == 0o600
-    assert cluster.loaded().config == {"delegation.token.secret.key": "sesame"}
+    assert cluster_in(cluster.directory).config == {"delegation.token.secret.key": "sesame"}
 
 
 def test_a_secured_brokers_lines_are_known_too_and_ask_for_what_there_is() -> None:
@@ -90,16 +90,16 @@ def test_a_process_is_ours_only_when_it_began_when_we_noted_it() -> None:
 
 def test_the_state_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     cluster = LocalCluster(str(tmp_path))
-    assert cluster.load() is None
+    assert state_in(cluster.directory) is None
     cluster.save(state(2))
-    assert cluster.load() == state(2)
+    assert state_in(cluster.directory) == state(2)
     assert [path.name for path in tmp_path.iterdir()] == ["cluster.json"]
 
 
 def test_a_file_that_is_no_state_is_named(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text("{}")
     with pytest.raises(CommandError, match=r"cluster\.json is no cluster's state"):
-        LocalCluster(str(tmp_path)).load()
+        state_in(tmp_path)
 
 
 def test_bootstrap_lists_are_read() -> None:
@@ -130,7 +130,7 @@ def test_a_process_that_does_not_stop_keeps_no_other_running_and_is_named(
         cluster.save(written)
         with pytest.raises(CommandError, match=rf"^The broker 1 \(pid {children[1].pid}\) did not stop"):
             cluster.down()
-        assert [broker.pid for broker in cluster.loaded().brokers] == [None, children[1].pid, None]
+        assert [broker.pid for broker in cluster_in(cluster.directory).brokers] == [None, children[1].pid, None]
         assert cluster.down(kill=True) == ["broker 1"]
     finally:
         for child in children:
