@@ -51,6 +51,11 @@ class GroupAdmin(AdminRouting):
 
     async def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """All that `group` has committed."""
+        found = await self.committed_in_order(group)
+        return {partition: found[partition] for partition in sorted(found)}
+
+    async def committed_in_order(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """The same, in the order of the coordinator's answer."""
 
         async def attempt() -> dict[TopicPartition, CommittedOffset]:
             coordinator = await self.cluster.coordinator(group)
@@ -59,7 +64,7 @@ class GroupAdmin(AdminRouting):
             return read_offset_fetch(await coordinator.send(request, version), group)
 
         found = await self.cluster.retrying(attempt)
-        return {partition: found[partition] for partition in sorted(found) if found[partition].offset >= 0}
+        return {partition: committed for partition, committed in found.items() if committed.offset >= 0}
 
     async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]

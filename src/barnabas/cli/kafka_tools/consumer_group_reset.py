@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from barnabas.cli.kafka_tools.consumer_group_words import ConsumerGroupWords
-from barnabas.cli.kafka_tools.consumer_groups import (
+from barnabas.cli.kafka_tools.consumer_group_requests import (
     at_runtime,
     committed_offsets,
     listed_groups,
@@ -20,6 +19,7 @@ from barnabas.cli.kafka_tools.consumer_groups import (
     print_error,
     topic_and_partitions,
 )
+from barnabas.cli.kafka_tools.consumer_group_words import ConsumerGroupWords
 from barnabas.cli.kafka_tools.errors import EXECUTION, RUNTIME, JavaError, illegal_argument, log, wrapped
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.requests import ToolAdmin

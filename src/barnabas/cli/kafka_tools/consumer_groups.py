@@ -10,6 +10,18 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from barnabas.cli.kafka_tools.consumer_group_requests import (
+    TYPES,
+    Listing,
+    committed_offsets,
+    in_future,
+    listed_groups,
+    log_offsets,
+    partitions_of,
+    print_error,
+    topic_and_partitions,
+)
+from barnabas.cli.kafka_tools.consumer_group_reset import reset
 from barnabas.cli.kafka_tools.consumer_group_words import ConsumerGroupWords
 from barnabas.cli.kafka_tools.errors import (
     EXECUTION,
@@ -18,8 +30,6 @@ from barnabas.cli.kafka_tools.errors import (
     JavaError,
     illegal_argument,
     java_error,
-    java_error_of,
-    print_stack_trace,
     wrapped,
 )
 from barnabas.cli.kafka_tools.java import in_hash_order
@@ -29,7 +39,6 @@ from barnabas.client.descriptions import GroupDescription
 from barnabas.client.offsets import LATEST, CommittedOffset
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.wire.messages.list_groups import ListGroupsRequest
 
 _STATES: Final = (
     "PreparingRebalance",
@@ -40,14 +49,7 @@ _STATES: Final = (
     "Assigning",
     "Reconciling",
 )
-_TYPES: Final = ("Consumer", "Classic")
 _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
-
-
-class Listing(NamedTuple):
-    group: str
-    type: str
-    state: str
 
 
 class _Row(NamedTuple):
@@ -62,12 +64,6 @@ class _Row(NamedTuple):
     member: str | None
     host: str | None
     client: str | None
-
-
-def print_error(message: str, error: JavaError | None = None) -> None:
-    print(f"\nError: {message}")
-    if error is not None:
-        print_stack_trace(error)
 
 
 def dash(value: object) -> str:
@@ -104,43 +100,12 @@ async def _act(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
     elif words.has(words.delete):
         await _delete(admin, words)
     elif words.has(words.reset_offsets):
-        from barnabas.cli.kafka_tools import consumer_group_reset
-
-        await consumer_group_reset.reset(admin, words)
+        await reset(admin, words)
     else:
         await _delete_offsets(admin, words)
 
 
-def in_future(error: KafkaError) -> JavaError:
-    """The error as ``KafkaFuture.get`` throws it."""
-    return wrapped(EXECUTION, java_error(error))
-
-
-def at_runtime(error: KafkaError) -> JavaError:
-    """The error as a method without checked exceptions throws it."""
-    return wrapped(RUNTIME, in_future(error))
-
-
 # list
-
-
-async def listed_groups(admin: ToolAdmin, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Listing]:
-    """Groups of consumers, in the order of the map in which Kafka's client collects them."""
-    found: dict[str, Listing] = {}
-    try:
-        brokers = (await admin.cluster.refresh([])).brokers
-        for broker_id in brokers:
-            request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-            answer = await admin.to_broker(broker_id, request)
-            if answer.error_code:
-                raise KafkaError(ErrorCode(answer.error_code))
-            for group in answer.groups:
-                if group.protocol_type in ("consumer", ""):
-                    kind = next((name for name in _TYPES if name.lower() == group.group_type.lower()), "Unknown")
-                    found[group.group_id] = Listing(group.group_id, kind, group.group_state or "Unknown")
-    except KafkaError as error:
-        raise at_runtime(error) from error
-    return [found[name] for name in in_hash_order(found)]
 
 
 def _parsed(text: str | None, valid: Sequence[str], what: str, valid_what: str) -> list[str]:
@@ -160,7 +125,7 @@ async def _list(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
             print(listing.group)
         return
     given = words.value(words.type)
-    types = _parsed(given and given.lower(), _TYPES, "types", "types")
+    types = _parsed(given and given.lower(), TYPES, "types", "types")
     states = _parsed(words.value(words.state), _STATES, "state", "states")
     groups = await listed_groups(admin, states, types)
     width = max([15, *(len(group.group) for group in groups)]) + 10
@@ -235,30 +200,6 @@ async def _offset_rows(admin: ToolAdmin, group: GroupDescription) -> list[_Row]:
     if rest:
         rows += await _rows_of(admin, group.group, rest, committed, "-", "-", "-")
     return rows
-
-
-async def committed_offsets(admin: ToolAdmin, group: str) -> dict[TopicPartition, CommittedOffset]:
-    """In the order of Kafka's map."""
-    try:
-        found = await admin.offsets_of_group(group)
-    except KafkaError as error:
-        raise at_runtime(error) from error
-    return {partition: found[partition] for partition in in_hash_order(found)}
-
-
-async def log_offsets(admin: ToolAdmin, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, int]:
-    """Each partition's offset at a timestamp, in the order of Kafka's map. Raises `JavaError`."""
-    ordered = in_hash_order(partitions)
-    if not ordered:
-        return {}
-    found = await admin.list_offsets(dict.fromkeys(ordered, at))
-    offsets: dict[TopicPartition, int] = {}
-    for partition in ordered:
-        outcome = found[partition]
-        if isinstance(outcome, KafkaError):
-            raise at_runtime(outcome)
-        offsets[partition] = outcome.offset
-    return offsets
 
 
 async def _rows_of(
@@ -361,29 +302,6 @@ async def _delete(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
 
 
 # delete offsets
-
-
-def topic_and_partitions(text: str) -> list[TopicPartition]:
-    """``topic:0,1,2``. Raises `JavaError`."""
-    topic, *partitions = text.rstrip(":").split(":")
-    if len(partitions) != 1:
-        raise illegal_argument(f"Invalid topic arg '{text}', expected topic name and partitions")
-    found: list[TopicPartition] = []
-    for number in partitions[0].split(","):
-        try:
-            found.append(TopicPartition(topic, int(number)))
-        except ValueError:
-            raise illegal_argument(f"Invalid partition '{number}' specified in topic arg '{text}''") from None
-    return found
-
-
-async def partitions_of(admin: ToolAdmin, topic: str) -> list[TopicPartition]:
-    """A topic's partitions. Raises `JavaError`, as out of a future, where there is no such topic."""
-    known = (await admin.cluster.refresh([topic])).topics.get(topic)
-    if known is None or known.error is not ErrorCode.NONE:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known.error
-        raise wrapped(EXECUTION, java_error_of(code))
-    return [TopicPartition(topic, number) for number in sorted(known.partitions)]
 
 
 _TOP_LEVEL: Final[dict[ErrorCode, str]] = {

@@ -10,7 +10,6 @@ from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.client.admin import Admin, ConfigEntry, ResourceType
 from barnabas.client.admin_routing import OPERATION_TIMEOUT_MS
 from barnabas.client.connection import Connection
-from barnabas.client.offsets import CommittedOffset, offset_fetch_request, read_offset_fetch
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.api import ApiKey
@@ -66,18 +65,6 @@ class ToolAdmin(Admin):
                 return {}
             raise
         return {partition: Reassignment(*move) for partition, move in listed.items() if partition.topic in topics}
-
-    async def offsets_of_group(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed, in the order of its coordinator's answer."""
-
-        async def attempt() -> dict[TopicPartition, CommittedOffset]:
-            coordinator = await self.cluster.coordinator(group)
-            version = coordinator.best_version(offset_fetch_request(group, version=0))
-            request = offset_fetch_request(group, version=version, partitions=None)
-            return read_offset_fetch(await coordinator.send(request, version), group)
-
-        found = await self.cluster.retrying(attempt)
-        return {partition: committed for partition, committed in found.items() if committed.offset >= 0}
 
     async def topic_configs(self, topics: Sequence[str]) -> dict[str, list[ConfigEntry]]:
         """Every topic's entries, in the order in which Kafka's ``Config`` keeps them."""
