@@ -85,7 +85,7 @@ class Play:
 
     def lose_power(self) -> None:
         """With what a disk may do to what was not synced: any pages, sectors and names of it, and noise behind them."""
-        safe = self.coordinator.log_bytes if self.coordinator is not None else None
+        safe = self.coordinator.wal.log_bytes if self.coordinator is not None else None
         logs = sorted(name for name in self.node.volume.names if name.startswith(f"{DATA}/log."))
         loss = Loss(
             page_survives=self.chance.share(),

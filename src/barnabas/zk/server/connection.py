@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from barnabas.runtime.turns import Turns
 from barnabas.zk.protocol.acl import Identity
 from barnabas.zk.protocol.data import OpCode
 from barnabas.zk.protocol.jute import INT, JuteError
-from barnabas.zk.server.four_letter_words import WORDS
+from barnabas.zk.server.config import CoordinatorConfig
+from barnabas.zk.server.sessions import Session
+from barnabas.zk.server.unsent import UnsentEvents
 
 if TYPE_CHECKING:
     from barnabas.zk.protocol.digest_md5 import DigestMd5Server
-    from barnabas.zk.server.server import CoordinatorServer
-    from barnabas.zk.server.sessions import Session
 
 OUT_BYTES_MAX: Final = 1024 * 1024
 """Answers collected for one connection in one turn; the rest of its requests wait for the next turn."""
@@ -75,6 +76,38 @@ class Latency:
         return self.total_ms / self.count if self.count else 0.0
 
 
+class ConnectedServer(Protocol):
+    """What a connection asks of its server."""
+
+    config: CoordinatorConfig
+    turns: Turns
+    unsent: UnsentEvents[ServerConnection]
+
+    def monotonic_ms(self) -> int: ...
+
+    def connected(self, connection: ServerConnection) -> None: ...
+
+    def disconnected(self, connection: ServerConnection) -> None: ...
+
+    def certified(self, connection: ServerConnection, certificate: bytes) -> None:
+        """TLS has verified the client's certificate (DER). Raises ``ValueError`` where it names nobody."""
+
+    def four_letter_word(self, connection: ServerConnection, word: bytes) -> bool:
+        """Whether it is one: then it is answered when its turn comes."""
+        ...
+
+    def handshake(self, connection: ServerConnection, frame: bytes, now_ms: int) -> None:
+        """Raises `JuteError`."""
+
+    def request(self, connection: ServerConnection, frame: bytes) -> None:
+        """Raises `JuteError`."""
+
+    def has_output(self, connection: ServerConnection) -> None: ...
+
+    def note_closing(self, connection: ServerConnection, reason: str) -> None:
+        """Says why the server ends the connection."""
+
+
 class ServerConnection(asyncio.Protocol):
     """One client's connection: takes frames apart, and collects what is to be sent to it."""
 
@@ -106,7 +139,7 @@ class ServerConnection(asyncio.Protocol):
         "transport",
     )
 
-    def __init__(self, server: CoordinatorServer, *, secure: bool = False) -> None:
+    def __init__(self, server: ConnectedServer, *, secure: bool = False) -> None:
         self._server = server
         self.secure = secure
         self._has_turn = False
@@ -224,9 +257,9 @@ class ServerConnection(asyncio.Protocol):
             if self.timer is not None:
                 allowed = min(allowed, STRANGER_BYTES)
             if not 0 <= length <= allowed:
-                if self.session is None and data[position:start] in WORDS:
-                    server.four_letter_word(self, data[position:start].decode())
-                elif self.timer is not None:
+                if self.session is None and server.four_letter_word(self, data[position:start]):
+                    return
+                if self.timer is not None:
                     self.refuse(f"a frame of {length} bytes, where a stranger may send {allowed}")
                 else:
                     self.refuse(f"a frame of {length} bytes, where jute.maxbuffer allows {allowed}")
@@ -325,7 +358,7 @@ class SecureConnection(ServerConnection):
 
     __slots__ = ()
 
-    def __init__(self, server: CoordinatorServer) -> None:
+    def __init__(self, server: ConnectedServer) -> None:
         super().__init__(server, secure=True)
 
     def secured(self, certificate: bytes | None) -> None:

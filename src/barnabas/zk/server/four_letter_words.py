@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas import __version__
 from barnabas.zk.protocol.data import OpCode
-
-if TYPE_CHECKING:
-    from barnabas.zk.server.server import CoordinatorServer
+from barnabas.zk.server.this_server import ThisServer
 
 SERVER_VERSION: Final = f"3.9.2-barnabas-{__version__}"
 """The ZooKeeper release whose operations are served; clients parse it."""
 
 
-def _ruok(server: CoordinatorServer) -> str:
+def _ruok(server: ThisServer) -> str:
     return "imok"
 
 
-def _isro(server: CoordinatorServer) -> str:
+def _isro(server: ThisServer) -> str:
     return "rw"
 
 
-def _packets(server: CoordinatorServer) -> tuple[int, int]:
+def _packets(server: ThisServer) -> tuple[int, int]:
     received = server.packets_received + sum(connection.received for connection in server.connections)
     sent = server.packets_sent + sum(connection.sent for connection in server.connections)
     return received, sent
@@ -33,7 +31,7 @@ def _milliseconds(value: float) -> str:
     return f"{value:.4f}".rstrip("0").rstrip(".") if value else "0.0"
 
 
-def _summary(server: CoordinatorServer) -> str:
+def _summary(server: ThisServer) -> str:
     received, sent = _packets(server)
     latency = server.latency
     return (
@@ -48,11 +46,11 @@ def _summary(server: CoordinatorServer) -> str:
     )
 
 
-def _srvr(server: CoordinatorServer) -> str:
+def _srvr(server: ThisServer) -> str:
     return f"Zookeeper version: {SERVER_VERSION}\n{_summary(server)}"
 
 
-def _stat(server: CoordinatorServer) -> str:
+def _stat(server: ThisServer) -> str:
     clients = "".join(
         f" /{connection.peer}[1](queued=0,recved={connection.received},sent={connection.sent})\n"
         for connection in server.connections
@@ -60,7 +58,7 @@ def _stat(server: CoordinatorServer) -> str:
     return f"Zookeeper version: {SERVER_VERSION}\nClients:\n{clients}\n{_summary(server)}"
 
 
-def _cons(server: CoordinatorServer) -> str:
+def _cons(server: ThisServer) -> str:
     lines = []
     for connection in server.connections:
         line = f" /{connection.peer}[1](queued=0,recved={connection.received},sent={connection.sent}"
@@ -76,7 +74,7 @@ def _cons(server: CoordinatorServer) -> str:
     return "".join(lines) + "\n"
 
 
-def _crst(server: CoordinatorServer) -> str:
+def _crst(server: ThisServer) -> str:
     for connection in server.connections:
         server.packets_received += connection.received
         server.packets_sent += connection.sent
@@ -85,7 +83,7 @@ def _crst(server: CoordinatorServer) -> str:
     return "Connection stats reset.\n"
 
 
-def _srst(server: CoordinatorServer) -> str:
+def _srst(server: ThisServer) -> str:
     received, sent = _packets(server)
     server.packets_received -= received
     server.packets_sent -= sent
@@ -93,7 +91,7 @@ def _srst(server: CoordinatorServer) -> str:
     return "Server stats reset.\n"
 
 
-def _mntr(server: CoordinatorServer) -> str:
+def _mntr(server: ThisServer) -> str:
     received, sent = _packets(server)
     tree = server.tree
     values = {
@@ -113,12 +111,12 @@ def _mntr(server: CoordinatorServer) -> str:
         "packets_sent": sent,
         "global_sessions": len(server.sessions),
         "local_sessions": 0,
-        "log_bytes": server.log_bytes,
+        "log_bytes": server.wal.log_bytes,
     }
     return "".join(f"zk_{name}\t{value}\n" for name, value in values.items())
 
 
-def _wchc(server: CoordinatorServer) -> str:
+def _wchc(server: ThisServer) -> str:
     lines = []
     for connection in server.tree.watches.watchers():
         paths = server.tree.watches.data_paths_of(connection)
@@ -128,7 +126,7 @@ def _wchc(server: CoordinatorServer) -> str:
     return "".join(lines) + "\n"
 
 
-def _wchp(server: CoordinatorServer) -> str:
+def _wchp(server: ThisServer) -> str:
     lines = []
     for path, watchers in server.tree.watches.data.items():
         lines.append(f"{path}\n")
@@ -136,13 +134,13 @@ def _wchp(server: CoordinatorServer) -> str:
     return "".join(lines) + "\n"
 
 
-def _wchs(server: CoordinatorServer) -> str:
+def _wchs(server: ThisServer) -> str:
     watches = server.tree.watches
     connections, paths = watches.counts()
     return f"{connections} connections watching {paths} paths\nTotal watches:{len(watches)}\n"
 
 
-def _dump(server: CoordinatorServer) -> str:
+def _dump(server: ThisServer) -> str:
     sessions = "".join(f"\t{session.id:#x}\t{session.timeout_ms}ms\n" for session in server.sessions.live.values())
     ephemerals = "".join(
         f"{session_id:#x}:\n" + "".join(f"\t{path}\n" for path in paths)
@@ -155,7 +153,7 @@ def _dump(server: CoordinatorServer) -> str:
     )
 
 
-def _conf(server: CoordinatorServer) -> str:
+def _conf(server: ThisServer) -> str:
     return (
         f"clientPort={server.port}\n"
         f"secureClientPort={server.secure_port if server.config.key_store else -1}\n"
@@ -170,11 +168,11 @@ def _conf(server: CoordinatorServer) -> str:
     )
 
 
-def _envi(server: CoordinatorServer) -> str:
+def _envi(server: ThisServer) -> str:
     return f"Environment:\nzookeeper.version={SERVER_VERSION}\nhost.name={server.host}\n"
 
 
-def _dirs(server: CoordinatorServer) -> str:
+def _dirs(server: ThisServer) -> str:
     disk, directory = server.runtime.disk, server.data_dir
     sizes = {name: disk.size(f"{directory}/{name}") for name in disk.listdir(directory) if not name.startswith(".")}
     snapshots = sum(size for name, size in sizes.items() if name.startswith("snapshot."))
@@ -209,7 +207,7 @@ _OPERATIONS: Final = {
     int(OpCode.WHO_AM_I): "HOMI",
     0: "SESS",
 }
-_ANSWERS: Final[dict[str, Callable[[CoordinatorServer], str]]] = {
+_ANSWERS: Final[dict[str, Callable[[ThisServer], str]]] = {
     "ruok": _ruok,
     "srvr": _srvr,
     "stat": _stat,
@@ -229,5 +227,5 @@ _ANSWERS: Final[dict[str, Callable[[CoordinatorServer], str]]] = {
 WORDS: Final = frozenset(word.encode() for word in _ANSWERS)
 
 
-def answer(server: CoordinatorServer, word: str) -> str:
+def answer(server: ThisServer, word: str) -> str:
     return _ANSWERS[word](server)

@@ -57,16 +57,15 @@ from barnabas.zk.protocol.session_ops import (
 )
 from barnabas.zk.server.auth import Authentication
 from barnabas.zk.server.config import CoordinatorConfig
-from barnabas.zk.server.connection import Latency, SecureConnection, ServerConnection
+from barnabas.zk.server.connection import SecureConnection, ServerConnection
 from barnabas.zk.server.four_letter_words import WORDS, answer
 from barnabas.zk.server.introductions import Introductions
 from barnabas.zk.server.reads import READS
 from barnabas.zk.server.recovery import logged_record, recover
-from barnabas.zk.server.sessions import Session, Sessions
+from barnabas.zk.server.sessions import Session
 from barnabas.zk.server.snapshot import encode_snapshot
-from barnabas.zk.server.tree import DataTree
+from barnabas.zk.server.this_server import ThisServer
 from barnabas.zk.server.unsent import UnsentEvents
-from barnabas.zk.server.wal import WriteAheadLog
 from barnabas.zk.server.watches import WATCHES_AT_ONCE, Fired
 
 logger = logging.getLogger(__name__)
@@ -96,7 +95,7 @@ _WRITES: Final = frozenset(
 _PING: Final = int(OpCode.PING)
 
 
-class CoordinatorServer:
+class CoordinatorServer(ThisServer):
     def __init__(
         self,
         runtime: Runtime,
@@ -110,36 +109,21 @@ class CoordinatorServer:
     ) -> None:
         """Without a `port` it listens on the secure one alone. `on_failure` is told once when the disk has failed and
         the server with it."""
-        self.runtime = runtime
-        self.host = host
-        self.port = -1 if port is None else port
+        config = config or CoordinatorConfig()
+        super().__init__(runtime, config, host=host, port=-1 if port is None else port, data_dir=data_dir, fsync=fsync)
         self._speaks_plain = port is not None
-        self.data_dir = data_dir
         self.fsync = fsync
-        self.config = config = config or CoordinatorConfig()
-        self.secure_port = config.secure_port
         words = config.allowed_words
         self.allowed_words = sorted(WORDS) if "*" in words else [word.encode() for word in words]
-        self.tree: DataTree[ServerConnection] = DataTree()
-        self.sessions: Sessions[ServerConnection] = Sessions(
-            timeout_min_ms=config.session_timeout_min_ms, timeout_max_ms=config.session_timeout_longest_ms
-        )
-        self.connections: dict[ServerConnection, None] = {}
         self.failure: BaseException | None = None
-        self.packets_received = 0
-        self.packets_sent = 0
-        self.latency = Latency()
         self.authentication = Authentication(config)
         self._introductions = Introductions(config, self.authentication, runtime.entropy)
         self.turns = Turns()
-        self.monotonic_ms = runtime.clock.monotonic_ms
         self._on_failure = on_failure
         self._log_of_closings = SparingLog(logger, logging.INFO)
-        self._wal = WriteAheadLog(runtime.disk, data_dir, fsync=fsync, snapshots_kept=config.snapshots_kept)
         self._listener: Listener | None = None
         self._secure_listener: Listener | None = None
         self._turn_began_ms = 0
-        self._started_ms = self.monotonic_ms()
         self._lock: Lock | None = None
         self._loop: asyncio.AbstractEventLoop
         self._outgoing: list[ServerConnection] = []
@@ -168,14 +152,14 @@ class CoordinatorServer:
                 errno.EBUSY, "another coordinator is using this directory; stop it or choose another one", self.data_dir
             ) from None
         try:
-            recover(self._wal, self.tree, self.sessions, self.monotonic_ms())
+            recover(self.wal, self.tree, self.sessions, self.monotonic_ms())
             self.tree.extended_types = self.config.extended_types
             if not self.fsync:
                 logger.warning("fsync is off: a power loss may cost the last acknowledged writes")
             await self._listen()
         except BaseException:
             self._stop_listening()
-            self._wal.close()
+            self.wal.close()
             self._lock.release()
             self._lock = None
             raise
@@ -243,13 +227,13 @@ class CoordinatorServer:
             connection.closing = True
             if connection.transport is not None:
                 connection.transport.close()
-        if self.failure is None and self._wal.appended_since_snapshot:
+        if self.failure is None and self.wal.appended_since_snapshot:
             try:
                 self._save_snapshot()
             except OSError as error:
                 # The log has everything that was answered; the next start reads more of it, that is all.
                 logger.warning("the coordinator ends without a snapshot: %s", error)
-        self._wal.close()
+        self.wal.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -286,7 +270,7 @@ class CoordinatorServer:
         if self.failure is not None:
             return
         try:
-            self._wal.commit()
+            self.wal.commit()
         except OSError as error:
             self._fail(error)
             return
@@ -302,8 +286,8 @@ class CoordinatorServer:
             self._watch_the_clock()
         config = self.config
         if (
-            self._wal.appended_since_snapshot >= max(config.transactions_between_snapshots, len(self.tree.nodes))
-            or self._wal.log_bytes >= config.log_bytes_between_snapshots + 2 * self.tree.data_bytes
+            self.wal.appended_since_snapshot >= max(config.transactions_between_snapshots, len(self.tree.nodes))
+            or self.wal.log_bytes >= config.log_bytes_between_snapshots + 2 * self.tree.data_bytes
         ):
             try:
                 self._save_snapshot()
@@ -312,11 +296,11 @@ class CoordinatorServer:
 
     def _log(self, zxid: int, wall_clock_ms: int, session_id: int, op_code: int, record: bytes) -> None:
         """A transaction was done: it is committed at the end of this turn, whoever is to be answered."""
-        self._wal.append(zxid, wall_clock_ms, session_id, op_code, record)
+        self.wal.append(zxid, wall_clock_ms, session_id, op_code, record)
         self._flush_soon()
 
     def _save_snapshot(self) -> None:
-        self._wal.save_snapshot(self.tree.last_zxid, encode_snapshot(self.tree, self.sessions))
+        self.wal.save_snapshot(self.tree.last_zxid, encode_snapshot(self.tree, self.sessions))
 
     def _tell(self, fired: Sequence[Fired[ServerConnection]], zxid: int) -> None:
         """Sends the watch events of transaction `zxid`; -1 for those that a returning client had missed."""
@@ -563,26 +547,22 @@ class CoordinatorServer:
 
     # -- Four-letter words ---------------------------------------------------------------------------------------------
 
-    def four_letter_word(self, connection: ServerConnection, word: str) -> None:
-        """Answers the word when its turn comes, because some answers list all that there is."""
+    def four_letter_word(self, connection: ServerConnection, word: bytes) -> bool:
+        """Whether it is one. It is answered when its turn comes, because some answers list all that there is."""
+        if word not in WORDS:
+            return False
         self.turns.next().add_done_callback(partial(self._say, connection, word))
+        return True
 
-    def _say(self, connection: ServerConnection, word: str, turn: object) -> None:
+    def _say(self, connection: ServerConnection, word: bytes, turn: object) -> None:
         if connection.closing:
             return
-        if word.encode() in self.allowed_words:
-            text = answer(self, word)
+        if word in self.allowed_words:
+            text = answer(self, word.decode())
         else:
-            text = f"{word} is not executed because it is not in the whitelist.\n"
+            text = f"{word.decode()} is not executed because it is not in the whitelist.\n"
         connection.send(text.encode())
         connection.close_when_sent()
-
-    def uptime_ms(self) -> int:
-        return self.monotonic_ms() - self._started_ms
-
-    @property
-    def log_bytes(self) -> int:
-        return self._wal.log_bytes
 
 
 __all__ = ["CoordinatorServer", "ServerConnection"]
