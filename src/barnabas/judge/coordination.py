@@ -6,13 +6,10 @@ lasts is another's to lead for, though clients and brokers still reach it.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from barnabas.judge.proxy import CUT, CUT_ANSWERS, CUT_REQUESTS, DELAY, ProxiedClient, Proxy, framed, read_frame
-from barnabas.wire.errors import WireError
+from barnabas.judge.proxy import CUT, CUT_ANSWERS, CUT_REQUESTS, DELAY, Proxy, UnreadLink
 
 PREFIX: Final = "zk-"
 ISOLATE: Final = "isolate"
@@ -22,28 +19,12 @@ SESSION_MS: Final = 6_000
 """Shorter than most faults: some of them end sessions, and some do not."""
 
 
-class ZooKeeperLink(ProxiedClient):
-    """One broker's connection. Nothing in it is read."""
-
-    async def requests(self, behind: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, WireError, asyncio.IncompleteReadError):
-            while True:
-                frame = await read_frame(self.reader)
-                fault = self.fault()
-                if fault == CUT_REQUESTS:
-                    self.proxy.struck[fault] += 1
-                    continue
-                await self.perhaps_wait(fault)
-                behind.write(framed(frame))
-                await behind.drain()
-
-
 class ProxiedZooKeeper:
     """`proxy`, and what it asks of each broker's configuration. `address` tells where ZooKeeper is, once it runs."""
 
     def __init__(self, ids: range, address: Callable[[], str], seed: int = 0) -> None:
         self._address = address
-        self.proxy = Proxy(dict.fromkeys(ids, ("", 0)), seed, ZooKeeperLink)
+        self.proxy = Proxy(dict.fromkeys(ids, ("", 0)), seed, UnreadLink)
 
     def config(self, broker: int, port: int) -> Mapping[str, str]:
         host, _, server = self._address().rpartition(":")

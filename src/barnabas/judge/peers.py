@@ -7,16 +7,13 @@ arrive, or what it answers does not, while what it asks of them does.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import re
 import struct
 from collections.abc import Mapping
 from typing import Final
 
 from barnabas.bench.apache import free_port
-from barnabas.judge.proxy import CUT, CUT_ANSWERS, CUT_REQUESTS, DELAY, ProxiedClient, Proxy, framed, read_frame
-from barnabas.wire.errors import WireError
+from barnabas.judge.proxy import CUT, CUT_ANSWERS, CUT_REQUESTS, DELAY, Proxy, UnreadLink
 
 PREFIX: Final = "peers-"
 PEER_FAULTS: Final = tuple(PREFIX + fault for fault in (DELAY, CUT, CUT_REQUESTS, CUT_ANSWERS))
@@ -25,8 +22,8 @@ _CLIENT_ID: Final = struct.Struct(">hhih")
 _BROKER: Final = re.compile(rb"(?:broker-)?(\d{1,9})(?:-.*)?")
 
 
-class PeerLink(ProxiedClient):
-    """A connection of one broker to another. Nothing in it is rewritten."""
+class PeerLink(UnreadLink):
+    """A connection of one broker to another."""
 
     def fault(self) -> str | None:
         own = super().fault()
@@ -35,20 +32,8 @@ class PeerLink(ProxiedClient):
         theirs = self.proxy.faults.get(self.source)
         return theirs if theirs in _BOTH_WAYS else None
 
-    async def requests(self, behind: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, WireError, asyncio.IncompleteReadError):
-            while True:
-                frame = await read_frame(self.reader)
-                self.source = sender(frame)
-                fault = self.fault()
-                if fault == CUT:
-                    return
-                if fault == CUT_REQUESTS:
-                    self.proxy.struck[fault] += 1
-                    continue
-                await self.perhaps_wait(fault)
-                behind.write(framed(frame))
-                await behind.drain()
+    def passes(self, frame: bytes) -> None:
+        self.source = sender(frame)
 
 
 def sender(frame: bytes) -> int | None:

@@ -339,6 +339,28 @@ class ProxiedClient:
         return list(encode_response(message, version, correlation_id))
 
 
+class UnreadLink(ProxiedClient):
+    """A connection in which nothing is read or rewritten: brokers' links to each other and to ZooKeeper."""
+
+    def passes(self, frame: bytes) -> None:
+        """A request is about to be passed on, or lost."""
+
+    async def requests(self, behind: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, WireError, asyncio.IncompleteReadError):
+            while True:
+                frame = await read_frame(self.reader)
+                self.passes(frame)
+                fault = self.fault()
+                if fault == CUT:
+                    return
+                if fault == CUT_REQUESTS:
+                    self.proxy.struck[fault] += 1
+                    continue
+                await self.perhaps_wait(fault)
+                behind.write(framed(frame))
+                await behind.drain()
+
+
 def _request(frame: bytes) -> Any:
     """A request's body. One of a version of the future is read as the newest that is known: EndTxn has not changed."""
     api_key, version, correlation_id = _HEADER.unpack_from(frame)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from barnabas.judge.drivers.process import Driver, Speaker
@@ -72,12 +72,14 @@ def write(work: Work, driver: Driver, name: str) -> None:
 
 def transact(work: Work, driver: Driver, name: str) -> None:
     """Transactions across partitions. After an error that ends a producer, another one with its id goes on."""
+    client = Client(name, driver.version, transactional_id=name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
+    begin = ("transactor", work.bootstrap, name, TRANSACTION_TIMEOUT_MS)
+    one_after_another(work, lambda: DrivenTransactor(work, driver, work.notes.journal(client), name, begin))
+
+
+def one_after_another(work: Work, begun: Callable[[], DrivenTransactor]) -> None:
     while not work.stopping():
-        journal = work.notes.journal(
-            Client(name, driver.version, transactional_id=name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
-        )
-        begin = ("transactor", work.bootstrap, name, TRANSACTION_TIMEOUT_MS)
-        transactor = DrivenTransactor(work, driver, journal, name, begin)
+        transactor = begun()
         if transactor.asked("init"):
             while not work.stopping() and transactor.one():
                 time.sleep(work.pause_s)

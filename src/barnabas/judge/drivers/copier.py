@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from barnabas.judge.drivers.clients import STATUSES, DrivenReader, DrivenSends, DrivenTransactor
+from barnabas.judge.drivers.clients import STATUSES, DrivenReader, DrivenSends, DrivenTransactor, one_after_another
 from barnabas.judge.drivers.process import Driver
 from barnabas.judge.history import NONE, Client, Op
 from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
@@ -24,14 +23,7 @@ def copy(work: Work, driver: Driver, name: str, group: str) -> None:
         group=group,
         transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
     )
-    while not work.stopping():
-        copier = _Copier(work, driver, work.notes.journal(client), name, group)
-        if copier.asked("init"):
-            while not work.stopping() and copier.one():
-                time.sleep(work.pause_s)
-        else:
-            time.sleep(1)
-        copier.asked("close")
+    one_after_another(work, lambda: _Copier(work, driver, work.notes.journal(client), name, group))
 
 
 class _Copier(DrivenTransactor):
