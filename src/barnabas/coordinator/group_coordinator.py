@@ -137,7 +137,7 @@ class GroupCoordinator:
         key = TopicPartition(GROUP_METADATA_TOPIC, partition.partition)
         began_ms = self._clock.monotonic_ms()
         try:
-            passed_over = await load_partition(
+            await load_partition(
                 self._log,
                 key,
                 lambda header, record: partition.replay_stored(header, record, self._now()),
@@ -160,8 +160,6 @@ class GroupCoordinator:
             self._carry_out(partition, group, group.loaded(now))
         count, took_ms = len(partition.groups), self._clock.monotonic_ms() - began_ms
         logger.info("loaded %d groups from %s in epoch %d in %d ms", count, key, partition.leader_epoch, took_ms)
-        if passed_over:
-            logger.warning("%s: %d records or batches could not be read and were passed over", key, passed_over)
         if partition.unknown_keys:
             logger.warning("%s holds %d records of unknown types; ignored", key, partition.unknown_keys)
 

@@ -22,8 +22,8 @@ from barnabas.model.ids import TopicPartition
 from barnabas.runtime.turns import SLICE, Turns
 from barnabas.runtime.unreadable import Unreadable
 from barnabas.wire.errors import WireError
-from barnabas.wire.message import Bytes
 from barnabas.wire.records import BatchHeader, Record, batches, check_crc, records_of
+from barnabas.wire.structs import Bytes
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ async def load_partition(
     is_current: Callable[[], bool],
     unreadable: Unreadable,
     turns: Turns,
-) -> int:
-    """Replays every record, a slice at a time, as long as `is_current`. Returns how much was passed over.
+) -> None:
+    """Replays every record, a slice at a time, as long as `is_current`.
 
     Raises `KafkaError` where the log is no longer this broker's, or its disk failed.
     """
@@ -92,7 +92,8 @@ async def load_partition(
             behind = log.next_segment(topic_partition, max(offset, behind - 1))
         offset = behind
         await turns.next()
-    return passed_over
+    if passed_over and is_current():
+        logger.warning("%s: %d records or batches could not be read and were passed over", topic_partition, passed_over)
 
 
 async def _replay_batches(

@@ -173,7 +173,7 @@ class TransactionCoordinator:
         """Reads the partition's log to its end; ends early when the partition is lost meanwhile."""
         began_ms = self._clock.monotonic_ms()
         try:
-            passed_over = await load_partition(
+            await load_partition(
                 self._log,
                 partition.topic_partition,
                 partition.replay_stored,
@@ -198,12 +198,6 @@ class TransactionCoordinator:
             partition.coordinator_epoch,
             self._clock.monotonic_ms() - began_ms,
         )
-        if passed_over:
-            logger.warning(
-                "%s: %d records or batches could not be read and were passed over",
-                partition.topic_partition,
-                passed_over,
-            )
         if partition.unknown_keys:
             logger.warning(
                 "%s holds %d records of unknown types; ignored", partition.topic_partition, partition.unknown_keys
