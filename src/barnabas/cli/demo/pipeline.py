@@ -23,11 +23,11 @@ class CarrierDelay(NamedTuple):
     late_share: float
 
 
-def topic_to_parquet(bootstrap: str, topic: str, target: Path, master: str = "local[*]") -> list[CarrierDelay]:
+def topic_to_parquet(bootstrap: str, topic: str, target: Path) -> list[CarrierDelay]:
     """Every record of `topic` into `target`, partitioned by month; delays by carrier read back from there."""
     from pyspark.sql import functions as sql
 
-    spark = session("barnabas demo", master=master)
+    spark = session("barnabas demo", master="local[*]")
     try:
         records = (
             spark.read.format("barnabas")
