@@ -15,14 +15,14 @@ VARYING: Final = re.compile(r"\(.*\)|0x[0-9a-f]+|\d+")
 
 class SparingLog:
     """Writes a cause's first line at once, counts those of the following minute, and writes the last of them at its
-    end, with their number."""
+    end, with their number. The text is kept, and not what it tells of: an error leads to all that its request made."""
 
     __slots__ = ("_counted", "_level", "_logger")
 
     def __init__(self, logger: logging.Logger, level: int = logging.WARNING) -> None:
         self._logger = logger
         self._level = level
-        self._counted: dict[Hashable, tuple[int, str, tuple[Any, ...]]] = {}
+        self._counted: dict[Hashable, tuple[int, str]] = {}
 
     def log(self, cause: Hashable, message: str, *arguments: Any) -> None:
         known = self._counted.get(cause)
@@ -30,16 +30,15 @@ class SparingLog:
             self._logger.log(self._level, message, *arguments)
             self._begin(cause)
         else:
-            count, _, _ = known
-            self._counted[cause] = count + 1, message, arguments
+            count, _ = known
+            self._counted[cause] = count + 1, message % arguments if arguments else message
 
     def _begin(self, cause: Hashable) -> None:
-        self._counted[cause] = 0, "", ()
+        self._counted[cause] = 0, ""
         asyncio.get_running_loop().call_later(INTERVAL_S, self._end, cause)
 
     def _end(self, cause: Hashable) -> None:
-        count, message, arguments = self._counted.pop(cause)
+        count, text = self._counted.pop(cause)
         if count:
-            text = message % arguments if arguments else message
             self._logger.log(self._level, "%s (the last of %d such within %d s)", text, count, INTERVAL_S)
             self._begin(cause)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -35,3 +36,25 @@ def test_the_first_line_of_a_cause_is_written_and_those_of_the_minute_behind_it_
         asyncio.run(main())
     said = [each.getMessage() for each in caplog.records]
     assert said == ["number 0", "alone", "number 4 (the last of 4 such within 0 s)", "again"]
+
+
+class Held:
+    """Stands for what a request made."""
+
+
+def test_a_counted_line_keeps_nothing_of_the_request_it_tells_of() -> None:
+    async def main() -> None:
+        logger = logging.Logger("alone")  # below no handler that keeps the lines for a test to look at
+        log = SparingLog(logger)
+
+        def refuse() -> weakref.ref[Held]:
+            made = Held()
+            try:
+                raise ValueError("refused")
+            except ValueError as error:
+                log.log("many", "not done: %s", error)
+            return weakref.ref(made)
+
+        assert [refuse()() for _ in range(3)] == [None, None, None]
+
+    asyncio.run(main())
