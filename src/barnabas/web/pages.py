@@ -7,7 +7,7 @@ name; ``total`` says how many there are. What takes long gives way to the broker
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from barnabas.broker.configs import Entry
@@ -18,14 +18,14 @@ from barnabas.coordinator.groups import Group
 from barnabas.log.log import Log
 from barnabas.model.cluster import TopicInfo
 from barnabas.model.errors import KafkaError
-from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.model.ids import NO_BROKER, NO_EPOCH, TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
-from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.runtime.turns import SLICE
 from barnabas.web.group_lag import GroupLag, PartitionLag
 from barnabas.web.views import NotSeen, Query
 from barnabas.wire.errors import WireError
-from barnabas.wire.records import Record, batches, records_of
+from barnabas.wire.message_sets import records_in_turns
+from barnabas.wire.records import Record, batches
 from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.errors import ZooKeeperError
 
@@ -36,11 +36,15 @@ LIMIT_MAX: Final = 1_000
 MESSAGES_MAX: Final = 200
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 """Of a key, a value or a header that is shown; more of it is cut off."""
-SHOWN_BYTES_MAX: Final = 4 * 1024 * 1024
+SHOWN_BYTES_MAX: Final = 1024 * 1024
+"""Of all keys and values in one answer, which is kept until it is read."""
 READ_BYTES: Final = 1024 * 1024
 SEARCHED_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Of a log in one search by key; the answer says where to go on."""
-DECOMPRESSED_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Of records, unpacked, in one search by key; the answer says where to go on."""
+RECORD_BYTES: Final = 100
+"""What it costs to look at any record, in bytes of a larger one."""
+ASSIGNMENT_BYTES_MAX: Final = 64 * 1024
+"""Of a member's assignment that is read: some ten thousand partitions."""
 SECRETS: Final = ("/config/users", "/delegation_token/tokens", "/config/brokers", "/config/clients")
 """Below these a znode may hold credentials."""
 ZNODE_BYTES_MAX: Final = 64 * 1024
@@ -135,39 +139,55 @@ async def messages(broker: Broker, query: Query) -> dict[str, Any]:
     limit = _number(query, "limit", 50, 1, MESSAGES_MAX)
     sought = query["key"].encode() if query.get("key") else None
     start, end = log.log_start_offset, log.high_watermark
-    offset = _first_offset(broker, key, query, start, end, limit)
+    offset = await _first_offset(broker, key, query, start, end, limit)
     found: list[dict[str, Any]] = []
     searched = shown = 0
     while offset < end and len(found) < limit and searched < SEARCHED_BYTES_MAX and shown < SHOWN_BYTES_MAX:
         data = _read(log, offset, end)
         if not data:
             break
-        searched += len(data)
         for record in _records(data):
+            if record is None:
+                await _turn(broker)
+                continue
             if record.offset < offset:
                 continue
-            if len(found) >= limit or record.offset >= end or shown >= SHOWN_BYTES_MAX:
+            if (
+                len(found) >= limit
+                or record.offset >= end
+                or searched >= SEARCHED_BYTES_MAX
+                or shown >= SHOWN_BYTES_MAX
+            ):
                 break
             offset = record.offset + 1
+            size = len(record.key or b"") + len(record.value or b"")
+            searched += size + RECORD_BYTES
             if sought is None or record.key == sought:
                 found.append(_message(record))
-                shown += sum(len(part or b"") for part in (record.key, record.value))
+                shown += size
         else:
             offset = max(offset, _end_of(data))
-        await broker.request_channel.long_requests.turns.next()
+        await _turn(broker)
     told = {"topic": key.topic, "partition": key.partition, "log_start_offset": start, "high_watermark": end}
     return {**told, "next_offset": min(offset, end), "messages": found}
 
 
-def _first_offset(broker: Broker, key: TopicPartition, query: Query, start: int, end: int, limit: int) -> int:
+def _turn(broker: Broker) -> Awaitable[None]:
+    return broker.request_channel.long_requests.turns.next(passing=True)
+
+
+async def _first_offset(broker: Broker, key: TopicPartition, query: Query, start: int, end: int, limit: int) -> int:
     if query.get("at"):
         timestamp = _number(query, "at", 0, 0, 2**63 - 1)
-        partition = broker.replicas.partition_or_raise(key)
+        searching = broker.replicas.partition_or_raise(key).searching(timestamp, NO_EPOCH, only_leader=False)
         try:
-            _, offset, _ = partition.offset_for_timestamp(timestamp, FetchIsolation.LOG_END, -1, only_leader=False)
+            while True:
+                next(searching)
+                await _turn(broker)
+        except StopIteration as found:
+            return end if found.value is None else found.value.offset
         except KafkaError as error:
             raise NotSeen(503, f"{key} cannot be searched by time now: {error.code.name}") from None
-        return end if offset < 0 else offset
     last = start if query.get("key") else max(start, end - limit)
     return min(max(_number(query, "offset", last, 0, 2**63 - 1), start), end)
 
@@ -181,12 +201,12 @@ def _read(log: Log, offset: int, end: int) -> bytes:
         ) from None
 
 
-def _records(data: bytes) -> Iterable[Record]:
-    """The records of all batches but control batches, which are no messages."""
+def _records(data: bytes) -> Iterator[Record | None]:
+    """The records of all batches but control batches, which are no messages; None where others may go on."""
     try:
         for header, first, last in batches(data):
             if not header.is_control:
-                yield from records_of(data, first, last, limit=DECOMPRESSED_BYTES_MAX)
+                yield from records_in_turns(header, memoryview(data)[first:last], headers_max=LIMIT)
     except WireError as error:
         raise NotSeen(503, f"a batch cannot be read: {error}") from None
 
@@ -202,7 +222,7 @@ def _message(record: Record) -> dict[str, Any]:
         "key": _shown(record.key),
         "value": _shown(record.value),
         "size": len(record.value or b""),
-        "headers": [[name, _shown(value)] for name, value in record.headers[:LIMIT]],
+        "headers": [[name, _shown(value)] for name, value in record.headers],
     }
 
 
@@ -223,7 +243,7 @@ async def groups(broker: Broker, query: Query, lag: GroupLag) -> dict[str, Any]:
     if wanted is not None:
         if wanted not in found:
             raise NotSeen(404, f"this broker does not coordinate a group {wanted}")
-        return _group(
+        return await _group(
             found[wanted], [partition_lag for partition_lag in lag.known if partition_lag.group == wanted], broker
         )
     names, part = _part(found, query)
@@ -245,21 +265,25 @@ def _listed(group: Group) -> dict[str, Any]:
     }
 
 
-def _group(group: Group, lags: Sequence[PartitionLag], broker: Broker) -> dict[str, Any]:
+async def _group(group: Group, lags: Sequence[PartitionLag], broker: Broker) -> dict[str, Any]:
     now_ms = broker.runtime.clock.now_ms()
     consumers = group.protocol_type == "consumer"
-    members = [
-        {
-            "member_id": member.member_id,
-            "instance_id": member.group_instance_id,
-            "client_id": member.client_id,
-            "host": member.client_host,
-            "assignment": [str(partition) for partition in read_assignment(member.assignment)[:LIMIT]]
-            if consumers
-            else [],
-        }
-        for member in list(group.members.values())[:LIMIT_MAX]
-    ]
+    members = []
+    for member in list(group.members.values())[:LIMIT_MAX]:
+        readable = consumers and len(member.assignment) <= ASSIGNMENT_BYTES_MAX
+        members.append(
+            {
+                "member_id": member.member_id,
+                "instance_id": member.group_instance_id,
+                "client_id": member.client_id,
+                "host": member.client_host,
+                "assignment": [str(partition) for partition in read_assignment(member.assignment)[:LIMIT]]
+                if readable
+                else [],
+            }
+        )
+        if readable and len(member.assignment) > LIMIT_MAX:
+            await _turn(broker)
     known = {lag.topic_partition: lag for lag in lags}
     offsets = []
     for key, committed in sorted(group.offsets.committed.items())[:LIMIT_MAX]:
@@ -326,7 +350,7 @@ async def _producers(broker: Broker) -> list[dict[str, Any]]:
             }
             found.append(told)
         if not at % SLICE:
-            await broker.request_channel.long_requests.turns.next()
+            await _turn(broker)
     found.sort(key=lambda told: told["last_timestamp"], reverse=True)
     return found[:LIMIT]
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, TooLargeError, decompressed_pieces
 from barnabas.wire.errors import WireError
-from barnabas.wire.records import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, Record, batches, records_of
+from barnabas.wire.records import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, Record, batches, first_headers, records_of
 from barnabas.wire.structs import Bytes
 from barnabas.wire.varint import read_signed
 
@@ -91,9 +91,10 @@ def down_converting(
 
 
 def records_in_turns(
-    header: BatchHeader, batch: memoryview, limit: int = DECOMPRESSED_BYTES_MAX
+    header: BatchHeader, batch: memoryview, limit: int = DECOMPRESSED_BYTES_MAX, *, headers_max: int = 0
 ) -> Iterator[Record | None]:
-    """The records of one batch, none of them longer than `limit`; None now and then, so that others may go on."""
+    """The records of one batch, none of them longer than `limit`, with their first `headers_max` headers; None now and
+    then, so that others may go on."""
     if header.magic < 2:
         yield from records_of(batch, 0, len(batch), limit=limit)
         return
@@ -115,7 +116,7 @@ def records_in_turns(
                 )
             if begins + length > len(held):
                 break
-            yield _record(header, held, begins, begins + length)
+            yield _record(header, held, begins, begins + length, headers_max)
             position = begins + length
             found += 1
             if not found & _TURN:
@@ -127,8 +128,8 @@ def records_in_turns(
         raise WireError(f"a batch says it has {header.record_count} records, and has {found} and {len(held)} bytes")
 
 
-def _record(header: BatchHeader, data: bytearray, position: int, end: int) -> Record:
-    """The record whose attributes are at `position`; its headers are left where they are: messages have none."""
+def _record(header: BatchHeader, data: bytearray, position: int, end: int, headers_max: int) -> Record:
+    """The record whose attributes are at `position`."""
     fields: list[bytes | None] = []
     try:
         timestamp_delta, position = read_signed(data, position + 1)
@@ -137,9 +138,10 @@ def _record(header: BatchHeader, data: bytearray, position: int, end: int) -> Re
             length, position = read_signed(data, position)
             fields.append(None if length < 0 else bytes(data[position : position + length]))
             position += max(length, 0)
+        headers = first_headers(bytes(data[position:end]), headers_max) if headers_max else ()
     except IndexError:
         raise WireError("a record ends too early") from None
     if position >= end:
         raise WireError(f"a record has fields that reach {position + 1 - end} bytes beyond it")
     timestamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else header.base_timestamp + timestamp_delta
-    return Record(header.base_offset + offset_delta, timestamp, fields[0], fields[1])
+    return Record(header.base_offset + offset_delta, timestamp, fields[0], fields[1], headers)

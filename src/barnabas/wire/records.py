@@ -253,12 +253,19 @@ def _bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
     return data[position : position + length], position + length
 
 
-def _headers(data: bytes, position: int, end: int) -> tuple[list[tuple[str, bytes | None]], int]:
+def first_headers(data: bytes, most: int) -> list[tuple[str, bytes | None]]:
+    """At most so many of the headers that `data` begins with. Raises ``IndexError`` where it is cut off."""
+    return _headers(data, 0, len(data), most)[0]
+
+
+def _headers(
+    data: bytes, position: int, end: int, most: int | None = None
+) -> tuple[list[tuple[str, bytes | None]], int]:
     count, position = read_signed_int(data, position)
     if not 0 <= count <= end - position:
         raise WireError(f"a record says it has {count} headers")
     headers: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
+    for _ in range(count if most is None else min(count, most)):
         name, position = _bytes(data, position)
         value, position = _bytes(data, position)
         if name is None:
