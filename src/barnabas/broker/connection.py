@@ -25,7 +25,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from barnabas.broker.answering_connection import Unanswered
 from barnabas.broker.context import Disconnect, Pending, RequestContext, Route
 from barnabas.broker.framed_connection import ConnectionLimits, FramedConnection
-from barnabas.broker.long_requests import ANSWERED_IN_KIND, LONG_BYTES, elements_allowed
+from barnabas.broker.long_requests import (
+    ANSWERED_IN_KIND,
+    LONG_BYTES,
+    LONG_BYTES_OF_RECORDS,
+    elements_allowed,
+)
 from barnabas.broker.passing import code_of, passing
 from barnabas.broker.request_channel import RequestChannel
 from barnabas.broker.request_cost import RequestCost
@@ -222,7 +227,7 @@ class BrokerConnection(FramedConnection):
         elif not self.requests & _NOT_TIMED:
             timing = Timing(metrics.clock, arrived_ns, TIMED_EACH)
         try:
-            if len(frame) <= LONG_BYTES:
+            if len(frame) <= LONG_BYTES or (api_key in _SAMPLED and len(frame) <= LONG_BYTES_OF_RECORDS):
                 request, _ = route.decode(frame, version, offset)
             else:
                 decoding = route.decode_in_turns(frame, version, offset, elements_allowed(api_key))
@@ -340,9 +345,9 @@ class BrokerConnection(FramedConnection):
             timing.waits = True
         self._unanswered.append(unanswered)
 
-    def turn(self, *, urgent: bool) -> asyncio.Future[None]:
+    def turn(self, context: RequestContext) -> asyncio.Future[None]:
         """Done when whoever answers a long request may go on."""
-        return self._channel.long_requests.turns.next(urgent=urgent, passing=not urgent)
+        return self._channel.long_requests.turn(context)
 
     def charge(self, context: RequestContext, response: Any) -> None:
         self.quotas.settle(context, response)

@@ -67,7 +67,7 @@ class Caller(Protocol):
         """Whether answers may hold `FileRecords`."""
         ...
 
-    def turn(self, *, urgent: bool) -> asyncio.Future[None]:
+    def turn(self, context: RequestContext) -> asyncio.Future[None]:
         """Done when whoever answers a long request may go on."""
         ...
 
@@ -152,7 +152,7 @@ class RequestContext:
 
     def turn(self) -> asyncio.Future[None]:
         self._slice = SLICE
-        return self.connection.turn(urgent=self.header.api_key in BETWEEN_BROKERS)
+        return self.connection.turn(self)
 
     def settle(self) -> None:
         """Called by a story before it waits, where what comes behind may begin now (`Route.pipelined`)."""

@@ -4,8 +4,8 @@ A request of a megabyte may have a hundred thousand elements. It is decoded, ans
 between which the loop does what else there is to do (`barnabas.runtime.turns`). It may have no more than `ELEMENTS`,
 whatever its size: an element, decoded and answered, takes a few hundred bytes of objects, and here and there one step
 goes over all of them. (Kafka's own bound, since 4.4, is a million in each array.) Requests of brokers to each other
-have an entry for each partition of the cluster, and ten times the room. Of requests with more than `HUGE` elements at
-most `HUGE_AT_A_TIME` are under way, and others wait as bytes, but not behind one that takes longer than `HUGE_S`. The
+have an entry for each partition of the cluster, and ten times the room. What all those under way hold together is
+bounded, too: where it is much they are answered one after the other (`Turns`), and wait as bytes until then. The
 controller's requests wait for nobody else's.
 """
 
@@ -19,22 +19,19 @@ from typing import Any, Final
 from barnabas.broker.context import BETWEEN_BROKERS, Disconnect, Pending, RequestContext
 from barnabas.broker.parts import BrokerParts
 from barnabas.runtime.doors import Bytes
-from barnabas.runtime.turns import Lane, Turns
+from barnabas.runtime.turns import Turns
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import encode_response_in_turns
-from barnabas.wire.source import TURN
 
 logger = logging.getLogger(__name__)
 
-LONG_BYTES: Final = 8 * 1024
-"""Shorter requests are decoded in one go: they have some 2,700 elements at most, which takes a few milliseconds."""
+LONG_BYTES: Final = 2 * 1024
+LONG_BYTES_OF_RECORDS: Final = 8 * 1024
+"""Shorter requests are decoded in one go: they have some 680 elements at most, which takes a millisecond. So have those
+that write or read records, whose elements are longer."""
 ELEMENTS: Final = 100_000
 ELEMENTS_BETWEEN_BROKERS: Final = 1_000_000
-HUGE: Final = 10_000
-HUGE_AT_A_TIME: Final = 1
-HUGE_S: Final = 5.0
-"""How long one keeps others from beginning: it may be a fetch that waits for minutes."""
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Without records, which are read into an answer within the request's own limit."""
 
@@ -48,42 +45,27 @@ ANSWERED_IN_KIND: Final = frozenset(
 """Their answers are about as long as they are: one to a short request is written in one go."""
 
 
-class _Place:
-    """A place in a lane, for `HUGE_S` at most."""
-
-    __slots__ = ("_lane", "_timer")
-
-    def __init__(self, lane: Lane) -> None:
-        self._lane: Lane | None = lane
-        self._timer = asyncio.get_running_loop().call_later(HUGE_S, self.leave)
-
-    def leave(self) -> None:
-        lane, self._lane = self._lane, None
-        if lane is not None:
-            self._timer.cancel()
-            lane.leave()
-
-
 class LongRequests:
-    """The turns and lanes that the long requests of one broker share."""
+    """The turns that the long requests of one broker share."""
 
-    __slots__ = ("_huge", "turns")
+    __slots__ = ("turns",)
 
     def __init__(self) -> None:
         self.turns = Turns()
-        self._huge = Lane(HUGE_AT_A_TIME)
+
+    def turn(self, context: RequestContext) -> asyncio.Future[None]:
+        urgent = context.header.api_key in BETWEEN_BROKERS
+        return self.turns.next(context, urgent=urgent, passing=not urgent)
 
     async def serve(
         self, broker: BrokerParts, context: RequestContext, decoding: Generator[None, None, Any]
     ) -> list[Bytes]:
         """Decodes the rest of a request that has begun to be decoded, and has it answered."""
         context.route.response_class.compile_encoder_in_turns(context.version)
-        urgent = context.header.api_key in BETWEEN_BROKERS
-        place: _Place | None = None
+        self.turns.begin(context)
         try:
-            elements = TURN
             while True:
-                await self.turns.next(urgent=urgent, passing=not urgent)
+                await self.turn(context)
                 try:
                     next(decoding)
                 except StopIteration as end:
@@ -91,41 +73,42 @@ class LongRequests:
                     break
                 except WireError as error:
                     raise Disconnect(f"its {context.api_name} request cannot be read ({error})") from None
-                elements += TURN
-                if elements > HUGE and place is None and not urgent:
-                    await self._huge.enter()
-                    place = _Place(self._huge)
             return await self.answer(context, context.route.handle(broker, context.request, context), long=True)
         finally:
-            if place is not None:
-                place.leave()
+            self.turns.end(context)
 
     async def answer(
         self, context: RequestContext, handled: Coroutine[Any, Any, Any], *, long: bool = False
     ) -> list[Bytes]:
         """The parts of the answer's frame; empty where there is no answer. That to a `long` request may be so, too."""
+        self.turns.begin(context)
         try:
-            response = await handled
-            if type(response) is Pending:
-                response = await response.answered()
-        except Exception as error:
-            response = context.connection.failed(context, error)
-        context.connection.charge(context, response)
-        if response is None:
-            return []
-        if type(response) is bytes:
-            return [response]
-        urgent = context.header.api_key in BETWEEN_BROKERS
-        if long:  # whoever counts its errors goes over all of it
-            await self.turns.next(urgent=urgent, passing=not urgent)
-        context.connection.told(context, response)
+            try:
+                response = await handled
+                if type(response) is Pending:
+                    response = await response.answered()
+            except Exception as error:
+                response = context.connection.failed(context, error)
+            context.connection.charge(context, response)
+            if response is None:
+                return []
+            if type(response) is bytes:
+                return [response]
+            if long:  # whoever counts its errors goes over all of it
+                await self.turn(context)
+            context.connection.told(context, response)
+            return await self._encoded(context, response)
+        finally:
+            self.turns.end(context)
+
+    async def _encoded(self, context: RequestContext, response: Any) -> list[Bytes]:
         encoding = encode_response_in_turns(response, context.version, context.header.correlation_id)
         try:
             while True:
                 written = next(encoding)
                 if written > ANSWER_BYTES_MAX:
                     raise Disconnect(f"the answer to its {context.api_name} is longer than {ANSWER_BYTES_MAX} bytes")
-                await self.turns.next(urgent=urgent, passing=not urgent)
+                await self.turn(context)
         except StopIteration as end:
             parts: list[Bytes] = end.value
             return parts

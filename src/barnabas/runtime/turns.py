@@ -4,6 +4,10 @@ A request may name a hundred thousand things, and whatever answers it holds the 
 waits for its turn after each slice. Each turn of the loop lets one of the waiting stories go on, in the order they
 came; other work, such as a heartbeat or a record, is done between two slices, however many stories there are.
 
+Each slice of a story makes some more that is held until the story ends. Stories that go on side by side hold all of it
+at once: a thousand connections with a request of a few kilobytes each, a gigabyte. So where those under way have had
+`HELD_MAX` turns together, only who has had few (`FEW`) goes on as before; of the others, the one that began first.
+
 What a slice makes for one request, such as its elements and those of its answer, is gone when the request is answered,
 and lies apart from what lasts, so that it leaves nothing of the process larger (the kernel's ``passing``).
 
@@ -14,11 +18,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator
-from typing import Final, TypeVar
+from collections.abc import Callable, Generator, Hashable
+from itertools import count
+from operator import attrgetter
+from typing import Final, NamedTuple, TypeVar
 
 SLICE: Final = 128
 """Elements between two turns: a few milliseconds of the most expensive handlers."""
+FEW: Final = 4
+HELD_MAX: Final = 2_000
+"""Turns that stories under way may have had together: one that decodes and answers a hundred thousand elements has had
+some 1,600, and holds some 50 MB."""
 
 T = TypeVar("T")
 
@@ -34,24 +44,59 @@ async def in_slices(work: Generator[None, None, T]) -> T:
         await asyncio.sleep(0)
 
 
+class _Held:
+    """What a story has had so far."""
+
+    __slots__ = ("began", "turns")
+
+    def __init__(self, began: int) -> None:
+        self.began = began
+        self.turns = 0
+
+
+class _Waiting(NamedTuple):
+    turn: asyncio.Future[None]
+    passing: bool
+    held: _Held | None
+
+    @property
+    def rank(self) -> int:
+        """Who goes on where much is held: the lowest."""
+        return 0 if self.held is None or self.held.turns < FEW else self.held.began
+
+
 class Turns:
     """The stories of one loop that wait to go on with long work."""
 
-    __slots__ = ("_advancing", "_urgent", "_waiting", "mark_passing")
+    __slots__ = ("_advancing", "_begun", "_held", "_numbers", "_urgent", "_waiting", "mark_passing")
 
     def __init__(self) -> None:
-        self._urgent: deque[tuple[asyncio.Future[None], bool]] = deque()
-        self._waiting: deque[tuple[asyncio.Future[None], bool]] = deque()
+        self._urgent: deque[_Waiting] = deque()
+        self._waiting: deque[_Waiting] = deque()
+        self._begun: dict[Hashable, _Held] = {}
+        self._numbers = count(1)
+        self._held = 0
+        """Turns that those in `_begun` have had."""
         self._advancing = False
         self.mark_passing: Callable[[bool], object] | None = None
         """Where this is set, it is called with True before each slice of what passes, and with False after it."""
 
-    def next(self, *, urgent: bool = False, passing: bool = False) -> asyncio.Future[None]:
+    def begin(self, story: Hashable) -> None:
+        """Counts the turns of `story` from now on, until `end`."""
+        if story not in self._begun:
+            self._begun[story] = _Held(next(self._numbers))
+
+    def end(self, story: Hashable) -> None:
+        held = self._begun.pop(story, None)
+        if held is not None:
+            self._held -= held.turns
+
+    def next(self, story: Hashable = None, *, urgent: bool = False, passing: bool = False) -> asyncio.Future[None]:
         """Done when it is the caller's turn; the urgent come before all others. `passing`: nearly all that the slice
         makes is gone when the story ends."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
-        (self._urgent if urgent else self._waiting).append((turn, passing))
+        (self._urgent if urgent else self._waiting).append(_Waiting(turn, passing, self._begun.get(story)))
         if not self._advancing:
             self._advancing = True
             loop.call_soon(self._advance)
@@ -59,16 +104,29 @@ class Turns:
 
     def _advance(self) -> None:
         while self._urgent or self._waiting:
-            turn, passing = (self._urgent or self._waiting).popleft()
-            if not turn.done():
-                self._begin(turn, passing)
+            waiting = self._chosen()
+            if not waiting.turn.done():
+                self._begin(waiting)
                 break
         if self._urgent or self._waiting:
             asyncio.get_running_loop().call_soon(self._advance)
         else:
             self._advancing = False
 
-    def _begin(self, turn: asyncio.Future[None], passing: bool) -> None:
+    def _chosen(self) -> _Waiting:
+        if self._urgent:
+            return self._urgent.popleft()
+        if self._held < HELD_MAX:
+            return self._waiting.popleft()
+        chosen = min(self._waiting, key=attrgetter("rank"))
+        self._waiting.remove(chosen)
+        return chosen
+
+    def _begin(self, waiting: _Waiting) -> None:
+        turn, passing, held = waiting
+        if held is not None:
+            held.turns += 1
+            self._held += 1
         mark = self.mark_passing
         if mark is None or not passing:
             turn.set_result(None)
@@ -78,37 +136,3 @@ class Turns:
         loop.call_soon(mark, True)
         turn.set_result(None)
         loop.call_soon(mark, False)
-
-
-class Lane:
-    """Lets a number of stories in at a time, in the order they came."""
-
-    __slots__ = ("_free", "_waiting")
-
-    def __init__(self, width: int) -> None:
-        self._free = width
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    async def enter(self) -> None:
-        """Returns when the caller is in; it has to call `leave`."""
-        if self._free:
-            self._free -= 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except BaseException:
-            if turn.done() and not turn.cancelled():
-                self.leave()
-            else:
-                turn.cancel()
-            raise
-
-    def leave(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1

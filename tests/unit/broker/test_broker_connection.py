@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 from clocks import ManualClock
 
-from barnabas.broker import framed_connection, long_requests
+from barnabas.broker import framed_connection
 from barnabas.broker.connection import BrokerConnection
 from barnabas.broker.context import Disconnect, Route
 from barnabas.broker.framed_connection import AT_ONCE, SHARED_BYTES, ConnectionLimits
-from barnabas.broker.long_requests import ELEMENTS, HUGE, HUGE_AT_A_TIME, LongRequests
+from barnabas.broker.long_requests import ELEMENTS, LongRequests
 from barnabas.broker.quotas import Quotas
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.broker.request_memory import AHEAD_BYTES_MAX, ORDINARY_BYTES, RequestMemory, request_memory
@@ -19,6 +19,7 @@ from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.unsent_answers import LEAST_BYTES, PATIENCE_MS, UNSENT_BYTES_MAX, UnsentAnswers
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.runtime import turns as turns_of_stories
 from barnabas.security.authorizer import AllowAll
 from barnabas.wire.frames import decode_response, encode_request, response_class
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -785,32 +786,25 @@ def test_a_request_with_more_elements_than_its_size_allows_closes_the_connection
     asyncio.run(play())
 
 
-def test_a_huge_request_keeps_others_from_beginning_for_some_seconds_and_no_longer(monkeypatch):
-    monkeypatch.setattr(long_requests, "HUGE_S", 0.01)
+def test_requests_of_many_elements_are_answered_one_after_the_other_where_there_are_many(monkeypatch):
+    """What they are decoded to is not all held at once."""
+    monkeypatch.setattr(turns_of_stories, "HELD_MAX", 20)
+    begun = []
+
+    async def begin_to_describe(broker, request, context):
+        begun.append(context)
+        return await describe(broker, request, context)
 
     async def play():
-        requests = LongRequests()
-        waiting = asyncio.get_running_loop().create_future()
-        begun = []
-
-        async def handle(broker, request, context):
-            begun.append(request)
-            if len(begun) > HUGE_AT_A_TIME:
-                waiting.set_result(None)
-            await waiting
-
-        def decoding():
-            for _ in range(HUGE // 128):
-                yield
-            return "request", 0
-
-        route = SimpleNamespace(handle=handle, response_class=DescribeGroupsResponse)
-        connection = SimpleNamespace(charge=lambda context, response: None)
-        context = SimpleNamespace(route=route, header=SimpleNamespace(api_key=15), version=0, connection=connection)
-        answers = await asyncio.gather(*(requests.serve(None, context, decoding()) for _ in range(HUGE_AT_A_TIME + 1)))
-        assert answers == [[]] * (HUGE_AT_A_TIME + 1)
-        assert begun == ["request"] * (HUGE_AT_A_TIME + 1)
-        assert requests._huge._free == HUGE_AT_A_TIME
+        transports = []
+        for _ in range(20):
+            connection, transport = begin_describing()
+            connection._routes[15] = connection._routes[15]._replace(handle=begin_to_describe)
+            feed(connection, long_request(2_500))
+            transports.append(transport)
+        while (answered := sum(bool(each.written) for each in transports)) < 20:
+            assert len(begun) <= answered + 4
+            await asyncio.sleep(0)
 
     asyncio.run(asyncio.wait_for(play(), 60))
 
@@ -819,17 +813,18 @@ def test_a_connection_that_goes_while_its_long_request_is_read_leaves_nothing_be
     async def play():
         memory = RequestMemory()
         stories = []
-        for _ in range(2 * HUGE_AT_A_TIME):
+        for _ in range(2):
             connection, _ = begin_describing(memory)
-            feed(connection, long_request(HUGE * 2))
+            feed(connection, long_request(20_000))
             stories.append(connection)
-        for _ in range(HUGE // 128):
+        for _ in range(100):
             await asyncio.sleep(0)
         for connection in stories:
             connection.connection_lost(None)
         assert memory.held == 0
         connection, transport = begin_describing(memory)
-        feed(connection, long_request(HUGE * 2))
+        feed(connection, long_request(20_000))
         await turns_until(lambda: transport.written)
+        assert not connection._channel.long_requests.turns._begun
 
     asyncio.run(play())

@@ -13,6 +13,7 @@ import pytest
 from leading_broker import TOPIC, TOPIC_ID, Broker
 
 from barnabas.broker.connection import BrokerConnection
+from barnabas.broker.context import RequestContext
 from barnabas.broker.shares import NEW_LOG, PARTITIONS_AT_ONCE
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition, Uuid
@@ -83,9 +84,9 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     taken: list[None] = []
     turn = BrokerConnection.turn
 
-    def counted(connection: BrokerConnection, *, urgent: bool) -> asyncio.Future[None]:
+    def counted(connection: BrokerConnection, context: RequestContext) -> asyncio.Future[None]:
         taken.append(None)
-        return turn(connection, urgent=urgent)
+        return turn(connection, context)
 
     monkeypatch.setattr(BrokerConnection, "turn", counted)
     return taken

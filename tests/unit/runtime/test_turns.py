@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from barnabas.runtime import turns as turns_module
 from barnabas.runtime.event_loop import fastest_loop
-from barnabas.runtime.story import drive
-from barnabas.runtime.turns import Lane, Turns
+from barnabas.runtime.turns import FEW, Turns
 
 
 def test_one_story_goes_on_at_each_turn_of_the_loop_in_the_order_they_came():
@@ -88,25 +88,70 @@ def test_only_slices_of_what_passes_are_marked_each_alone():
             assert runner.run(play()) == expected
 
 
-def test_a_lane_lets_so_many_in_and_those_abandoned_before_or_at_their_turn_leave_no_hole():
+def test_where_much_is_held_who_has_had_little_goes_on_and_else_the_one_that_began_first(monkeypatch):
+    monkeypatch.setattr(turns_module, "HELD_MAX", 3 * FEW)
+
     async def play():
-        lane, inside = Lane(2), []
+        turns, ended = Turns(), []
 
-        async def enter(name):
-            await lane.enter()
-            inside.append(name)
+        async def work(name, slices):
+            turns.begin(name)
+            try:
+                for _ in range(slices):
+                    await turns.next(name)
+            finally:
+                turns.end(name)
+            ended.append(name)
 
-        stories = {name: drive(enter(name), lambda value, error: None) for name in "abcde"}
-        assert inside == ["a", "b"]
-        stories["c"].abandon()
-        lane.leave()
-        stories["d"].abandon()  # its turn has come, and it has not gone on yet
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert inside == ["a", "b", "e"]
-        lane.leave()
-        lane.leave()
-        await lane.enter()
-        await lane.enter()
+        long = [work(name, 10 * FEW) for name in "abcde"]
+        short = [work(name, FEW) for name in "xyz"]
+        await asyncio.gather(*long, *short)
+        assert not turns._begun
+        assert turns._held == 0
+        return "".join(ended)
+
+    assert asyncio.run(play()) == "xyzabcde"
+
+
+def test_as_long_as_little_is_held_all_go_on_side_by_side():
+    async def play():
+        turns, seen = Turns(), []
+
+        async def work(name):
+            turns.begin(name)
+            for _ in range(10 * FEW):
+                await turns.next(name)
+                seen.append(name)
+            turns.end(name)
+
+        await asyncio.gather(work("a"), work("b"))
+        return "".join(seen)
+
+    assert asyncio.run(play()) == "ab" * 10 * FEW
+
+
+def test_stories_that_are_abandoned_hold_nothing_up(monkeypatch):
+    monkeypatch.setattr(turns_module, "HELD_MAX", FEW)
+
+    async def play():
+        turns = Turns()
+
+        async def work(name):
+            turns.begin(name)
+            try:
+                while True:
+                    await turns.next(name)
+            finally:
+                turns.end(name)
+
+        tasks = [asyncio.create_task(work(name)) for name in "abc"]
+        for _ in range(10 * FEW):  # turns of the loop
+            await asyncio.sleep(0)
+        assert turns._held > FEW
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert turns._held == 0
+        await asyncio.wait_for(turns.next("d"), 5)
 
     asyncio.run(play())
