@@ -16,7 +16,7 @@ from barnabas.broker.passing import telling
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.zk.kafka.config_znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS
 from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.kafka.znode_json import desanitize, sanitize
+from barnabas.zk.kafka.znode_json import desanitize, is_entity_name, sanitize
 
 if TYPE_CHECKING:
     from barnabas.broker.quotas import Quotas
@@ -168,6 +168,8 @@ def _place(entity: Entity) -> tuple[str, str, Mapping[str, tuple[int, int] | Non
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unhandled client quota entity type: {entity_type}")
         if name == "":
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Empty {entity_type} not supported")
+        if name is not None and not is_entity_name(name):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Quotas of a {entity_type} named '{name}' cannot be kept")
     sanitized = {
         entity_type: DEFAULT_ENTITY if name is None else sanitize(name) for entity_type, name in entity.items()
     }

@@ -20,7 +20,7 @@ from barnabas.security.sasl.scram_credential import (
 )
 from barnabas.zk.kafka.config_znodes import USERS
 from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.kafka.znode_json import desanitize, sanitize
+from barnabas.zk.kafka.znode_json import desanitize, is_entity_name, sanitize
 
 MECHANISMS: Final = {int(mechanism): mechanism for mechanism in ScramMechanism}
 
@@ -40,6 +40,8 @@ class CredentialChange:
         """Why it is wrong in itself."""
         if not self.user:
             return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+        if not is_entity_name(self.user):
+            return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"Credentials of a user '{self.user}' cannot be kept")
         if self.mechanism not in MECHANISMS:
             return KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
         if self.iterations > ITERATIONS_MAX:
@@ -104,7 +106,9 @@ async def describe_all(zk: KafkaZkClient) -> dict[str, list[tuple[ScramMechanism
 @telling(ErrorCode.REQUEST_TIMED_OUT)
 async def describe(zk: KafkaZkClient, user: str) -> list[tuple[ScramMechanism, int]]:
     """Mechanism and iterations of the user's credentials; none where there is no such user."""
-    return _credentials(await zk.get_entity_configs(USERS, sanitize(user)), user, zk.unreadable.skip) if user else []
+    if not user or not is_entity_name(user):
+        return []
+    return _credentials(await zk.get_entity_configs(USERS, sanitize(user)), user, zk.unreadable.skip)
 
 
 def existing(user: str, found: list[tuple[ScramMechanism, int]]) -> list[tuple[ScramMechanism, int]]:

@@ -42,6 +42,7 @@ def test_what_is_no_credential_is_refused(text: str) -> None:
     ("change", "code"),
     [
         (CredentialChange("", 1), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (CredentialChange("..", 1), ErrorCode.UNACCEPTABLE_CREDENTIAL),
         (CredentialChange("kate", 3), ErrorCode.UNSUPPORTED_SASL_MECHANISM),
         (CredentialChange("kate", 1, iterations=4095), ErrorCode.UNACCEPTABLE_CREDENTIAL),
         (CredentialChange("kate", 2, iterations=16385), ErrorCode.UNACCEPTABLE_CREDENTIAL),

@@ -84,5 +84,10 @@ def sanitize(name: str) -> str:
     return quote(name, safe="").replace("~", "%7E")
 
 
+def is_entity_name(name: str) -> bool:
+    """Whether a znode can have this name once it is sanitized: all but those that a path reads as directories."""
+    return name not in (".", "..")
+
+
 def desanitize(name: str) -> str:
     return unquote(name)
