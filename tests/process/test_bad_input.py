@@ -189,6 +189,10 @@ def test_a_bad_configuration_value_says_what_is_allowed(cluster: Cluster, tmp_pa
     assert "whole number" in said
 
 
+def test_a_value_that_no_broker_can_run_with_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    assert "num.replica.fetchers" in refused(properties(tmp_path, cluster, num_replica_fetchers="0"))
+
+
 @pytest.mark.parametrize(
     ("key", "values"),
     [

@@ -34,6 +34,7 @@ from barnabas.broker.request_memory import request_memory
 from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.scram_users import BrokerScramUsers
 from barnabas.broker.socket_server import SocketServer
+from barnabas.broker.start_check import check_start
 from barnabas.broker.start_error import BrokerStartError
 from barnabas.broker.this_node import ThisNode
 from barnabas.broker.topic_configs import TopicConfigs
@@ -75,6 +76,7 @@ class Broker(ThisNode):
     def __init__(self, runtime: Runtime, config: Config, *, host_name: str = "localhost") -> None:
         if not config.text("zookeeper.connect"):
             raise ConfigError("zookeeper.connect is not set: it takes host:port[,host:port..][/chroot].")
+        check_start(config)
         super().__init__(runtime, config)
         self.quotas = Quotas(runtime.clock, config)
         self.connections = Connections(runtime.clock, lambda: self.config, self.quotas)
