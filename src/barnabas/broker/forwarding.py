@@ -50,19 +50,24 @@ def forwarding(handle: Handle) -> Handle:
 
 
 async def _configuration(handle: Handle, broker: BrokerParts, request: Any, context: RequestContext) -> Any:
-    """Refuses here what this broker refuses of its own configuration: the controller cannot know of it
-    (``ConfigAdminManager.preprocess``)."""
-    own = [resource for resource in request.resources if resource.resource_type == ConfigResourceType.BROKER]
-    if not own:
+    """Does here what is this broker's alone, its loggers, and refuses what it refuses of its own configuration: the
+    controller cannot know of either (``ConfigAdminManager.preprocess``)."""
+    loggers, own = (
+        [resource for resource in request.resources if resource.resource_type == resource_type]
+        for resource_type in (ConfigResourceType.BROKER_LOGGER, ConfigResourceType.BROKER)
+    )
+    if not loggers and not own:
         return await _by_controller(broker, request, context)
     tried = copy(request)
     tried.resources, tried.validate_only = own, True
     answer = await handle(broker, tried, context)
     answer.responses = [response for response in answer.responses if response.error_code]
-    refused = {(response.resource_type, response.resource_name) for response in answer.responses}
+    tried.resources, tried.validate_only = loggers, request.validate_only
+    answer.responses += (await handle(broker, tried, context)).responses
+    answered = {(response.resource_type, response.resource_name) for response in answer.responses}
     asked = copy(request)
     asked.resources = [
-        resource for resource in request.resources if (resource.resource_type, resource.resource_name) not in refused
+        resource for resource in request.resources if (resource.resource_type, resource.resource_name) not in answered
     ]
     if asked.resources:
         answer.responses += (await _by_controller(broker, asked, context)).responses

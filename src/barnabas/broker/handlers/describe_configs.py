@@ -1,12 +1,13 @@
-"""DescribeConfigs: the configuration of topics and of this broker, and where each value comes from."""
+"""DescribeConfigs: the configuration of topics and of this broker, where each value comes from, and its loggers."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from barnabas.broker import loggers
 from barnabas.broker.authorize import authorized, authorized_cluster
 from barnabas.broker.config_requests import refused
-from barnabas.broker.configs import ConfigResourceType, Entry
+from barnabas.broker.configs import ConfigResourceType, ConfigSource, Entry
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
 from barnabas.broker.topic_names import validate_topic_name
@@ -36,17 +37,13 @@ async def handle(
         key = (resource.resource_type, resource.resource_name, wanted)
         if key not in answers:
             try:
-                entries = await _entries(broker, resource, context)
+                found = await _found(broker, resource, request, context)
             except KafkaError as error:
                 result.error_code = error.code
                 result.error_message = error.message or ""
                 continue
-            answers[key] = [
-                _described(entry, request, context.header.api_version)
-                for entry in entries
-                if not wanted or entry.definition.name in wanted
-            ]
-            if context.due(len(entries)):
+            answers[key] = [each for each in found if not wanted or each.name in wanted]
+            if context.due(len(found)):
                 await context.turn()
         result.configs = answers[key]  # as often as it was named
         described += len(result.configs)
@@ -57,6 +54,20 @@ async def handle(
 
 def failed(request: DescribeConfigsRequest, error: KafkaError, context: RequestContext) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(results=refused(request.resources, Result, error))
+
+
+async def _found(
+    broker: BrokerParts,
+    resource: DescribeConfigsRequest.DescribeConfigsResource,
+    request: DescribeConfigsRequest,
+    context: RequestContext,
+) -> list[DescribeConfigsResponse.DescribeConfigsResourceResult]:
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
+        if not authorized_cluster(context, Operation.DESCRIBE_CONFIGS):
+            raise _unauthorized(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return _described_loggers(resource.resource_name, broker.broker_id)
+    entries = await _entries(broker, resource, context)
+    return [_described(entry, request, context.header.api_version) for entry in entries]
 
 
 async def _entries(
@@ -86,6 +97,18 @@ async def _entries(
 
 def _unauthorized(code: ErrorCode) -> KafkaError:
     return KafkaError(code, text_of(code))
+
+
+def _described_loggers(name: str, broker_id: int) -> list[DescribeConfigsResponse.DescribeConfigsResourceResult]:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    loggers.require_this_broker(name, broker_id)
+    return [
+        DescribeConfigsResponse.DescribeConfigsResourceResult(
+            name=logger, value=level, config_source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+        )
+        for logger, level in loggers.levels().items()
+    ]
 
 
 def _described(

@@ -1,10 +1,12 @@
-"""IncrementalAlterConfigs: changes single keys of topics' or brokers' configuration (KIP-339)."""
+"""IncrementalAlterConfigs: changes single keys of topics' or brokers' configuration (KIP-339), or broker loggers."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+from barnabas.broker import loggers
 from barnabas.broker.config_requests import altered, refused
+from barnabas.broker.configs import ConfigResourceType
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -24,11 +26,13 @@ async def handle(
     async def alter(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> None:
         if named[resource.resource_type, resource.resource_name] > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        operations = [(config.name, config.config_operation, config.value) for config in resource.configs]
+        if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
+            loggers.require_this_broker(resource.resource_name, broker.broker_id)
+            loggers.alter(operations, validate_only=request.validate_only)
+            return
         await broker.config_changes.change(
-            resource.resource_type,
-            resource.resource_name,
-            [(config.name, config.config_operation, config.value) for config in resource.configs],
-            validate_only=request.validate_only,
+            resource.resource_type, resource.resource_name, operations, validate_only=request.validate_only
         )
 
     return IncrementalAlterConfigsResponse(responses=await altered(request.resources, Result, context, alter))

@@ -1,0 +1,81 @@
+"""How much the broker's loggers tell, as clients see and change it while the broker runs (KIP-412).
+
+They are those of the process, by Python's names; levels have Kafka's. Nothing is kept: the next start begins as the
+broker's options say.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from barnabas.model.config import AlterOperation
+from barnabas.model.errors import ErrorCode, KafkaError
+
+ROOT: Final = "root"
+LEVELS: Final = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": 1,
+}
+"""From the most quiet on; nothing here tells more than DEBUG does."""
+
+
+def levels() -> dict[str, str]:
+    """The level that counts for each logger."""
+    names = sorted(logging.root.manager.loggerDict)
+    return {name: _level(logging.getLogger(None if name == ROOT else name)) for name in (ROOT, *names)}
+
+
+def _level(logger: logging.Logger) -> str:
+    number = logger.getEffectiveLevel()
+    return next((name for name, least in LEVELS.items() if number >= least), "TRACE")
+
+
+def require_this_broker(name: str, broker_id: int) -> None:
+    """Raises INVALID_REQUEST where the resource is not this broker's loggers."""
+    if not name.lstrip("+-").isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if int(name) != broker_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker_id}, but received {name}")
+
+
+def alter(operations: Sequence[tuple[str, int, str | None]], *, validate_only: bool) -> None:
+    """Sets levels, or gives loggers that of their parents, from (name, operation, level). Raises `KafkaError`, and
+    nothing is changed then."""
+    known = levels()
+    changes: dict[str, int] = {}
+    for name, number, level in operations:
+        if number in (AlterOperation.APPEND, AlterOperation.SUBTRACT):
+            operation = AlterOperation(number).name
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"{operation} operation is not allowed for the BROKER_LOGGER resource"
+            )
+        if number not in (AlterOperation.SET, AlterOperation.DELETE):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unknown operation type {number} is not allowed for the BROKER_LOGGER resource",
+            )
+        if name not in known:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+        if number == AlterOperation.DELETE:
+            if name == ROOT:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"Removing the log level of the {ROOT} logger is not allowed"
+                )
+            changes[name] = logging.NOTSET
+        elif level not in LEVELS:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
+                f"Valid log levels are {', '.join(LEVELS)}",
+            )
+        else:
+            changes[name] = LEVELS[level]
+    if not validate_only:
+        for name, number in changes.items():
+            logging.getLogger(None if name == ROOT else name).setLevel(number)
