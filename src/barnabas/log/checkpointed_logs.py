@@ -85,6 +85,15 @@ class CheckpointedLogs(ABC):
         except OSError as error:
             log_dir.failed(error, f"writing {name}")
 
+    def _sync(self, log_dir: LogDir) -> None:
+        """Makes what was renamed in the directory last."""
+        if not log_dir.online:
+            return
+        try:
+            self._disk.fsync_dir(log_dir.path)
+        except OSError as error:
+            log_dir.failed(error, "syncing the directory", half_done=True)
+
     def _checkpoint_dir(self, log_dir: LogDir) -> None:
         self._checkpoint_recovery_points_in(log_dir)
         self._checkpoint_log_start_offsets_in(log_dir)

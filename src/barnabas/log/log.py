@@ -514,12 +514,13 @@ class Log(ReadableLog):
         self.closed = True
         self.segments.close_files()
 
-    def rename_directory(self, name: str) -> None:
-        """Renames the partition's directory within its log directory."""
+    def rename_directory(self, name: str, *, sync: bool = True) -> None:
+        """Renames the partition's directory within its log directory. Without `sync` the caller syncs that."""
         target = f"{self.directory.rpartition('/')[0]}/{name}"
         with self._changing("renaming the directory", half_done=True):
             self._disk.rename(self.directory, target)
-            self._disk.fsync_dir(self.log_dir.path)
+            if sync:
+                self._disk.fsync_dir(self.log_dir.path)
         self.directory = target
         self.segments.moved(target)
         self.leader_epochs.moved(target)

@@ -452,7 +452,7 @@ class LogDirs(CheckpointedLogs):
     def delete_async(self, partition: TopicPartition) -> bool:
         """Takes the partition's log away: its directory is renamed now and removed later. False where there is none.
 
-        Once all that are to be deleted are, `checkpoint_deletions` takes them out of the checkpoints.
+        Once all that are to be deleted are, `checkpoint_deletions` makes that last.
         """
         self.delete_future(partition)
         log = self._logs.get(partition)
@@ -477,14 +477,14 @@ class LogDirs(CheckpointedLogs):
         self._without(partition, self._logs)
         self._checkpoint_dir(log.log_dir)
 
-    def _rename(self, log: Log, suffix: str) -> None:
+    def _rename(self, log: Log, suffix: str, *, sync: bool = True) -> None:
         log.close_files()
         suffix = f".{self._runtime.entropy.uuid().hex()}{suffix}"
-        log.rename_directory(f"{str(log.topic_partition)[: NAME_LENGTH_MAX - len(suffix)]}{suffix}")
+        log.rename_directory(f"{str(log.topic_partition)[: NAME_LENGTH_MAX - len(suffix)]}{suffix}", sync=sync)
 
     def _retire(self, log: Log) -> None:
-        """Renames the log's directory out of the way, to be removed later."""
-        self._rename(log, DELETE_SUFFIX)
+        """Renames the log's directory out of the way, to be removed later; `checkpoint_deletions` has to follow."""
+        self._rename(log, DELETE_SUFFIX, sync=False)
         due_ms = self._runtime.clock.monotonic_ms() + log.settings.file_delete_delay_ms
         self._deleted.append((due_ms, log))
         self._deleted_from[log.log_dir.path] = None
@@ -557,11 +557,12 @@ class LogDirs(CheckpointedLogs):
         return future
 
     def checkpoint_deletions(self) -> bool:
-        """Takes deleted logs out of the checkpoints; False where nothing was deleted since the last time."""
+        """Makes deletions last, once for all of a directory, and takes them out of the checkpoints; False where nothing
+        was deleted since the last time."""
         deleted_from, self._deleted_from = self._deleted_from, {}
         for path in deleted_from:
-            if self._dirs[path].online:
-                self._checkpoint_dir(self._dirs[path])
+            self._sync(self._dirs[path])
+            self._checkpoint_dir(self._dirs[path])
         return bool(deleted_from)
 
     # Stopping

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from barnabas.log.log import Log
-from barnabas.log.log_dir import LogDirFailure
+from barnabas.log.log_dir import LogDir, LogDirFailure
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.cluster import Endpoint
 from barnabas.model.config import Config
@@ -382,17 +382,23 @@ class Replicas:
             return StopReplicaResponse(ErrorCode.STALE_CONTROLLER_EPOCH)
         self.controller_epoch = request.controller_epoch
         response = StopReplicaResponse()
+        deleted: list[tuple[StopReplicaResponse.StopReplicaPartitionError, LogDir]] = []
         for topic_partition, leader_epoch, delete in _to_stop(request):
+            log = self._log_dirs.get(topic_partition) if delete else None
             code = self.stop_replica(topic_partition, leader_epoch, delete)
-            response.partition_errors.append(
-                StopReplicaResponse.StopReplicaPartitionError(topic_partition.topic, topic_partition.partition, code)
-            )
+            told = StopReplicaResponse.StopReplicaPartitionError(topic_partition.topic, topic_partition.partition, code)
+            response.partition_errors.append(told)
+            if log is not None:
+                deleted.append((told, log.log_dir))
         try:
             if self._log_dirs.checkpoint_deletions():
                 # After a crash a new topic of that name would otherwise find the old one's high watermark.
                 self.checkpoint_high_watermarks()
         except LogDirFailure as failure:
             self.log_dir_failed(failure)
+        for told, log_dir in deleted:
+            if not log_dir.online:
+                told.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         self.fetchers.shutdown_idle_fetchers()
         return response
 
