@@ -92,6 +92,8 @@ async def run_broker(
     if error is not None:
         await broker.abort()
         raise error
+    if on_status is not None:
+        on_status({**broker.status(), "state": "SHUTTING_DOWN"})  # at once, for whoever wants to start it again
     await broker.shutdown()
 
 

@@ -123,6 +123,8 @@ class LocalCluster:
         """Starts what does not run yet and returns when every broker answers."""
         with self.exclusively():
             state = state_in(self.directory)
+            if state is not None:
+                _await_shutdowns(state)
             if state is None:
                 state = self._new_state(count or 3, base_port, zookeeper, secure=secure)
             elif all(process.alive for process in state.processes()):
@@ -461,6 +463,14 @@ class LocalCluster:
                 self.save(state)
         except CommandError as error:
             complain(f"{error} Until then it names processes that have ended, which does no harm.")
+
+
+def _await_shutdowns(state: ClusterState) -> None:
+    """Returns when brokers that were told to stop have ended, for they are to be started again, or take too long."""
+    for broker in state.brokers:
+        status = broker.status()
+        if status is not None and status.get("state") == "SHUTTING_DOWN":
+            _gone(broker, STOP_TIMEOUT_S)
 
 
 def _gone(process: StartedProcess, timeout_s: float) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from barnabas.cli.local import LocalCluster
 from barnabas.cli.local_brokers import server_properties
 from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, StartedProcess, cluster_in, state_in
 from barnabas.cli.output import CommandError
+from barnabas.cli.plain import STATUS_FILE
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.model.config import broker_config, parse_properties
 
@@ -111,6 +114,30 @@ def test_bootstrap_lists_are_read() -> None:
 def test_what_is_no_bootstrap_list_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_bootstrap(text)
+
+
+def test_a_broker_that_is_being_stopped_is_waited_for_before_it_is_started_again(tmp_path: Path) -> None:
+    """Else the cluster would be called running, and stand there with a broker less a moment later."""
+    cluster = LocalCluster(str(tmp_path))
+    written = state(2)
+    children = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in written.brokers]
+    try:
+        for child, broker, told in zip(children, written.brokers, ("RUNNING", "SHUTTING_DOWN"), strict=True):
+            broker.pid, broker.log_dir = child.pid, str(tmp_path / str(broker.id) / "data")
+            (tmp_path / str(broker.id)).mkdir()
+            (tmp_path / str(broker.id) / STATUS_FILE).write_text(json.dumps({"pid": child.pid, "state": told}))
+        cluster.save(written)
+        ending = threading.Timer(0.3, children[1].communicate, [b"\n"])
+        ending.start()
+        # The ports of this state are not this test's: what is asked is only whether it waits.
+        with pytest.raises(CommandError, match="has 2 brokers and still runs in part"):
+            cluster.up(5)
+        ending.join()
+        assert children[1].poll() is not None
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
 
 
 def test_a_process_that_does_not_stop_keeps_no_other_running_and_is_named(
