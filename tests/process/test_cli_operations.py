@@ -154,6 +154,11 @@ def test_a_group_goes_on_where_it_is_told_to(operator: Operator, way: list[str],
     assert read.splitlines() == [str(number) for number in range(offset, 9)]
 
 
+def test_a_group_that_nobody_has_heard_of_is_not_reset(operator: Operator) -> None:
+    said = operator.complaint("group", "reset", "mistyped", "--all-topics", "--to-earliest", "--execute")
+    assert said == "group mistyped has committed nothing (GROUP_ID_NOT_FOUND)."
+
+
 def test_a_plan_that_was_exported_brings_groups_back(operator: Operator, tmp_path: Path) -> None:
     topic = operator.topic("planned", 5)
     for group, offset in (("plan-a", "2"), ("plan-b", "3")):

@@ -136,7 +136,10 @@ def reset(
         for name in names:
             try:
                 given = None if file is None else file.get(name, {})
-                plans[name] = await _planned(admin, name, way, moment, wanted, given)
+                planned = await _planned(admin, name, way, moment, wanted, given)
+                if scope.groups and scope.all_topics and not planned.committed:
+                    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {name} has committed nothing")
+                plans[name] = planned
             except KafkaError as error:
                 plans[name] = error
         return plans, await _committed(admin, sorted_out(plans)[0]) if execute else {}
