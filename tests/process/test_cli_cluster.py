@@ -16,7 +16,11 @@ from typing import Any
 
 import pytest
 
+from barnabas.cli.local_brokers import wait_for_metadata
+from barnabas.cli.local_state import BrokerState, ClusterState
+from barnabas.cli.output import CommandError
 from barnabas.runtime.compiled import compiled_files
+from barnabas.testing import KafkaCluster
 from barnabas.wire import scan
 
 BARNABAS = [sys.executable, "-m", "barnabas"]
@@ -122,6 +126,17 @@ def test_a_stopped_cluster_starts_again_with_its_data(place: Path) -> None:
 def test_a_directory_whose_cluster_runs_is_not_started_twice(place: Path) -> None:
     up(place, "-n", "1")
     assert "already running" in one_sentence(run("up", "--dir", str(place), expect=1))
+
+
+def test_a_broker_that_ends_as_soon_as_it_is_ready_is_named_at_once() -> None:
+    """On a disk that is nearly full it may come up and fail at its first fetch: nobody will hear of it any more."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    with KafkaCluster(1) as cluster:
+        port = int(cluster.bootstrap.partition(":")[2])
+        brokers = [BrokerState(os.getpid(), id=0, port=port), BrokerState(ended.pid, id=1, port=1)]
+        with pytest.raises(CommandError, match="broker 1 ended while the cluster came up"):
+            wait_for_metadata(ClusterState("", None, brokers), time.monotonic() + 60)
 
 
 def test_brokers_stop_in_order_when_the_coordinator_is_dead(place: Path) -> None:
