@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,6 +18,7 @@ from barnabas.judge.clusters import ApacheBrokers, Brokers, JudgedClusterError
 from barnabas.judge.coordination import ISOLATE, ZOOKEEPER_FAULTS, ProxiedZooKeeper
 from barnabas.judge.peers import PEER_FAULTS, ProxiedPeers
 from barnabas.judge.proxy import Proxy
+from barnabas.runtime.real import uuid_from
 
 KINDS: Final = ("barnabas", "apache", "kraft")
 _BROKERS: Final = 3
@@ -53,7 +53,7 @@ class KraftCluster(ApacheCluster):
         super().__init__(directory, brokers, own_config=own_config)
         self.version = version
         self._controllers = {broker: free_port() for broker in self.ports}
-        self._cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self._cluster_id = str(uuid_from(os.urandom))
 
     def _start_zookeeper(self) -> None:
         """There is none; this only fetches the version's jars."""
