@@ -476,6 +476,7 @@ class LogDirs(CheckpointedLogs):
         self._rename(log, STRAY_SUFFIX)
         self._without(partition, self._logs)
         self._checkpoint_dir(log.log_dir)
+        self.checkpoint_deletions()
 
     def _rename(self, log: Log, suffix: str, *, sync: bool = True) -> None:
         log.close_files()

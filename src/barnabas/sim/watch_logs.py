@@ -252,7 +252,7 @@ class LogWatch:
             if process is not None:
                 self.failed_dirs.setdefault((name, process.number, directory), self.world.loop.now_ns)
 
-    def _renamed(self, _: object, log: Log, *__: object) -> None:
+    def _renamed(self, _: object, log: Log, *__: object, **___: object) -> None:
         """The log is being deleted, or has taken another's place, which is deleted next."""
         if log.name == str(log.topic_partition):
             self._took_over(log)
