@@ -82,16 +82,23 @@ def complaints(missing: str | None, interpreted: str | None) -> list[str]:
 
 
 HOT_PATH = (
-    *("broker/repeated_fetch.py",),
+    *("broker/answering_connection.py", "broker/authorize.py", "broker/connection.py", "broker/context.py"),
+    *("broker/framed_connection.py", "broker/guarded_connection.py", "broker/handlers/fetch.py"),
+    *("broker/handlers/produce.py", "broker/quotas.py", "broker/repeated_fetch.py", "broker/request_channel.py"),
+    *("broker/request_cost.py", "broker/request_figures.py", "broker/request_memory.py", "broker/request_metrics.py"),
+    *("client/connection.py", "client/exchange.py"),
     *("log/batches.py", "log/copying.py", "log/following.py", "log/index_file.py", "log/leader_epoch_cache.py"),
-    *("log/log.py",),
-    *("log/log_dir.py", "log/log_segments.py", "log/offset_index.py", "log/producer_state.py", "log/readable_log.py"),
-    *("log/refusals.py", "log/results.py", "log/segment.py", "log/time_index.py", "log/txn_index.py"),
-    *("log/validation.py",),
+    *("log/log.py", "log/log_dir.py", "log/log_segments.py", "log/offset_index.py", "log/producer_state.py"),
+    *("log/readable_log.py", "log/refusals.py", "log/results.py", "log/segment.py", "log/settings.py"),
+    *("log/time_index.py", "log/txn_index.py", "log/validation.py"),
+    *("model/leadership.py",),
     *("replica/appending.py", "replica/delayed_delete_records.py", "replica/delayed_fetch.py"),
-    *("replica/delayed_produce.py", "replica/fetch_session.py", "replica/fetching.py", "replica/hosted_partitions.py"),
-    *("replica/leading.py", "replica/one_partition_fetch.py", "replica/partition.py", "replica/progress.py"),
-    *("replica/purgatories.py", "replica/purgatory.py", "replica/readable_partition.py", "replica/traffic.py"),
+    *("replica/delayed_produce.py", "replica/fetch_session.py", "replica/fetch_state.py", "replica/fetchers.py"),
+    *("replica/fetching.py", "replica/followed_partitions.py", "replica/hosted_partitions.py", "replica/leading.py"),
+    *("replica/one_partition_fetch.py", "replica/partition.py", "replica/progress.py", "replica/purgatories.py"),
+    *("replica/purgatory.py", "replica/readable_partition.py", "replica/replication_quota.py", "replica/traffic.py"),
+    *("runtime/file_records.py", "runtime/real.py"),
+    *("security/authorizer.py", "wire/frames.py", "wire/plans.py"),
 )
 """What a produce and a fetch spend their time in. A class here has no base and no subclass that is not here as well."""
 MYPYC = ("mypy==2.4.1", "setuptools>=80")

@@ -1,10 +1,10 @@
 # ruff: noqa: TID251 -- a bench reads the real clock
 """What a record with acks=all costs a cluster, without its sockets: ``python bench/lane.py --instructions``.
 
-Three brokers in one process, the first of which leads everything: connections, handlers, logs and fetchers are the
-product's, and bytes go from one to the other by a call. Producers are frames that were made before, each sent when the
-one before it on its connection is answered. So what is counted is what brokers do from the bytes of a produce to those
-of its answer, on the leader and on both followers, and what the loop does between.
+Three brokers in one process, or fewer by ``--replicas``, the first of which leads everything: connections, handlers,
+logs and fetchers are the product's, and bytes go from one to the other by a call. Producers are frames that were made
+before, each sent when the one before it on its connection is answered. So what is counted is what brokers do from the
+bytes of a produce to those of its answer, on the leader and on its followers, and what the loop does between.
 
 CPU time is the process's own, the least of several rounds. ``--instructions`` runs each shape twice under valgrind,
 with a few hundred and with many requests, and divides the difference: that is the same on a machine that is busy.
@@ -35,10 +35,10 @@ if "--compiled" in sys.argv:
 
 from barnabas.broker.connection import BrokerConnection
 from barnabas.broker.framed_connection import ConnectionLimits
-from barnabas.broker.long_requests import LongRequests
 from barnabas.broker.quotas import Quotas
+from barnabas.broker.request_channel import RequestChannel
+from barnabas.broker.request_memory import RequestMemory
 from barnabas.broker.request_metrics import RequestMetrics
-from barnabas.broker.router import Router
 from barnabas.broker.unsent_answers import UnsentAnswers
 from barnabas.client.connection import Connection
 from barnabas.log.log_dirs import LogDirs
@@ -48,7 +48,7 @@ from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.replicas import Replicas
 from barnabas.runtime import Tasks
-from barnabas.runtime.real import RealNetwork, real_runtime
+from barnabas.runtime.real import real_runtime
 from barnabas.security.acls import Acl, AclAuthorizer, Resource
 from barnabas.security.authorizer import AllowAll, Authorizer
 from barnabas.wire.frames import encode_request
@@ -143,12 +143,14 @@ def into(protocol: asyncio.BufferedProtocol) -> Callable[[bytearray], None]:
     return arrived
 
 
-class Near(RealNetwork):
+class Near:
     """The brokers of this process, whose ports are their ids."""
 
     def __init__(self, brokers: dict[int, Broker]) -> None:
-        super().__init__()
         self._brokers = brokers
+
+    async def listen(self, protocol_factory: Callable[[], Any], host: str, port: int, **_: Any) -> Any:
+        raise AssertionError("nobody listens here")
 
     async def connect(self, protocol_factory: Callable[[], Any], host: str, port: int, **_: Any) -> Any:
         protocol = protocol_factory()
@@ -182,8 +184,6 @@ class Seeded(random.Random):
 class Broker:
     """What produces and fetches need of a broker."""
 
-    connections = Connections()
-
     def __init__(self, broker_id: int, directory: str, brokers: dict[int, Broker]) -> None:
         self.broker_id = broker_id
         self.config = broker_config({"log.dirs": f"{directory}/{broker_id}", "replica.fetch.wait.max.ms": "60000"})
@@ -203,17 +203,22 @@ class Broker:
             inter_broker_listener="PLAINTEXT",
             broker_epoch=lambda: 100 + broker_id,
         )
-        self.router = Router()
-        self.requests = RequestMetrics(lambda: broker_id, runtime.clock)
-        self.long_requests = LongRequests()
         self.quotas = Quotas(runtime.clock, self.config)
         self.unsent_answers = UnsentAnswers(runtime.clock)
-        self.authorizer = AUTHORIZER
-        self.node = self.parts = self
+        self.channel = RequestChannel(
+            self,  # type: ignore[arg-type]
+            Connections(),  # type: ignore[arg-type]
+            authorizer=AUTHORIZER,
+            quotas=self.quotas,
+            memory=RequestMemory(),
+            requests=RequestMetrics(lambda: broker_id, runtime.clock),
+            unsent_answers=self.unsent_answers,
+        )
+        self.channel.parts = self  # type: ignore[assignment]
         brokers[broker_id] = self
 
     def serve(self, back: asyncio.Transport) -> BrokerConnection:
-        connection = BrokerConnection(self, "PLAINTEXT", ConnectionLimits(100 << 20))  # type: ignore[arg-type]
+        connection = BrokerConnection(self.channel, "PLAINTEXT", ConnectionLimits(100 << 20, self.channel.memory))
         connection.connection_made(back)
         return connection
 
@@ -355,11 +360,11 @@ def log_directory() -> str:
     return tempfile.mkdtemp(prefix="barnabas-lane-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
 
 
-async def run(shape: Shape, requests: int, rounds: int) -> list[float]:
+async def run(shape: Shape, requests: int, rounds: int, replicas: int) -> list[float]:
     """CPU in µs a partition's batch, of each round."""
     directory = log_directory()
     try:
-        assignment = [BROKERS] * shape.partitions
+        assignment = [BROKERS[:replicas]] * shape.partitions
         brokers = await brokers_for(assignment, directory)
         producers = [Producer(number, shape, by_connection(brokers[1])) for number in range(shape.connections)]
         figures = [await cpu_us(producers, shape, requests) for _ in range(rounds)]
@@ -404,8 +409,10 @@ def main() -> None:
     parser.add_argument("--instructions", action="store_true", help="count instructions, by valgrind")
     parser.add_argument("--compiled", action="store_true", help="with the hot path compiled, as in a broker's process")
     parser.add_argument("--acls", action="store_true", help="with an authorizer that allows, by ACLs")
+    parser.add_argument("--replicas", type=int, choices=range(1, len(BROKERS) + 1), default=len(BROKERS))
     arguments = parser.parse_args()
     more = [f"--{name}" for name in ("acls", "compiled") if getattr(arguments, name)]
+    more.append(f"--replicas={arguments.replicas}")
     if arguments.acls:
         global AUTHORIZER
         AUTHORIZER = with_acls()
@@ -417,7 +424,12 @@ def main() -> None:
             figure = f"{spent / 1000:8.1f} thousand instructions"
         else:
             figures = asyncio.run(
-                run(shape, requests if arguments.rounds > 1 else arguments.requests, arguments.rounds)
+                run(
+                    shape,
+                    requests if arguments.rounds > 1 else arguments.requests,
+                    arguments.rounds,
+                    arguments.replicas,
+                )
             )
             figure = f"{min(figures):8.1f} µs"
         print(f"{figure}  {name}: {shape.says}", flush=True)

@@ -12,7 +12,7 @@ from barnabas.wire.compression import Codec
 _CODECS: Final = {"uncompressed": "none"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogSettings:
     """Kafka's ``LogConfig``."""
 

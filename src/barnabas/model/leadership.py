@@ -25,7 +25,7 @@ class LeaderRecoveryState(IntEnum):
     RECOVERING = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LeaderAndIsr:
     """`partition_epoch` is the version of the partition's ``state`` znode. `leader` is -1 when there is none."""
 
@@ -43,7 +43,7 @@ class LeaderAndIsr:
         return LeaderAndIsr(self.leader, self.leader_epoch, self.isr, self.leader_recovery_state, partition_epoch)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CommittedIsr:
     """The ISR as ZooKeeper has it; no change is in flight."""
 
@@ -59,7 +59,7 @@ class CommittedIsr:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PendingExpandIsr:
     """`new_in_sync` was proposed; it already holds back the high watermark but does not yet count as in sync."""
 
@@ -83,7 +83,7 @@ class PendingExpandIsr:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PendingShrinkIsr:
     """`out_of_sync` was proposed for removal; until that is committed it still holds back the high watermark."""
 

@@ -17,7 +17,7 @@ from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.wire.messages.fetch import FetchRequest
 
 
-@dataclass(slots=True)
+@dataclass
 class FetchState:
     """Where the fetcher is in one partition. A new leader epoch makes a new state, so that old answers find none."""
 

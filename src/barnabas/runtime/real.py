@@ -11,7 +11,7 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from barnabas.model.ids import Uuid
 from barnabas.runtime.descriptors import opening
@@ -242,7 +242,8 @@ class RealNetwork:
         tls: ssl.SSLContext | None = None,
     ) -> RealListener:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(protocol_factory, host or None, port, ssl=tls, backlog=1024)
+        # Its sockets are a tuple, but uvloop's are a list, which compiled code would not take for one.
+        server: Any = await loop.create_server(protocol_factory, host or None, port, ssl=tls, backlog=1024)
         return RealListener(server, host, server.sockets[0].getsockname()[1])
 
     async def connect(

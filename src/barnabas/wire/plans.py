@@ -120,7 +120,8 @@ def plan_of(cls: type[Struct], version: int) -> MessagePlan | None:
         return None
     schema = message_schema(cls.__name__)
     structs = {structure.name: structure for structure in structs_of(cls)}
-    if any(field.type not in (*_KINDS, *structs) for structure in structs.values() for field in structure.fields):
+    known = (*_KINDS, *structs)
+    if any(field.type not in known for structure in structs.values() for field in structure.fields):
         return None
     numbers = {name: number for number, name in enumerate(structs)}
     classes = {name: cls if name == schema.root.name else getattr(cls, name) for name in structs}

@@ -104,6 +104,7 @@ import sys
 from barnabas.runtime.compiled import take_compiled
 take_compiled()
 import barnabas.broker.process
+import barnabas.runtime.real
 from barnabas.broker.router import Router
 Router()
 hot = {name: sys.modules[name].__file__.endswith(".py") for name in sys.argv[1:]}
