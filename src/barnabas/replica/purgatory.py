@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import itemgetter
 from typing import Final, Generic, TypeVar
 
@@ -101,6 +101,11 @@ class Purgatory(Generic[K]):
         self.delayed = 0
         """How many operations wait."""
         self._shut_down = False
+
+    def __iter__(self) -> Iterator[DelayedOperation[K]]:
+        """All that wait."""
+        for peers in self._waiting.values():
+            yield from peers
 
     def watched(self, key: K) -> bool:
         return key in self._watchers

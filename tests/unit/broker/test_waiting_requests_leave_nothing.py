@@ -14,6 +14,7 @@ import pytest
 from leading_broker import TOPIC, TOPIC_ID, Broker
 from test_repeated_fetch import append, batch, fetch
 
+from barnabas.replica import fetching
 from barnabas.wire.frames import encode_request
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.messages.produce import ProduceRequest
@@ -132,6 +133,36 @@ def test_a_request_that_waited_is_gone_with_its_answer(
         broker = Broker(tmp_path, replicas=(1, 2))
         with nothing_for_the_collector():
             await path(broker)
+        await broker.tasks.end()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_fetches_wait_that_hold_a_bounded_number_of_partitions_and_others_are_answered_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    monkeypatch.setattr(fetching, "WAITING_MAX", 250)
+
+    def asked(partitions: int) -> bytes:
+        topic = FetchRequest.FetchTopic(TOPIC, partitions=[FetchRequest.FetchPartition(0)] * partitions)
+        request = FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1 << 20, session_epoch=-1, topics=[topic])
+        return b"".join(encode_request(request, version, 1, "a consumer"))
+
+    async def story() -> None:
+        broker = Broker(tmp_path)
+        consumers = []
+        for partitions in (100, 100, 100, 2, 100):
+            broker.connect()
+            consumers.append((broker.connection, broker.transport))
+            broker.feed(asked(partitions))
+            for _ in range(100):  # turns of the loop
+                await asyncio.sleep(0)
+        answered = [bool(transport.written) for _, transport in consumers]
+        assert answered == [False, False, True, False, True]
+        for connection, _ in consumers:
+            connection.connection_lost(None)
+        assert broker.replicas.purgatories.consumer_fetch.delayed == 0
         await broker.tasks.end()
 
     asyncio.run(story())
