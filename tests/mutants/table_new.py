@@ -255,7 +255,7 @@ _REPLICA: Final = (
         "replica",
         "a paused or failed follower looks alive to its leader, since others' fetches still name it",
         remove(
-            "replica.fetch_session:FetchSessionHandler.drop",
+            "replica.fetch_session_handler:FetchSessionHandler.drop",
             """
             if key in self._told:
                 self._dropped[key] = None
@@ -1287,7 +1287,7 @@ _STILL: Final = (
         "N134",
         "replica",
         "a follower forgets a partition in the very request that asks for it anew, and never gets more of it",
-        remove("replica.fetch_session:FetchSessionHandler.want", "self._dropped.pop(key, None)"),
+        remove("replica.fetch_session_handler:FetchSessionHandler.want", "self._dropped.pop(key, None)"),
     ),
     _new(
         "N135",

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import Uuid
+from barnabas.replica import fetch_session
 from barnabas.replica.delayed_fetch import FetchedPartition
 from barnabas.replica.fetch_session import (
     CACHED_MAX,
@@ -21,10 +22,10 @@ from barnabas.replica.fetch_session import (
     FINAL_EPOCH,
     CachedPartition,
     FetchContext,
-    FetchSessionHandler,
     FetchSessions,
     refused,
 )
+from barnabas.replica.fetch_session_handler import FetchSessionHandler
 from barnabas.replica.readable_partition import ReadResult, RestingFetch
 from barnabas.wire.messages.fetch import FetchRequest
 
@@ -202,7 +203,7 @@ TestSessions = Sessions.TestCase
 TestSessions.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
-def test_a_consumers_session_that_is_idle_ends_and_what_it_remembers_is_forgotten() -> None:
+def test_a_session_that_is_idle_ends_and_what_it_remembers_is_forgotten() -> None:
     clock = ManualClock()
     sessions = FetchSessions(clock, Entropy(), slots_max=10)
     topic = FetchRequest.FetchTopic(topic_id=KEYS[0][0], partitions=[FetchRequest.FetchPartition(0)])
@@ -213,8 +214,39 @@ def test_a_consumers_session_that_is_idle_ends_and_what_it_remembers_is_forgotte
     sessions.context(FetchRequest(session_id=kept, session_epoch=1), 17, TOPICS)
     clock.ms += 1
     sessions.end_idle()
-    assert (len(sessions), sessions.partitions) == (2, 2)  # a follower's, and the one that was used
+    assert (len(sessions), sessions.partitions) == (1, 1)  # the one that was used
     assert sessions.context(FetchRequest(session_id=kept, session_epoch=2), 17, TOPICS).error == ErrorCode.NONE
+
+
+def test_whoever_says_that_it_is_a_follower_has_no_more_remembered_than_followers_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In Apache Kafka a thousand such sessions stay, of as many partitions as they name."""
+    monkeypatch.setattr(fetch_session, "CACHED_BY_FOLLOWERS_MAX", 400)
+    sessions = FetchSessions(ManualClock(), Entropy(), slots_max=1000)
+
+    def begin(partitions: int, replica_id: int) -> int:
+        wanted = [FetchRequest.FetchPartition(number) for number in range(partitions)]
+        topics = [FetchRequest.FetchTopic(topic_id=KEYS[0][0], partitions=wanted)]
+        request = FetchRequest(session_epoch=0, topics=topics)
+        return sessions.context(request, 17, TOPICS, replica_id=replica_id).session_id
+
+    consumers = begin(3, -1)
+    strangers = [begin(100, 7) for _ in range(9)]
+    followers = begin(5, 8)
+    assert sessions.partitions <= 3 + 400
+    kept = [each for each in [consumers, *strangers, followers] if sessions.find(each) is not None]
+    assert kept == [consumers, *strangers[-3:], followers]
+    wanted = [FetchRequest.FetchPartition(number) for number in range(5, 100)]
+    topics = [FetchRequest.FetchTopic(topic_id=KEYS[0][0], partitions=wanted)]
+    sessions.context(FetchRequest(session_id=followers, session_epoch=1, topics=topics), 17, TOPICS, replica_id=8)
+    kept = [each for each in [consumers, *strangers, followers] if sessions.find(each) is not None]
+    assert kept == [consumers, *strangers[-3:], followers], "they are four hundred now"
+    wanted = [FetchRequest.FetchPartition(100)]
+    topics = [FetchRequest.FetchTopic(topic_id=KEYS[0][0], partitions=wanted)]
+    sessions.context(FetchRequest(session_id=followers, session_epoch=2, topics=topics), 17, TOPICS, replica_id=8)
+    kept = [each for each in [consumers, *strangers, followers] if sessions.find(each) is not None]
+    assert kept == [consumers, *strangers[-2:], followers]
 
 
 def ends_by_itself(sessions: FetchSessions, clock: ManualClock, began: FetchContext) -> None:

@@ -1,12 +1,9 @@
-"""Fetch sessions (KIP-227), on both sides: only what changed is asked for, and only what changed is answered.
+"""Fetch sessions (KIP-227), a leader's side: only what changed is asked for, and only what changed is answered.
 
-Leader: `FetchSessions` keeps, for each session, the partitions that are fetched and what was last told of each. A
+`FetchSessions` keeps, for each session, the partitions that are fetched and what was last told of each. A
 request with epoch 0 begins a session, each further one counts its epoch up by one, -1 ends it. When there is no room, a
 session that has been idle long, or a smaller one, makes way; its owner is told FETCH_SESSION_ID_NOT_FOUND and begins
-again. A consumer's session that has been idle that long ends even where there is room; in Kafka it stays.
-
-Follower: `FetchSessionHandler` holds the wanted state of all partitions, turns what changed of it into the next
-request, and goes back to a full one after any doubt.
+again. One that has been idle that long ends even where there is room; in Kafka it stays.
 
 A follower's fetch costs what has changed, not what it follows. A partition rests while a follower in sync has all of
 it: the leader does not look at it again before something about it moves (`Partition.stir`), or the follower asks for
@@ -46,6 +43,9 @@ CACHED_MAX: Final = 10_000
 """Partitions of one consumer's session; a consumer that fetches more gets none, and asks for all each time."""
 CACHED_BY_CONSUMERS_MAX: Final = 50_000
 """Partitions of all consumers' sessions together, half a kilobyte each."""
+CACHED_BY_FOLLOWERS_MAX: Final = 400_000
+"""And of all followers': what a broker leads, as often as it has followers. Beyond that the sessions used longest ago
+end: who says that it is a follower may be anybody, where nothing guards the cluster."""
 
 _RESPONSE_BYTES: Final = 24
 _PARTITION_BYTES: Final = 60
@@ -60,11 +60,6 @@ def next_epoch(epoch: int) -> int:
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == 0x7FFFFFFF else epoch + 1
-
-
-def _topic(name_or_id: Uuid | str) -> dict[str, Any]:
-    """The fields of a request that name the topic."""
-    return {"topic": name_or_id} if isinstance(name_or_id, str) else {"topic_id": name_or_id}
 
 
 def _key(topic_id: Uuid, topic: str | None, partition: int) -> PartitionKey:
@@ -359,6 +354,7 @@ class FetchSessions:
             return FetchContext([], error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if found.uses_topic_ids != uses_topic_ids:
             return FetchContext([], error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        cached = len(found.partitions)
         self._update(found, request, topic_names)
         if not found.privileged and len(found.partitions) > CACHED_MAX:
             self._end(session_id)
@@ -367,6 +363,8 @@ class FetchSessions:
             self._end(session_id)
             return FetchContext([])  # the fetcher has nothing left to fetch: the session ends
         self.use(found)
+        if found.privileged and len(found.partitions) > cached:
+            self._end_oldest_of_followers(0)
         if found.replica_epoch != replica_epoch:
             # The follower has registered anew: the leader has to hear that of each partition.
             found.replica_epoch = replica_epoch
@@ -399,13 +397,12 @@ class FetchSessions:
         return FetchResponse(throttle_time_ms=throttle_ms, session_id=context.session_id)
 
     def end_idle(self) -> None:
-        """Ends consumers' sessions that have been idle for `EVICTION_MS`."""
+        """Ends sessions that have been idle for `EVICTION_MS`: a follower that lives fetches all the time."""
         now_ms = self._clock.monotonic_ms()
         for session in list(self._sessions.values()):
             if now_ms - session.last_used_ms <= self._eviction_ms:
                 return  # the one used longest ago comes first
-            if not session.privileged:
-                self._end(session.session_id)
+            self._end(session.session_id)
 
     def _end(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
@@ -417,9 +414,12 @@ class FetchSessions:
     def _begin(
         self, size: int, uses_topic_ids: bool, replica_id: int, replica_epoch: int, now_ms: int
     ) -> FetchSession | None:
-        if replica_id < 0 and (size > CACHED_MAX or size + self._cached_by_consumers() > CACHED_BY_CONSUMERS_MAX):
+        privileged = replica_id >= 0
+        if not privileged and (size > CACHED_MAX or size + self._cached(privileged=False) > CACHED_BY_CONSUMERS_MAX):
             return None
-        if size == 0 or (len(self._sessions) >= self._slots_max and not self._evict(size, replica_id >= 0, now_ms)):
+        if privileged:
+            self._end_oldest_of_followers(size)
+        if size == 0 or (len(self._sessions) >= self._slots_max and not self._evict(size, privileged, now_ms)):
             return None
         while (session_id := self._entropy.randrange(1, 1 << 31)) in self._sessions:
             pass
@@ -433,8 +433,18 @@ class FetchSessions:
         self._sessions[session_id] = session
         return session
 
-    def _cached_by_consumers(self) -> int:
-        return sum(len(session.partitions) for session in self._sessions.values() if not session.privileged)
+    def _cached(self, *, privileged: bool) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values() if session.privileged is privileged)
+
+    def _end_oldest_of_followers(self, size: int) -> None:
+        """Makes room for so many partitions more."""
+        beyond = size + self._cached(privileged=True) - CACHED_BY_FOLLOWERS_MAX
+        for session in [each for each in self._sessions.values() if each.privileged]:
+            if beyond <= 0:
+                return
+            beyond -= len(session.partitions)
+            self._end(session.session_id)
+            self.evictions += 1
 
     def _evict(self, size: int, privileged: bool, now_ms: int) -> bool:
         """Makes room for a session of `size` partitions: an idle one goes, else a consumer's or smaller one."""
@@ -477,123 +487,3 @@ def refused(partition: int, error: ErrorCode) -> FetchResponse.PartitionData:
         snapshot_id=NO_SNAPSHOT,
         records=b"",
     )
-
-
-class FetchSessionHandler:
-    """The fetcher's side, with topic ids or with names throughout.
-
-    `want` and `drop` say what is to be fetched, `build` makes the next request of it, and `handle` takes the response
-    to that request. In between nothing else may be sent.
-    """
-
-    __slots__ = ("_changed", "_dropped", "_epoch", "_told", "session_id", "wanted")
-
-    def __init__(self) -> None:
-        self.session_id = INVALID_SESSION_ID
-        self._epoch = INITIAL_EPOCH
-        self.wanted: dict[PartitionKey, FetchRequest.FetchPartition] = {}
-        """All that is to be fetched; changed by `want` and `drop` alone."""
-        self._changed: dict[PartitionKey, None] = {}
-        self._dropped: dict[PartitionKey, None] = {}
-        self._told: dict[PartitionKey, FetchRequest.FetchPartition] = {}
-        """What the leader has been asked for."""
-
-    def want(self, key: PartitionKey, partition: FetchRequest.FetchPartition) -> None:
-        """Fetches `key` as `partition` says from now on; nobody changes that while a request is under way."""
-        self.wanted.pop(key, None)  # to the end of the line: a full request asks for it last
-        self.wanted[key] = partition
-        self._changed[key] = None
-        self._dropped.pop(key, None)
-
-    def drop(self, key: PartitionKey) -> None:
-        """Fetches `key` no more."""
-        if self.wanted.pop(key, None) is not None:
-            self._changed.pop(key, None)
-            if key in self._told:
-                self._dropped[key] = None
-
-    def only_change(self) -> PartitionKey | None:
-        """The partition that the next request has to name if it is only one, else None."""
-        if self._epoch == INITIAL_EPOCH or len(self._changed) != 1 or self._dropped:
-            return None
-        return next(iter(self._changed))
-
-    def build_one(self, key: PartitionKey) -> int:
-        """As `build`, for the only change; returns the epoch."""
-        self._told[key] = self.wanted[key]
-        self._changed.clear()
-        return self._epoch
-
-    def handle_one(self, key: PartitionKey) -> FetchRequest.FetchPartition | None:
-        """As `handle`, for an answer with `key` alone and without an error; returns what was asked for."""
-        self._epoch = next_epoch(self._epoch)
-        return self._told.get(key)
-
-    def asked(self, key: PartitionKey) -> FetchRequest.FetchPartition | None:
-        """What the leader was last asked for `key`: the very object that was given to `want`."""
-        return self._told.get(key)
-
-    def build(self) -> tuple[list[FetchRequest.FetchTopic], list[FetchRequest.ForgottenTopic], int, int]:
-        """The topics to ask for and to forget, the session's id and epoch."""
-        forgotten: dict[Uuid | str, FetchRequest.ForgottenTopic] = {}
-        if self._epoch == INITIAL_EPOCH:
-            asked = self.wanted
-            self._told = dict(asked)
-        else:
-            asked = {}
-            for key in self._changed:
-                asked[key] = self._told[key] = self.wanted[key]
-            for key in self._dropped:
-                del self._told[key]
-                name_or_id, number = key
-                left = forgotten.get(name_or_id)
-                if left is None:
-                    left = forgotten[name_or_id] = FetchRequest.ForgottenTopic(**_topic(name_or_id))
-                left.partitions.append(number)
-        self._changed.clear()
-        self._dropped.clear()
-        topics: dict[Uuid | str, FetchRequest.FetchTopic] = {}
-        for (name_or_id, _), partition in asked.items():
-            topic = topics.get(name_or_id)
-            if topic is None:
-                topic = topics[name_or_id] = FetchRequest.FetchTopic(**_topic(name_or_id))
-            topic.partitions.append(partition)
-        return list(topics.values()), list(forgotten.values()), self.session_id, self._epoch
-
-    def handle(self, response: FetchResponse) -> bool:
-        """Takes note of an answer; False when it holds nothing to be used, and the next request is a full one."""
-        if response.error_code:
-            if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-                self.reset()
-            else:
-                self._epoch = INITIAL_EPOCH  # the leader closes the session when the full request names it
-            return False
-        answered: set[PartitionKey] = set()
-        for topic in response.responses:
-            name_or_id = topic.topic_id if topic.topic_id != ZERO_UUID else topic.topic or ""
-            answered.update([(name_or_id, data.partition_index) for data in topic.partitions])
-        if not answered <= self._told.keys():
-            self._epoch = INITIAL_EPOCH
-            return False
-        if self._epoch == INITIAL_EPOCH:
-            if len(answered) != len(self._told):
-                return False
-            if response.session_id == INVALID_SESSION_ID:
-                self.reset()
-            else:
-                self.session_id = response.session_id
-                self._epoch = next_epoch(INITIAL_EPOCH)
-        elif response.session_id == INVALID_SESSION_ID:
-            self.reset()  # the leader had no room to keep it
-        else:
-            self._epoch = next_epoch(self._epoch)
-        return True
-
-    def lost(self) -> None:
-        """Has the next request close the session and begin anew: no answer came, or one could not be used, which the
-        leader does not know."""
-        self._epoch = INITIAL_EPOCH
-
-    def reset(self) -> None:
-        self.session_id = INVALID_SESSION_ID
-        self._epoch = INITIAL_EPOCH

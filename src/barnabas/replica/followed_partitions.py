@@ -15,7 +15,8 @@ from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, ZERO_UUID, TopicPartition
 from barnabas.model.metadata_version import metadata_version_of
-from barnabas.replica.fetch_session import FetchSessionHandler, PartitionKey
+from barnabas.replica.fetch_session import PartitionKey
+from barnabas.replica.fetch_session_handler import FetchSessionHandler
 from barnabas.replica.fetch_state import FetchState, Follower
 from barnabas.replica.partition import Partition
 from barnabas.runtime import Condition, Runtime
