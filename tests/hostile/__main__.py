@@ -97,7 +97,7 @@ def ordinary_load(world: World) -> None:
         left -= sum(message.error() is None for each in consumers for message in each.consume(1000, 0.1))
         return left <= 0
 
-    until(read, "the group has read it all", 120)
+    until(read, "the group has read it all", START_S)
     for each in consumers:
         each.close()
 
