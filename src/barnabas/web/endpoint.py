@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
@@ -186,17 +186,14 @@ class AdminEndpoint:
         except NotSeen as nothing:
             return nothing.status, {"error": f"{nothing}."}
 
-    async def pieces(self, path: str) -> AsyncIterator[bytes]:
-        """One of `WHOLE`."""
-        turn = self.turns.next
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """One of `WHOLE`; others go on behind each piece, which may be empty.
+
+        No asynchronous generator: one that is abandoned where it waits stays as it is (in CPython before 3.13)."""
         if path == METRICS_PATH:
             self._table.group_lag.want()
-            async for piece in self._exposition.pieces(turn):
-                yield piece
-            return
-        for piece in self.history.pieces() if path == HISTORY_PATH else exported(self.history):
-            yield piece
-            await turn()
+            return self._exposition.pieces()
+        return self.history.pieces() if path == HISTORY_PATH else exported(self.history)
 
     # The streams
 
@@ -499,9 +496,11 @@ class HttpConnection(asyncio.BufferedProtocol):
     async def _tell_pieces(self, path: str) -> None:
         kind = [("content-type", WHOLE[path]), ("cache-control", "no-store")]
         before: list[h11.Event] = [h11.Response(status_code=200, headers=kind)]
-        async for piece in self._endpoint.pieces(path):
-            self._send(*before, h11.Data(data=piece))
-            before = []
+        for piece in self._endpoint.pieces(path):
+            if piece:
+                self._send(*before, h11.Data(data=piece))
+                before = []
+            await self._endpoint.turns.next()
             while self._writable is not None:
                 await self._writable
         self._end(*before)

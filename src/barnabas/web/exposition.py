@@ -8,10 +8,10 @@ since the last scrape are not made again (`barnabas.web.kept_lines`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from operator import add
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from barnabas.broker.server import Broker
 from barnabas.model.ids import TopicPartition
@@ -43,7 +43,7 @@ PIECE_BYTES: Final = 32 * 1024
 LEFT_OUT: Final = "barnabas_metrics_series_left_out"
 LEFT_OUT_HELP: Final = f"Series that a name has beyond {SERIES_KEY}."
 
-Turn = Callable[[], Awaitable[None]]
+T = TypeVar("T")
 AnyMetric = Metric | TopicMetric | PartitionTotal | PartitionMetric
 Label = str | int
 Told = tuple[AnyMetric, tuple[Label, ...] | None]
@@ -60,13 +60,13 @@ class Exposition:
         self._table = table
         self._kept = KeptLines()
 
-    async def pieces(self, turn: Turn) -> AsyncIterator[bytes]:
-        """The whole text; `turn` is awaited between slices."""
+    def pieces(self) -> Iterator[bytes]:
+        """The whole text; a piece is empty where a slice is over, and others go on."""
         broker = self._broker
         series = Series(broker.config.number(SERIES_KEY))
-        slices = Slices(turn, broker.runtime.clock.monotonic_ns)
-        await count_repeats(broker, slices.give_way)
-        found = await partitions_of(broker, slices.give_way)
+        slices = Slices(broker.runtime.clock.monotonic_ns)
+        yield from slices.of(count_repeats(broker))
+        found = yield from slices.of(partitions_of(broker))
         gathered: list[bytes] = []
         length = 0
         for text in self._texts(found, series):
@@ -76,7 +76,8 @@ class Exposition:
                 yield b"".join(gathered)
                 gathered, length = [], 0
             if slices.over():
-                await slices.next()
+                yield b""
+                slices.begin()
         yield b"".join(gathered)
         self._kept.end()
 
@@ -167,30 +168,36 @@ def _parts_of_things(labels: tuple[str, ...], things: Sequence[tuple[Label, ...]
 class Slices:
     """The slices of one scrape."""
 
-    def __init__(self, turn: Turn, clock_ns: Callable[[], int]) -> None:
-        self._turn = turn
+    def __init__(self, clock_ns: Callable[[], int]) -> None:
         self._clock_ns = clock_ns
-        self._due_ns = clock_ns() + SLICE_NS
+        self.begin()
+
+    def begin(self) -> None:
+        self._due_ns = self._clock_ns() + SLICE_NS
 
     def over(self) -> bool:
         """Whether the present one has taken its time."""
         return self._clock_ns() >= self._due_ns
 
-    async def next(self) -> None:
-        await self._turn()
-        self._due_ns = self._clock_ns() + SLICE_NS
+    def of(self, work: Generator[None, None, T]) -> Generator[bytes, None, T]:
+        """What `work` returns; an empty piece where a slice ends in it."""
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if self.over():
+                yield b""
+                self.begin()
 
-    async def give_way(self) -> None:
-        if self.over():
-            await self.next()
 
-
-async def count_repeats(broker: Broker, turn: Turn) -> None:
-    """Adds to the figures of requests what connections have counted by themselves."""
+def count_repeats(broker: Broker) -> Generator[None, None, None]:
+    """Adds to the figures of requests what connections have counted by themselves; yields where others may go on."""
     for at, connection in enumerate(list(broker.connections), 1):
         connection.count_repeats()
         if not at % CONNECTIONS_AT_ONCE:
-            await turn()
+            yield
 
 
 class Series:
@@ -223,7 +230,8 @@ class Partitions(NamedTuple):
     rows: list[PartitionValues]
 
 
-async def partitions_of(broker: Broker, turn: Turn) -> Partitions:
+def partitions_of(broker: Broker) -> Generator[None, None, Partitions]:
+    """Yields where others may go on."""
     topics: dict[str, tuple[int, ...]] = {}
     names, rows = [], []
     for at, partition in enumerate(broker.replicas.partitions, 1):
@@ -235,7 +243,7 @@ async def partitions_of(broker: Broker, turn: Turn) -> Partitions:
             names.append(partition.topic_partition)
             rows.append(partition_values(broker, partition, log))
         if not at % PARTITIONS_AT_ONCE:
-            await turn()
+            yield
     former = topic_values(broker.replicas.former_traffic)
     together = tuple(map(sum, zip(former, *topics.values(), strict=True)))
     return Partitions({"": together, **topics}, names, rows)

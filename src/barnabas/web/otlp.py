@@ -38,6 +38,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from barnabas.broker.server import Broker
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Histogram, Tasks
+from barnabas.runtime.turns import in_slices
 from barnabas.web.exposition import (
     LEFT_OUT,
     LEFT_OUT_HELP,
@@ -119,13 +120,13 @@ class OtlpSender:
         broker, turn = self._broker, self._broker.request_channel.long_requests.turns.next
         series = Series(broker.config.number(SERIES_KEY))
         now_ns = broker.runtime.clock.now_ms() * 1_000_000
-        await count_repeats(broker, turn)
+        await in_slices(count_repeats(broker))
         for metric in self._table.metrics:
             readings = series.readings(metric, broker)
             for family in self._told(exposed_name(metric), metric.help, metric.kind, metric.labels, readings, now_ns):
                 yield family
                 await turn()
-        found = await partitions_of(broker, turn)
+        found = await in_slices(partitions_of(broker))
         for at, counted in enumerate(TOPIC_METRICS):
             name = exposed_name(counted)
             shown = series.shown(name, len(found.topics)) if counted.by_topic else 1

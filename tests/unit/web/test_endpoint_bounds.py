@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import gc
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -71,7 +73,7 @@ def test_who_reads_nothing_of_a_long_answer_is_ended(monkeypatch: pytest.MonkeyP
     async def story(connect: Connect) -> None:
         gone = asyncio.Event()
 
-        async def pieces(self: AdminEndpoint, path: str) -> Any:
+        def pieces(self: AdminEndpoint, path: str) -> Iterator[bytes]:
             nonlocal told
             try:
                 while True:
@@ -87,6 +89,28 @@ def test_who_reads_nothing_of_a_long_answer_is_ended(monkeypatch: pytest.MonkeyP
 
     played(story)
     assert told < 10_000
+
+
+def test_who_goes_in_the_midst_of_a_long_answer_leaves_nothing_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = SimpleNamespace(pieces=lambda: itertools.repeat(b"x"))
+    monkeypatch.setattr(AdminEndpoint, "history", endless, raising=False)
+
+    async def story(connect: Connect) -> None:
+        failed: list[Any] = []
+        gone = asyncio.Event()
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
+        monkeypatch.setattr(AdminEndpoint, "closed", lambda _, connection: gone.set())
+        reader, writer = await connect()
+        writer.write(b"GET /history HTTP/1.1\r\n" + LOCAL + b"\r\n\r\n")
+        assert (await reader.readline()).startswith(IS_HERE)
+        writer.transport.abort()
+        await gone.wait()
+        for _ in range(3):
+            gc.collect()
+            await asyncio.sleep(0)
+        assert not failed
+
+    played(story)
 
 
 def test_for_who_reads_nothing_of_a_stream_no_more_is_kept_and_it_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,10 +234,10 @@ def test_what_comes_behind_a_request_that_is_being_answered_is_not_kept(monkeypa
     async def story(connect: Connect) -> None:
         asked = asyncio.Event()
 
-        async def pieces(self: AdminEndpoint, path: str) -> Any:
+        def pieces(self: AdminEndpoint, path: str) -> Iterator[bytes]:
             asked.set()
-            await asyncio.get_running_loop().create_future()
-            yield b""
+            while True:
+                yield b""
 
         monkeypatch.setattr(AdminEndpoint, "pieces", pieces)
         _, writer = await connect()
