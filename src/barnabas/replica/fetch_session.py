@@ -43,8 +43,8 @@ CACHED_MAX: Final = 10_000
 """Partitions of one consumer's session; a consumer that fetches more gets none, and asks for all each time."""
 CACHED_BY_CONSUMERS_MAX: Final = 50_000
 """Partitions of all consumers' sessions together, half a kilobyte each."""
-CACHED_BY_FOLLOWERS_MAX: Final = 400_000
-"""And of all followers': what a broker leads, as often as it has followers. Beyond that the sessions used longest ago
+CACHED_BY_FOLLOWERS_MAX: Final = 100_000
+"""And of all followers': fifty thousand partitions with two followers each. Beyond that the sessions used longest ago
 end: who says that it is a follower may be anybody, where nothing guards the cluster."""
 
 _RESPONSE_BYTES: Final = 24

@@ -23,7 +23,7 @@ from barnabas.wire.messages.fetch import FetchResponse
 
 READ_AT_ONCE: Final = 64
 """How many partitions of a fetch are read in one go; between such runs others go on."""
-WAITING_MAX: Final = 100_000
+WAITING_MAX: Final = 50_000
 """Partitions of fetches that wait, together: each of them takes some 600 bytes meanwhile. One that comes to more is
 answered at once, with what there is."""
 _TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
