@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from barnabas.broker.connections import Connections
-from barnabas.broker.listeners import Listeners, listeners_of
+from barnabas.broker.listeners import Listeners, listeners_of, split
 from barnabas.broker.protection import require_no_more_than_there_is
 from barnabas.broker.socket_server import SocketServer
 from barnabas.broker.this_node import ThisNode
@@ -22,6 +22,7 @@ from barnabas.security.tls.settings import CHANGING_STORES
 
 logger = logging.getLogger(__name__)
 
+_PROTOCOLS: Final = "listener.security.protocol.map"
 _CHANGING: Final = CHANGING_STORES | {"max.connections", "num.network.threads"}
 """The listener's own keys that may change while it is open."""
 
@@ -45,8 +46,23 @@ class DynamicListeners:
         return wanted
 
     def begin(self, config: Config) -> Listeners:
-        """The listeners to open at the start; `config` has what ZooKeeper says of them, too."""
-        self._config, self.wanted = config, self.of(config)
+        """The listeners to open at the start; `config` has what ZooKeeper says of them, too.
+
+        Where that cannot be kept, only those open that brokers use, as the file has them: nothing but a restart changes
+        them. (Apache opens all that the file has, among them what was closed since.) Raises `ConfigError` for a
+        protection of these that cannot be kept.
+        """
+        try:
+            wanted = self.of(config)
+        except ConfigError as error:
+            logger.error(
+                "[broker %d] only the listeners between brokers are opened, until the others are set right: %s",
+                self._node.broker_id,
+                error,
+            )
+            config = _between_brokers(config, file=self._config, listeners=self.wanted)
+            wanted = self.of(config)
+        self._config, self.wanted = config, wanted
         self._connections.protected_listener = self.wanted.protected
         return self.wanted
 
@@ -97,6 +113,21 @@ class DynamicListeners:
             )
             await tell()
         self._told = node.listeners
+
+
+def _between_brokers(config: Config, *, file: Config, listeners: Listeners) -> Config:
+    """`config` with those of its `file`'s `listeners` that brokers use, and no others."""
+    names = (listeners.inter_broker, listeners.control_plane)
+
+    def of_brokers(key: str) -> str:
+        return ",".join(each for each in split(file.text(key)) if name_in(each) in names)
+
+    def name_in(endpoint: str) -> str:
+        name = endpoint.partition("://")[0]
+        return name if name in names else name.upper()
+
+    kept = {key: of_brokers(key) for key in ("listeners", "advertised.listeners")}
+    return config.with_overrides({**kept, _PROTOCOLS: file.text(_PROTOCOLS)})
 
 
 def _lasting(config: Config, listener: str) -> dict[str, str]:

@@ -66,13 +66,13 @@ def listeners_of(config: Config, host_name: str) -> Listeners:
     Raises `ConfigError` naming the key and what it takes.
     """
     protocols = _security_protocols(config.text("listener.security.protocol.map"))
-    bound = _endpoints("listeners", _split(config.text("listeners")), protocols)
+    bound = _endpoints("listeners", split(config.text("listeners")), protocols)
     if not bound:
         raise ConfigError("listeners is empty: a broker needs at least one, such as PLAINTEXT://localhost:9092.")
     _require_unique("listeners", [e.listener for e in bound], "listener name")
     _require_unique("listeners", [f"{e.host}:{e.port}" for e in bound if e.port != 0], "port")
     if config.text("advertised.listeners"):
-        advertised = _endpoints("advertised.listeners", _split(config.text("advertised.listeners")), protocols)
+        advertised = _endpoints("advertised.listeners", split(config.text("advertised.listeners")), protocols)
         _require_unique("advertised.listeners", [e.listener for e in advertised], "listener name")
         bound_names = {e.listener for e in bound}
         for endpoint in advertised:
@@ -147,7 +147,8 @@ def _security_protocols(text: str) -> dict[str, str]:
     return protocols
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
+    """The listeners in a value, each as it is written."""
     return [entry for entry in (part.strip() for part in text.split(",")) if entry]
 
 
