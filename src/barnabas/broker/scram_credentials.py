@@ -48,6 +48,8 @@ class CredentialChange:
             return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
         if self.iterations < ITERATIONS_MIN:
             return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+        if not self.delete and not self.salted_password:  # whoever tried an empty one would be let in
+            return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salted password must not be empty")
         return None
 
 

@@ -42,10 +42,11 @@ def test_what_is_no_credential_is_refused(text: str) -> None:
     ("change", "code"),
     [
         (CredentialChange("", 1), ErrorCode.UNACCEPTABLE_CREDENTIAL),
-        (CredentialChange("..", 1), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (CredentialChange("..", 1, delete=True), ErrorCode.UNACCEPTABLE_CREDENTIAL),
         (CredentialChange("kate", 3), ErrorCode.UNSUPPORTED_SASL_MECHANISM),
         (CredentialChange("kate", 1, iterations=4095), ErrorCode.UNACCEPTABLE_CREDENTIAL),
         (CredentialChange("kate", 2, iterations=16385), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (CredentialChange("kate", 1, salt=b"salt", salted_password=b""), ErrorCode.UNACCEPTABLE_CREDENTIAL),
     ],
 )
 def test_a_change_that_is_wrong_in_itself_is_refused(change: CredentialChange, code: ErrorCode) -> None:
