@@ -30,10 +30,11 @@ from barnabas.sim.readers import everything_works, readers_get_to_the_end
 from barnabas.sim.watch_alive import AliveWatch
 from barnabas.sim.watch_cleaner import CleanerWatch
 from barnabas.sim.watch_cluster import ClusterWatch
-from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
+from barnabas.sim.watch_coordinator import ZnodeWatch, survives_a_snapshot
 from barnabas.sim.watch_coordinators import CoordinatorWatch
 from barnabas.sim.watch_deadlines import DeadlineWatch
 from barnabas.sim.watch_derived import DerivedWatch
+from barnabas.sim.watch_knowledge import KnowledgeWatch
 from barnabas.sim.watch_lag import SWEEP_MS, LagWatch
 from barnabas.sim.watch_leftovers import LeftoverWatch
 from barnabas.sim.watch_logs import LogWatch
@@ -66,18 +67,6 @@ class Checkers:
         self.compacted = {topic.name for topic in plan.topics if "compact" in topic.configs.get("cleanup.policy", "")}
         self._sweeps = 0
         self.answers = Answers(self)
-        self.logs: LogWatch
-        self.derived: DerivedWatch
-        self.cleaner: CleanerWatch
-        self.lag: LagWatch
-        self.leftovers: LeftoverWatch
-        self.ensemble: ZooKeeperWatch
-        self.cluster: ClusterWatch
-        self.deadlines: DeadlineWatch
-        self.coordinators: CoordinatorWatch
-        self.alive: AliveWatch
-        self.members: MemberWatch
-        self.waiting: WaitingWatch
 
     def __enter__(self) -> Checkers:
         world = self.world
@@ -91,16 +80,23 @@ class Checkers:
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
         self.deadlines = DeadlineWatch(world, self.probes)
         self.coordinators = CoordinatorWatch(world, self.logs, self.probes)
-        self.alive = AliveWatch(world, self.ensemble, lambda ruler, name: self.lag.calm_since(name, ruler))
+        self.alive = AliveWatch(world, self.ensemble, self._reached_since)
         self.members = MemberWatch(world, self.history, self.probes, self.answers.may_be_thrown_back)
         self.waiting = WaitingWatch(world, self.leftovers.calm_since_ns, self.probes)
         self.stable = StableWatch(world, self.logs, self.probes)
+        self.knowledge = KnowledgeWatch(world, self.probes)
         self.cluster.generations_may_begin_anew = lambda group: (
             self.logs.losses.may_be_lost(self.offsets_partition(group), owner=group)
             or self.offsets_partition(group) in self.logs.leaders.begun_anew
         )
-        world.on_commit = self.ensemble.committed
-        world.on_coordinator = partial(restarted, world)
+        self.znodes = ZnodeWatch(world)
+
+        def committed(*transaction: Any) -> None:
+            self.ensemble.committed(*transaction)
+            self.znodes.committed(*transaction)
+
+        world.on_commit = committed
+        world.on_coordinator = self.znodes.began
         self.ensemble.on_shrunk = self.lag.shrunk
         self.lag.calm_since_ns = self.leftovers.calm_since_ns
         world.on_up = self._up
@@ -148,8 +144,9 @@ class Checkers:
                 "C4", f"{name} has broker epoch {broker.broker_epoch}, registered as {registered}", node=name
             )
 
-    def begin(self) -> None:
-        """The cluster is up; from now on things may go wrong."""
+    def _reached_since(self, ruler: str, name: str) -> int:
+        """Since when both run, and nothing keeps the first from telling the second."""
+        return self.lag.untroubled_since(name, ruler, self.leftovers.reached_since_ns)
 
     def offsets_partition(self, group: str) -> str:
         return f"{GROUP_METADATA_TOPIC}-{partition_for(group, len(self.topics().get(GROUP_METADATA_TOPIC, [0])))}"

@@ -112,7 +112,6 @@ async def _story(world: World, plan: Plan, workload: Workload, checkers: Checker
     await world.until(lambda: _all_know_all(world), "the brokers' start")
     await world.client(lambda _, cluster: _create_topics(cluster, plan), "admin")
     await world.until(lambda: checkers.replicas_in_sync(), "every replica in sync at first")
-    checkers.begin()
 
     nemesis = Nemesis(world)
     begun_ns = world.loop.now_ns

@@ -1,6 +1,7 @@
 """Watches who is taken for alive: C21. Who comes and goes in ZooKeeper comes and goes with the controller, and then
-with every broker, by which clients know where to go; and a replica whose disk has failed counts as gone with the
-controller until its broker has it again. Nobody is late who was not hindered.
+with every broker, by which clients know where to go; who has come back is not taken for one that leaves; and a replica
+whose disk has failed counts as gone with the controller until its broker has it again. Nobody is late who was not
+hindered.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ TOLD_NS: Final = 10_000_000_000
 
 
 class AliveWatch:
-    def __init__(self, world: World, ensemble: ZooKeeperWatch, calm_since: Callable[[str, str], int]) -> None:
-        """`calm_since` asks of two nodes since when nothing has happened to either, nor to what one tells the other."""
+    def __init__(self, world: World, ensemble: ZooKeeperWatch, reached_since: Callable[[str, str], int]) -> None:
+        """`reached_since` asks of two nodes since when both run, and nothing keeps one from telling the other."""
         self.world = world
         self.ensemble = ensemble
-        self._calm_since = calm_since
+        self._reached_since = reached_since
         self._wrong_ns: dict[tuple[str, int, int], int] = {}
         """By who takes a broker for what it is not, that broker, and the controller's epoch: since when."""
         self._unlike_ns: dict[tuple[str, str, int], int] = {}
         """By broker, replica, and the controller's epoch: since when the one has it and the other does not."""
+        self._leaving_ns: dict[tuple[int, int], int] = {}
+        """By broker that is back, and the controller's epoch: since when it is taken for one that leaves."""
 
     def look(self) -> None:
         world, ensemble, before = self.world, self.ensemble, self._wrong_ns
@@ -45,6 +48,23 @@ class AliveWatch:
                     self._wrong_ns[key] = before.get(key, world.loop.now_ns)
                     self._look_at(name, ruler, number, self._wrong_ns[key])
         self._look_at_replicas(ruler)
+        self._look_at_those_who_leave(ruler)
+
+    def _look_at_those_who_leave(self, ruler: str) -> None:
+        """Who left politely and is back may lead, and come into an ISR, like any other."""
+        ensemble, before, reign = self.ensemble, self._leaving_ns, self.world.brokers[ruler].controller.reign
+        self._leaving_ns = {}
+        leaving = {} if reign is None else reign.context.shutting_down_broker_ids
+        for number in [each for each in leaving if ensemble.is_back(each)]:
+            since_ns = self._leaving_ns[number, ensemble.controller_epoch] = before.get(
+                (number, ensemble.controller_epoch), self.world.loop.now_ns
+            )
+            if self.world.loop.now_ns - since_ns > HEARD_NS and ensemble.is_known_since(since_ns, HEARD_NS):
+                self.world.violated(
+                    "C21",
+                    f"{ruler} takes broker {number} for one that leaves, and it is back",
+                    node=broker_name(number),
+                )
 
     def _look_at_replicas(self, ruler: str) -> None:
         world, before, reign = self.world, self._unlike_ns, self.world.brokers[ruler].controller.reign
@@ -61,7 +81,7 @@ class AliveWatch:
                     self._is_unlike(name, ruler, str(partition), partition in lost, self._unlike_ns[key])
 
     def _is_unlike(self, name: str, ruler: str, partition: str, is_lost: bool, since_ns: int) -> None:
-        world, since_ns = self.world, max(since_ns, self._calm_since(ruler, name))
+        world, since_ns = self.world, max(since_ns, self._reached_since(ruler, name))
         if world.loop.now_ns - since_ns <= HEARD_NS or not self.ensemble.is_known_since(since_ns, HEARD_NS):
             return
         has, believes = ("has lost", "has") if is_lost else ("has", "has lost")
@@ -73,7 +93,7 @@ class AliveWatch:
     def _look_at(self, name: str, ruler: str, number: int, since_ns: int) -> None:
         world, within_ns = self.world, HEARD_NS
         if name != ruler:
-            within_ns, since_ns = TOLD_NS, max(since_ns, self._calm_since(ruler, name))
+            within_ns, since_ns = TOLD_NS, max(since_ns, self._reached_since(ruler, name))
         if world.loop.now_ns - since_ns <= within_ns or not self.ensemble.is_known_since(since_ns, within_ns):
             return
         there = "is registered" if self.ensemble.is_registered(number) else "is not registered"

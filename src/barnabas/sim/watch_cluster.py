@@ -134,6 +134,7 @@ class ClusterWatch:
 
     def _around_controlled_shutdown(self, original: Any) -> Any:
         async def controlled_shutdown(controller: Any, broker_id: int, broker_epoch: int) -> Any:
+            self.ensemble.asked_to_leave_ns[broker_id] = self.world.loop.now_ns
             remaining = await original(controller, broker_id, broker_epoch)
             # One whose session is over may not know it yet; what it wrote last was refused.
             in_office = self.ensemble.controller == controller.broker_id

@@ -1,4 +1,4 @@
-"""Watches how far followers really are, beside what their leader believes of them (R19 and R24).
+"""Watches how far followers really are, beside what their leader believes of them (R19, R24 and R30).
 
 R19: a member of the ISR whose log lacks what its leader's had for longer than ``replica.lag.time.max.ms`` has to leave.
 Both logs are looked at now and then, the more often the shorter that time is; what the leader was told of its follower
@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from barnabas.broker.server import Broker
+from barnabas.log.log import Log
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import CommittedIsr, PendingShrinkIsr
 from barnabas.replica.partition import Partition
@@ -35,7 +36,10 @@ MAX_SWEEPS: Final = 5
 """From one look to the next, at most."""
 ANSWER_NS: Final = 100_000_000
 """More than a request and its answer take where nothing delays them."""
+GETS_ON_NS: Final = 10_000_000_000
+"""For a follower to fetch what its leader has, if need be after a pause, and once more to be told how far."""
 NEVER_MS: Final = -(1 << 62)
+NEVER_NS: Final = 1 << 62
 SHORT_FETCHES: Final = ("replica.fetch.response.max.bytes", "replica.fetch.max.bytes")
 """Where these are drawn an answer does not hold all that there is."""
 
@@ -55,6 +59,15 @@ class KeepsUp(NamedTuple):
     looked_ns: int
     end: int
     """Of the leader, at the last look."""
+    leader_epoch: int
+
+
+class Wanted(NamedTuple):
+    """What a follower has to have in time: a leader had it then, in `leader_epoch`."""
+
+    since_ns: int
+    end: int
+    high_watermark: int
     leader_epoch: int
 
 
@@ -92,6 +105,8 @@ class LagWatch:
         self._keeps_up: dict[tuple[str, str, int], KeepsUp] = {}
         self._kept_up_ns: dict[tuple[str, str, int], int] = {}
         """By leader, partition and follower: until when it has kept up for so long that the leader must know it."""
+        self._wanted: dict[tuple[str, str, int], Wanted] = {}
+        """By leader, partition and follower."""
         self.calm_since_ns: Mapping[str, int] = {}
         """By node: since when nothing has happened to it."""
         self._asked_ns: dict[tuple[str, str], int] = {}
@@ -136,7 +151,10 @@ class LagWatch:
         state = self._states.get(known)
         if log is None or state is None or broker_name(state["leader"]) != name:
             return
-        if state["leader_epoch"] != partition.leader_epoch or state["isr"] == [state["leader"]]:
+        if state["leader_epoch"] != partition.leader_epoch:
+            return
+        self._followers_get_on(name, partition, log)
+        if state["isr"] == [state["leader"]]:
             return
         world.check("R19")
         if not isinstance(partition.isr_state, CommittedIsr):
@@ -163,6 +181,29 @@ class LagWatch:
                 )  # fmt: skip
                 behind[key] = now
 
+    def _followers_get_on(self, name: str, partition: Partition, log: Log) -> None:
+        world, known = self.world, str(partition.topic_partition)
+        now = Wanted(world.loop.now_ns, log.log_end_offset, log.high_watermark, partition.leader_epoch)
+        for member in partition.assigned_replicas:
+            key, copy = (name, known, member), self.logs.of.get((broker_name(member), known))
+            wanted = self._wanted.get(key, now)
+            if broker_name(member) == name or copy is None or not self._follows(member, partition):
+                self._wanted.pop(key, None)
+                continue
+            world.check("R30")
+            if wanted.leader_epoch != now.leader_epoch or _has(copy, wanted):
+                self._wanted[key] = now
+                continue
+            since_ns = max(wanted.since_ns, self.calm_since(name, broker_name(member)))
+            is_late = world.loop.now_ns - since_ns > GETS_ON_NS
+            self._wanted[key] = wanted._replace(since_ns=NEVER_NS) if is_late else wanted  # it is told once
+            if is_late:
+                world.violated(
+                    "R30", f"{broker_name(member)} has {known} to {copy.log_end_offset} and believes in "
+                    f"{copy.high_watermark}; {name} had {wanted.end}, and {wanted.high_watermark} was committed, "
+                    f"{(world.loop.now_ns - wanted.since_ns) / 1e9:.1f} s ago", known, broker_name(member),
+                )  # fmt: skip
+
     def _looked_at(self, key: tuple[str, str, int], end: int, now: Behind) -> None:
         """`end` is the follower's log's, `now` what the leader has."""
         before = self._keeps_up.get(key)
@@ -181,11 +222,15 @@ class LagWatch:
 
     def calm_since(self, leader: str, member: str) -> int:
         """Since when nothing has happened to either, nor to what the second asks the first."""
+        return self.untroubled_since(leader, member, self.calm_since_ns)
+
+    def untroubled_since(self, leader: str, member: str, since_ns: Mapping[str, int]) -> int:
+        """The same, by what is known of each node."""
         network = self.world.network
         if network.waits_in_vain(member, leader):
             network.nobody_told(leader, member)
         untold_ns = network.untold_ns.get(frozenset((leader, member)), 0)
-        return max(untold_ns, *(self.calm_since_ns.get(name, 0) for name in (leader, member)))
+        return max(untold_ns, *(since_ns.get(name, 0) for name in (leader, member)))
 
     def _follows(self, member: int, partition: Partition) -> bool:
         """Whether the member knows whom it follows, in which epoch."""
@@ -278,3 +323,7 @@ class LagWatch:
                 f"{(world.loop.now_ns - kept_up_ns) / 1e9:.1f} s ago; the lag may be {lag_ms / 1e3:.1f} s",
                 partition, name,
             )  # fmt: skip
+
+
+def _has(copy: Log, wanted: Wanted) -> bool:
+    return copy.log_end_offset >= wanted.end and copy.high_watermark >= min(wanted.high_watermark, copy.log_end_offset)

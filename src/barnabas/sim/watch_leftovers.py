@@ -36,8 +36,10 @@ class LeftoverWatch:
         self._is_assigned = is_assigned
         self._dropped: list[Dropped] = []
         self._processes: dict[str, Incarnation | None] = {}
+        self.reached_since_ns: dict[str, int] = {}
+        """By node: since when it runs and nothing keeps anybody from it."""
         self.calm_since_ns: dict[str, int] = {}
-        """By node: since when nothing has happened to it."""
+        """By node: since when nothing has happened to it, nor to its disk."""
 
     def dropped(self, partition: str, broker_id: int) -> None:
         """The broker is a replica of the partition no more."""
@@ -50,12 +52,16 @@ class LeftoverWatch:
 
     def look(self) -> None:
         """At least twice a second: what is gone is gone, and who was disturbed need not delete."""
+        in_trouble = self.world.nodes_in_disk_trouble()
         for name in self.world.broker_names:
-            if not self._is_calm(name):
+            is_reached = self._is_reached(name)
+            if not is_reached:
+                self.reached_since_ns[name] = self.world.loop.now_ns
+            if not is_reached or name in in_trouble:
                 self.calm_since_ns[name] = self.world.loop.now_ns
         self._dropped = [dropped for dropped in self._dropped if self._is_left(dropped)]
 
-    def _is_calm(self, name: str) -> bool:
+    def _is_reached(self, name: str) -> bool:
         world, process = self.world, self.world.nodes[name].process
         before, self._processes[name] = self._processes.get(name), process
         pairs = [(name, other) for other in world.broker_names if other != name]
@@ -64,7 +70,6 @@ class LeftoverWatch:
             process is before
             and name in world.brokers
             and not world.disturbed(name)
-            and name not in world.nodes_in_disk_trouble()
             and not any(link.blocked or link.refuses or link.delay_ns or link.jitter_ns for link in links)
         )
 

@@ -50,6 +50,8 @@ class ZooKeeperWatch:
         is about to."""
         self.left: dict[int, int] = {}
         """Brokers whose controlled shutdown was granted, and in which controller epoch."""
+        self.asked_to_leave_ns: dict[int, int] = {}
+        """By broker: when it, or its life before, last asked for its controlled shutdown."""
         self.deleted_ns: dict[str, int] = {}
         """When a topic was last deleted."""
         self._ordered: dict[str, str] = {}
@@ -419,6 +421,10 @@ class ZooKeeperWatch:
 
     def is_registered(self, number: int) -> bool:
         return number in self._registered_ns and number not in self.gone_ns
+
+    def is_back(self, number: int) -> bool:
+        """Whether the broker is registered anew since it last asked to leave."""
+        return self.is_registered(number) and self._registered_ns[number] > self.asked_to_leave_ns.get(number, -1)
 
     def is_known_since(self, happened_ns: int, within_ns: int = _SEEN_S) -> bool:
         """Whether any controller must have heard of what happened then, as a watch tells it."""

@@ -43,7 +43,7 @@ from barnabas.replica.partition import Partition
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replicas import Replicas
-from barnabas.sim import watch_coordinator
+from barnabas.sim import watch_coordinator, watch_lag
 from barnabas.sim.actions import INVARIANTS
 from barnabas.sim.bookkeeper import books_are_right
 from barnabas.sim.chain import Chain, LinkKind
@@ -63,7 +63,7 @@ from barnabas.sim.teller import Teller
 from barnabas.sim.unforeseen import Unforeseen
 from barnabas.sim.watch_cluster import _committed
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
-from barnabas.sim.watch_lag import Behind
+from barnabas.sim.watch_lag import Behind, Wanted
 from barnabas.sim.watch_restarts import Dead
 from barnabas.sim.watch_stable import EndedHere
 from barnabas.sim.worker import every_record_has_one_result, result
@@ -72,6 +72,7 @@ from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
 from barnabas.wire.records import Record, build_batch
 from barnabas.zk.protocol.errors import ConnectionLoss, NotEmpty
 from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, SetData
+from barnabas.zk.protocol.session_ops import CloseSession
 from barnabas.zk.server.tree import DataTree
 
 PARTITIONS: Final = 12
@@ -407,6 +408,27 @@ def c17_of_a_snapshot(cluster: Cluster) -> None:
         survives_a_snapshot(cluster.world)
 
 
+def c17_of_a_stat(cluster: Cluster) -> None:
+    """A write, of which the znode's stat tells nothing."""
+    znodes = cluster.checkers.znodes
+    znodes.committed(SetData("/controller_epoch", b"1", -1), 1, None, 1 << 40)
+    znodes.began(None, cluster.world.coordinator)
+
+
+def c17_of_children_that_go(cluster: Cluster) -> None:
+    """A session ends, and nothing tells who watches its parents that its ephemeral znodes are gone."""
+    znodes, coordinator = cluster.checkers.znodes, cluster.world.coordinator
+    assert coordinator is not None
+    kept = coordinator.committed
+    coordinator.committed = copied(kept)
+    (owner, paths), *_ = kept.ephemerals.items()
+    for path in paths:
+        del coordinator.committed.nodes[path]
+    znodes.committed(CloseSession(), owner, None, 1 << 40)
+    coordinator.committed = kept
+    znodes.began(None, coordinator)
+
+
 def copied(tree: DataTree[Any]) -> DataTree[Any]:
     made: DataTree[Any] = DataTree()
     made.nodes = {path: copy.copy(node) for path, node in tree.nodes.items()}
@@ -476,6 +498,33 @@ def c21_of_a_broker_that_is_not_told(cluster: Cluster) -> None:
     metadata.image = replace(kept, brokers={0: kept.brokers[0]})
     noticed(cluster, "C21")
     metadata.image = kept
+
+
+def c21_of_one_that_is_back(cluster: Cluster) -> None:
+    """The controller takes a broker for one that leaves, and it has left and come back."""
+    ruler = cluster.world.controller()
+    assert ruler is not None
+    reign = cluster.world.brokers[ruler].controller.reign
+    assert reign is not None
+    reign.context.shutting_down_broker_ids[2] = None
+    noticed(cluster, "C21")
+    del reign.context.shutting_down_broker_ids[2]
+
+
+def known(leader_epoch: int, topic_id: int = 7) -> dict[str, Any]:
+    partition = SimpleNamespace(leader_epoch=leader_epoch)
+    return {"orders": SimpleNamespace(topic_id=topic_id, partitions={0: partition})}
+
+
+def c23(cluster: Cluster) -> None:
+    cluster.checkers.knowledge.goes_not_back(known(5), known(4))
+
+
+def c23_of_a_topic_that_is_made_anew(cluster: Cluster) -> None:
+    """What is told of the new one has a partition of the old one beside it."""
+    before, now = known(5), known(0, 8)
+    now["orders"].partitions = before["orders"].partitions
+    cluster.checkers.knowledge.goes_not_back(before, now)
 
 
 def c22(cluster: Cluster) -> None:
@@ -1006,6 +1055,28 @@ def sequence(cluster: Cluster, producer_epoch: int, base_sequence: int) -> None:
     cluster.logs.sequences.follows(chain, link, judged=True)
 
 
+def r30(cluster: Cluster) -> None:
+    """A follower does not get what its leader has had for long."""
+    name, partition, log, _ = cluster.leading(0)
+    lag, member = cluster.checkers.lag, next(iter(partition.progress))
+    wanted = Wanted(-100 * A_SECOND, log.log_end_offset + 1, 0, partition.leader_epoch)
+    with patched(watch_lag, "GETS_ON_NS", 0):
+        lag._wanted[name, "orders-0", member] = wanted
+        lag.look()
+    assert lag._wanted[name, "orders-0", member] != wanted
+
+
+def r30_of_a_high_watermark(cluster: Cluster) -> None:
+    """A follower has all, and is not told that it is committed."""
+    name, partition, log, _ = cluster.leading(with_records(cluster))
+    lag, member = cluster.checkers.lag, next(iter(partition.progress))
+    key, copy = str(partition.topic_partition), cluster.logs.of[broker_name(member), str(partition.topic_partition)]
+    wanted = Wanted(-100 * A_SECOND, log.log_end_offset, log.high_watermark, partition.leader_epoch)
+    with patched(watch_lag, "GETS_ON_NS", 0), patched(copy, "high_watermark", 0):
+        lag._wanted[name, key, member] = wanted
+        lag.look()
+
+
 def t1(cluster: Cluster) -> None:
     sequence(cluster, 3, 7)
 
@@ -1422,12 +1493,24 @@ def l1(cluster: Cluster) -> None:
         del cluster.checkers.topics  # type: ignore[method-assign]
 
 
+def g10(cluster: Cluster) -> None:
+    """Who is told that another coordinates goes on asking the same."""
+
+    async def told() -> Any:
+        return SimpleNamespace(error_code=ErrorCode.NOT_COORDINATOR)
+
+    for _ in range(5):
+        cluster.run(cluster.checkers.knowledge.asked(told(), "broker-0", "readers"))
+
+
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made, c9_of_one_that_the_controller_takes_for_dead,
     c10, c11, c11_of_one_that_leads_alone, c12, c12_of_one_that_is_in_sync, c13, c14, c14_of_a_partition_that_is_gone,
-    c15, c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17, c17_of_ephemeral_znodes, c17_of_a_snapshot, c18,
+    c15, c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17, c17_of_ephemeral_znodes, c17_of_a_snapshot,
+    c17_of_a_stat, c17_of_children_that_go, c18,
     c18_of_what_was_announced, c19, c20, c20_of_a_replica_that_was_not_told_to_go, c21,
-    c21_of_a_broker_that_is_not_told, c21_of_a_replica_that_is_lost, c22, r1, r1_of_a_log_that_moves, r2, r3, r4, r5,
+    c21_of_a_broker_that_is_not_told, c21_of_a_replica_that_is_lost, c21_of_one_that_is_back, c22, c23,
+    c23_of_a_topic_that_is_made_anew, r1, r1_of_a_log_that_moves, r2, r3, r4, r5,
     r5_of_an_end_that_nobody_asks_for, r6, r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9,
     r9_of_an_end_that_may_be_lost, r10, r11, r12, r12_of_one_that_comes_back_too_early, r13, r14, r15,
     r15_of_a_checkpoint_that_trusts_what_is_not_synced, r15_of_a_log_that_begins_before_its_start, r16, r17,
@@ -1437,7 +1520,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r27_of_an_abort, r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
     r27_of_a_recovery_point_beyond_the_end, r27_of_a_start_that_is_not_written_down,
     r27_of_a_recovery_point_that_is_not_written_down, r27_of_a_snapshot_that_does_not_tell_all,
-    r27_of_a_start_that_does_not_move_along, r28, r29, r29_of_what_is_replicated, r29_of_what_is_deleted, t1,
+    r27_of_a_start_that_does_not_move_along, r28, r29, r29_of_what_is_replicated, r29_of_what_is_deleted,
+    r30, r30_of_a_high_watermark, t1,
     t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one, t3_of_a_committed_one,
     t3_of_one_that_nobody_acknowledged, t5, t5_of_one_that_is_prepared, t6, t6_of_one_with_two, t7,
     t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t9, g1, g1_of_books, g2, g3,
@@ -1445,7 +1529,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     g4_of_a_group, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed,
     g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller,
     l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over, g9,
-    g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not, g9_of_an_offset_of_a_transaction,
+    g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not, g9_of_an_offset_of_a_transaction, g10,
 )  # fmt: skip
 
 
