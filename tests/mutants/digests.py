@@ -22,7 +22,7 @@ from mutants.plays import play_of
 
 ROOT = Path(__file__).parents[2]
 SIMULATOR = "sim"
-NEVER_SIMULATED = ("bench", "cli", "spark", "testing", "web")
+NEVER_SIMULATED = ("bench", "cli", "judge", "spark", "testing", "web")
 """Parts of the package that no simulated run takes anything of."""
 _COMMITTED = ("src/barnabas", "tests/mutants/plays.py", "tests/mutants/table_*.py")
 

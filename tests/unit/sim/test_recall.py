@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
-from mutants.digests import bare, changed_since
+from mutants.copies import PACKAGE
+from mutants.digests import NEVER_SIMULATED, SIMULATOR, bare, changed_since
 from mutants.edits import replace
 from mutants.hunt import Record, only, recorded
 from mutants.mutant import mutant
@@ -39,6 +42,15 @@ def stale(records: dict[str, Record]) -> dict[str, Record]:
 def test_comments_docstrings_and_empty_lines_are_no_change_of_the_code() -> None:
     told = '''"""A module."""\n\ndef f():\n    """Says\n    much."""\n    # Why.\n    return "# 1"  # so\n'''
     assert bare(told) == bare('def f():\n\n    return "# 1"') != bare('def f():\n    return "# 2"')
+
+
+def test_results_stand_on_all_that_runs_take_in_and_on_nothing_else() -> None:
+    runs = "from barnabas.sim import compaction, run, scenarios, transactions; import sys; print(*sys.modules)"
+    names = subprocess.run([sys.executable, "-c", runs], capture_output=True, text=True, check=True).stdout.split()
+    taken_in = {name.split(".")[1] for name in names if name.startswith("barnabas.")}
+    rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert rooms - taken_in == {*NEVER_SIMULATED}
+    assert SIMULATOR in taken_in
 
 
 @pytest.mark.parametrize(
