@@ -1,5 +1,5 @@
 """Watches what coordinators owe those who wait: G8 and T8, that whatever has a time is done when its time is over, and
-that no transaction is aborted before.
+that no transaction is aborted before, nor an offset expires.
 
 Members and transactions that are gone show in nothing that a client is told before somebody needs what they hold, nor
 does a commit that is never over, before somebody asks for what is stable. A coordinator that is disturbed may be late;
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from barnabas.broker.server import Broker
-from barnabas.coordinator.group_values import PREPARING
+from barnabas.coordinator.group_values import PREPARING, Now
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.transactions import ONGOING, TransactionMachine, TransactionMetadata
 from barnabas.model.errors import KafkaError
@@ -20,6 +20,9 @@ from barnabas.sim.probes import Probes, node
 from barnabas.sim.world import World
 
 LATE_MS: Final = 2_000
+KEPT_MS: Final = 3_000
+"""Offsets are kept for a minute at least, which is longer than most runs. So it is the checker that asks which would go
+now if they were kept for so long; no broker does."""
 _SWEEP: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 _COMMIT: Final = "offsets.commit.timeout.ms"
 
@@ -48,6 +51,8 @@ class DeadlineWatch:
         self.open: dict[TransactionMachine, UnendedTransaction] = {}
         self._begun_ns: dict[TransactionMachine, int] = {}
         """When it was decided that the transaction that is open begins."""
+        self._used_ns: dict[Group, int] = {}
+        """When a group was last seen to have members, by who coordinates it."""
         probes.around(TransactionMachine, "add_partitions", self._around_add_partitions)
         probes.after(TransactionMachine, "time_out", self._timed_out)
         probes.around(TransactionMachine, "written", self._around_written)
@@ -55,12 +60,14 @@ class DeadlineWatch:
 
     def look(self) -> None:
         owed: dict[Debt, int] = {}
+        used_ns, self._used_ns = self._used_ns, {}
         for name, broker in self.world.brokers.items():
             if self.world.disturbed(name):
                 continue
             for partition in broker.groups.owned:
                 for group in partition.groups.values():
                     self._look_at_group(name, broker, group, owed)
+                    self._nothing_expires_early(name, broker, group, used_ns.get(group))
         self.owed = owed
         for machine, opened in list(self.open.items()):
             self._look_at_transaction(machine, opened)
@@ -87,6 +94,23 @@ class DeadlineWatch:
             if world.loop.now_ns - since_ns > allowed_ms * MS:
                 world.violated("G8", f"{name} owes group {group.group_id} {what}, for {allowed_ms} ms", node=name)
                 owed[debt] = world.loop.now_ns
+
+    def _nothing_expires_early(self, name: str, broker: Broker, group: Group, used_ns: int | None) -> None:
+        """What a group has committed counts from when its last member left, however old it is then (KIP-211)."""
+        world, clock = self.world, broker.runtime.clock
+        if group.members or used_ns is None:
+            if group.members:
+                self._used_ns[group] = world.loop.now_ns
+            return
+        self._used_ns[group] = used_ns
+        if world.clocks_touched or world.loop.now_ns - used_ns > KEPT_MS * MS // 2:
+            return
+        world.check("G8")
+        if over := group.expired_offsets(KEPT_MS, Now(clock.monotonic_ms(), clock.now_ms())):
+            world.violated(
+                "G8", f"{name} would let {group.group_id}'s offsets of {over[0]} expire after {KEPT_MS} ms, and it had "
+                f"members {(world.loop.now_ns - used_ns) // MS} ms ago", node=name,
+            )  # fmt: skip
 
     # T8
 

@@ -1363,6 +1363,16 @@ def g8(cluster: Cluster) -> None:
     noticed(cluster, "G8")
 
 
+def g8_of_offsets_that_expire_at_once(cluster: Cluster) -> None:
+    """They count from their commits, and not from when the last member left."""
+    _, group = joined(cluster, "used a moment ago")
+    cluster.checkers.deadlines.look()
+    kept, group.members = group.members, {}
+    with patched(Group, "expired_offsets", lambda *_: [TopicPartition("orders", 0)]):
+        cluster.checkers.deadlines.look()
+    group.members = kept
+
+
 def g8_of_a_commit_that_is_never_over(cluster: Cluster) -> None:
     _, group = joined(cluster, "committing")
     group.offsets.prepare({TopicPartition("orders", 0): OffsetAndMetadata(7)})
@@ -1528,7 +1538,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     g3_of_one_that_believes_in_its_session, g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4,
     g4_of_a_group, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed,
     g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller,
-    l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over, g9,
+    l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
+    g8_of_offsets_that_expire_at_once, g9,
     g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not, g9_of_an_offset_of_a_transaction, g10,
 )  # fmt: skip
 
