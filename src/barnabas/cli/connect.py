@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from barnabas.cli.client_jvm import with_kafka_opts
-from barnabas.cli.options import Reach
+from barnabas.cli.options import Reach, pairs_of
 from barnabas.cli.output import CommandError, UsageError
 from barnabas.client.cluster import ClusterClient, cause_of
 from barnabas.client.metadata import parse_bootstrap
@@ -63,15 +63,15 @@ def settings_of(at: Reach) -> dict[str, str]:
     A file may have properties for other programs too; ``-X`` takes none that is unknown. Raises `UsageError`.
     """
     values: dict[str, str] = {}
-    said = parse_properties(at.properties or ())
+    said = client_properties(at.properties or ())
     path: str | Path | None = at.command_config or os.environ.get(COMMAND_CONFIG)
     if not path and not any(said.get(name) for name in BOOTSTRAP):
         path = at.own_profile()
     if path:
-        from barnabas.model.config import parse_properties as properties_in
+        from barnabas.model.config import parse_properties
 
         try:
-            values = properties_in(Path(path).read_text())
+            values = parse_properties(Path(path).read_text())
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--command-config {path} cannot be read: {error}.") from None
     try:
@@ -98,18 +98,14 @@ def _security_names() -> Sequence[str]:
     return SECURITY
 
 
-def parse_properties(pairs: Sequence[str]) -> dict[str, str]:
+def client_properties(pairs: Sequence[str]) -> dict[str, str]:
     """``-X key=value`` pairs. A key we do not have is a `UsageError` that names the nearest."""
-    values: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise UsageError(f"-X takes key=value, not {pair!r}.")
+    values = pairs_of(pairs, "-X")
+    for key in values:
         known = _security_names() if key.startswith(_SECURING) else PROPERTIES
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             raise UsageError(f"-X {key} is not known" + (f": did you mean {near[0]}?" if near else "."))
-        values[key] = value
     return values
 
 

@@ -241,10 +241,10 @@ def _workloads(words: str) -> tuple[str, ...]:
 
 def _securing(at: Reach) -> dict[str, str]:
     """What secures the clients' connections. Everything else about them the run decides. Raises `UsageError`."""
-    from barnabas.cli.connect import parse_properties, settings_of
+    from barnabas.cli.connect import client_properties, settings_of
     from barnabas.judge.client_config import securing
 
-    said = parse_properties(at.properties or ())
+    said = client_properties(at.properties or ())
     for name in said.keys() - securing(said).keys():
         raise UsageError(f"-X {name}: a run takes what secures connections, and nothing else.")
     return securing(settings_of(at))
