@@ -24,12 +24,7 @@ from barnabas.client.descriptions import (
     read_api_versions,
     read_log_dirs,
 )
-from barnabas.client.offsets import (
-    READ_UNCOMMITTED,
-    ListedOffset,
-    list_offsets_request,
-    read_list_offsets,
-)
+from barnabas.client.offsets import READ_UNCOMMITTED, ListedOffset, list_offsets_request, read_list_offsets
 from barnabas.model.config import AlterOperation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, numbers_by_topic

@@ -23,13 +23,7 @@ from barnabas.client.assignor import Assignor
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.fetcher import FETCH_MAX_BYTES, FETCH_MAX_WAIT_MS, PARTITION_MAX_BYTES, Fetcher, beside
 from barnabas.client.group import RANGE, GroupMember, Joined
-from barnabas.client.offsets import (
-    EARLIEST,
-    LATEST,
-    READ_UNCOMMITTED,
-    CommittedOffset,
-    ListedOffset,
-)
+from barnabas.client.offsets import EARLIEST, LATEST, READ_UNCOMMITTED, CommittedOffset, ListedOffset
 from barnabas.client.positions import UNKNOWN, ConsumerRecord, Position
 from barnabas.client.transaction_requests import ConsumerGroupMetadata
 from barnabas.model.errors import ErrorCode, KafkaError

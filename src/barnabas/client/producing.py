@@ -14,13 +14,7 @@ from typing import Any, Final, Generic, NamedTuple
 
 from barnabas.client.asking import Asking, Connected, NeverSent
 from barnabas.client.partitioner import StickyPartitioner
-from barnabas.client.produce_requests import (
-    Produced,
-    not_acknowledged,
-    produce_request,
-    read_produce,
-    without_leader,
-)
+from barnabas.client.produce_requests import Produced, not_acknowledged, produce_request, read_produce, without_leader
 from barnabas.client.transaction import Transaction
 from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
 from barnabas.model.errors import ErrorCode, KafkaError

@@ -44,11 +44,7 @@ from barnabas.client.produce_requests import (
 from barnabas.client.producer import Delivered, Headers, Producer
 from barnabas.client.producing import PartitionQueue, ProducerBatch
 from barnabas.client.transaction import ProducerFenced, Transaction
-from barnabas.client.transaction_requests import (
-    TRANSACTION_TIMEOUT_MS,
-    ConsumerGroupMetadata,
-    TransactionIdentity,
-)
+from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS, ConsumerGroupMetadata, TransactionIdentity
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 

@@ -36,11 +36,7 @@ from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.runtime.turns import SLICE
 from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.kafka.znodes import (
-    LeaderIsrAndControllerEpoch,
-    ReassignPartitionsZNode,
-    ReplicaAssignment,
-)
+from barnabas.zk.kafka.znodes import LeaderIsrAndControllerEpoch, ReassignPartitionsZNode, ReplicaAssignment
 
 logger = logging.getLogger(__name__)
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from barnabas.coordinator.group_members import (
-    Join,
-    JoinResult,
-    Member,
-    SyncResult,
-    Ticket,
-)
+from barnabas.coordinator.group_members import Join, JoinResult, Member, SyncResult, Ticket
 from barnabas.coordinator.group_offsets import GroupOffsets
 from barnabas.coordinator.group_values import (
     CONSUMER_PROTOCOL_TYPE,

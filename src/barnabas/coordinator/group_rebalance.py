@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.coordinator.group_members import (
-    UNKNOWN_MEMBER_ID,
-    JoinedMember,
-    JoinResult,
-    Member,
-    SyncResult,
-)
+from barnabas.coordinator.group_members import UNKNOWN_MEMBER_ID, JoinedMember, JoinResult, Member, SyncResult
 from barnabas.coordinator.group_membership import GroupMembership
 from barnabas.coordinator.group_values import COMPLETING, EMPTY, PREPARING, STABLE, VALID_PREVIOUS_STATES, Now, Purpose
 from barnabas.model.errors import ErrorCode

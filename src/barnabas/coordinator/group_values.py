@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-from barnabas.coordinator.group_members import (
-    JoinResult,
-    SyncResult,
-    Ticket,
-)
+from barnabas.coordinator.group_members import JoinResult, SyncResult, Ticket
 from barnabas.coordinator.offsets_records import KeyValue
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"

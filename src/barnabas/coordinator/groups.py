@@ -21,15 +21,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.coordinator.group_members import (
-    UNKNOWN_MEMBER_ID,
-    Join,
-    JoinResult,
-    Member,
-    Sync,
-    SyncResult,
-    Ticket,
-)
+from barnabas.coordinator.group_members import UNKNOWN_MEMBER_ID, Join, JoinResult, Member, Sync, SyncResult, Ticket
 from barnabas.coordinator.group_rebalance import RebalancingGroup
 from barnabas.coordinator.group_values import (
     COMPLETING,

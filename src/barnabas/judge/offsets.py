@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from barnabas.judge.deletions import (
-    ISOLATED,
-    LOG_START_CHECKPOINT,
-    acknowledged_deletes,
-    killed_before,
-    while_isolated,
-)
+from barnabas.judge.deletions import ISOLATED, LOG_START_CHECKPOINT, acknowledged_deletes, killed_before, while_isolated
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NEVER, NONE, Column, Op, Status
 from barnabas.judge.records import DELAYED_END_TXN

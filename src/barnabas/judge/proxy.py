@@ -18,13 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
-from barnabas.wire.frames import (
-    decode_request_header,
-    decode_response,
-    encode_response,
-    request_class,
-    response_class,
-)
+from barnabas.wire.frames import decode_request_header, decode_response, encode_response, request_class, response_class
 from barnabas.wire.messages import APIS
 
 DELAY: Final = "delay"

@@ -10,13 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barnabas.testing.awaited import (
-        AsyncBroker,
-        AsyncGroup,
-        AsyncPartition,
-        AsyncTopic,
-        AsyncUser,
-    )
+    from barnabas.testing.awaited import AsyncBroker, AsyncGroup, AsyncPartition, AsyncTopic, AsyncUser
     from barnabas.testing.cluster import AsyncKafkaCluster, KafkaCluster
     from barnabas.testing.handles import BrokerHandle, GroupHandle, PartitionHandle, Record, TopicHandle
     from barnabas.testing.host import DEFAULTS

@@ -24,15 +24,7 @@ from barnabas.model.errors import ConfigError, ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.testing import history as histories
 from barnabas.testing.awaited import AsyncBroker, AsyncGroup, AsyncHandle, AsyncPartition, AsyncTopic, AsyncUser, waits
-from barnabas.testing.handles import (
-    BrokerHandle,
-    End,
-    Ends,
-    GroupHandle,
-    PartitionHandle,
-    Record,
-    TopicHandle,
-)
+from barnabas.testing.handles import BrokerHandle, End, Ends, GroupHandle, PartitionHandle, Record, TopicHandle
 from barnabas.testing.host import SESSION_TIMEOUT_MS, Host, InProcessHost
 from barnabas.testing.injection import Injection
 from barnabas.testing.keys import ClusterKeys, passwords_of

@@ -22,12 +22,7 @@ from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime.doors import Disk
 from barnabas.runtime.real import RealDisk, real_runtime
 from barnabas.testing.history import Acknowledged, ClusterHistory, HistoryEvent, now_ms
-from barnabas.testing.host import (
-    START_TIMEOUT_S,
-    Host,
-    PartitionView,
-    broker_name,
-)
+from barnabas.testing.host import START_TIMEOUT_S, Host, PartitionView, broker_name
 from barnabas.testing.life import ClusterError
 
 SESSION_TIMEOUT_MS: Final = 1_500

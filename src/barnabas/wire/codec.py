@@ -32,13 +32,7 @@ from typing import Any, Final, cast
 from barnabas.wire.decoder_source import decoder_source
 from barnabas.wire.encoder_source import encoder_source
 from barnabas.wire.source import Source
-from barnabas.wire.structs import (
-    Decoder,
-    DecoderInTurns,
-    Encoder,
-    EncoderInTurns,
-    Struct,
-)
+from barnabas.wire.structs import Decoder, DecoderInTurns, Encoder, EncoderInTurns, Struct
 
 KEPT_IN_TURNS: Final = 16
 """How many of these longer forms are kept: each has 8 KB, strangers can ask for hundreds, one is made in 0.5 ms."""

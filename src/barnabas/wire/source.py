@@ -10,11 +10,7 @@ from barnabas.model.ids import ZERO_UUID, Uuid
 from barnabas.wire import varint
 from barnabas.wire.errors import UnsupportedVersionError, WireError
 from barnabas.wire.schema import Field, MessageSchema, StructSchema
-from barnabas.wire.structs import (
-    Struct,
-    TaggedFields,
-    default_of,
-)
+from barnabas.wire.structs import Struct, TaggedFields, default_of
 
 FORMATS: Final = {
     "bool": "?",

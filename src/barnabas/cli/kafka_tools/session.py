@@ -8,13 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
 from barnabas.cli.client_jvm import with_kafka_opts
-from barnabas.cli.kafka_tools.errors import (
-    KAFKA_EXCEPTION,
-    TIMEOUT,
-    JavaError,
-    java_error,
-    log,
-)
+from barnabas.cli.kafka_tools.errors import KAFKA_EXCEPTION, TIMEOUT, JavaError, java_error, log
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import ConnectionLost

@@ -16,15 +16,7 @@ from urllib.parse import quote_plus
 from barnabas.model.errors import ConfigError
 from barnabas.security.sasl import gssapi, oauthbearer, plain, scram
 from barnabas.security.sasl.exchange import SaslRefused
-from barnabas.security.sasl.http import (
-    ALLOWED_URLS,
-    TIMEOUT_MS,
-    Fetch,
-    HttpRequest,
-    allowed_url,
-    file_of,
-    tls_options,
-)
+from barnabas.security.sasl.http import ALLOWED_URLS, TIMEOUT_MS, Fetch, HttpRequest, allowed_url, file_of, tls_options
 from barnabas.security.sasl.jaas import LoginModule, login_module
 from barnabas.security.sasl.scram_credential import MECHANISMS as SCRAM
 

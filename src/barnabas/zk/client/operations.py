@@ -7,16 +7,7 @@ from abc import abstractmethod
 from typing import Any
 
 from barnabas.zk.protocol.data import OPEN_ACL_UNSAFE, ACLs, Stat
-from barnabas.zk.protocol.ops import (
-    Create,
-    Delete,
-    Exists,
-    GetChildren,
-    GetData,
-    SetData,
-    Sync,
-    ZkOperation,
-)
+from barnabas.zk.protocol.ops import Create, Delete, Exists, GetChildren, GetData, SetData, Sync, ZkOperation
 
 
 class ZooKeeperOperations:

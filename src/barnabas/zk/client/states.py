@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from barnabas.zk.protocol.errors import (
-    AuthFailed,
-    ConnectionLoss,
-    ZooKeeperError,
-)
+from barnabas.zk.protocol.errors import AuthFailed, ConnectionLoss, ZooKeeperError
 
 
 class ZooKeeperTimeout(ZooKeeperError):

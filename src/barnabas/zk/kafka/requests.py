@@ -13,12 +13,7 @@ from barnabas.runtime import Runtime
 from barnabas.runtime.unreadable import Unreadable
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.kafka.znode_json import ZNodeError
-from barnabas.zk.kafka.znodes import (
-    MATCH_ANY_VERSION,
-    SENSITIVE_ROOT_PATHS,
-    UNKNOWN_VERSION,
-    ControllerEpochZNode,
-)
+from barnabas.zk.kafka.znodes import MATCH_ANY_VERSION, SENSITIVE_ROOT_PATHS, UNKNOWN_VERSION, ControllerEpochZNode
 from barnabas.zk.protocol.data import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, ACLs, Stat
 from barnabas.zk.protocol.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, ZooKeeperError
 from barnabas.zk.protocol.ops import (

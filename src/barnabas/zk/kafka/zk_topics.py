@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
-from barnabas.zk.kafka.config_znodes import (
-    TOPICS,
-    ConfigEntityZNode,
-)
+from barnabas.zk.kafka.config_znodes import TOPICS, ConfigEntityZNode
 from barnabas.zk.kafka.requests import Write
 from barnabas.zk.kafka.zk_security import KafkaZkSecurity
 from barnabas.zk.kafka.znodes import (

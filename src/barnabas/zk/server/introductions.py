@@ -6,17 +6,10 @@ import logging
 from typing import Final
 
 from barnabas.runtime.doors import Entropy
-from barnabas.zk.protocol.data import (
-    OpCode,
-)
+from barnabas.zk.protocol.data import OpCode
 from barnabas.zk.protocol.errors import ZkErrorCode
-from barnabas.zk.protocol.frames import (
-    encode_reply,
-)
-from barnabas.zk.protocol.session_ops import (
-    Auth,
-    Sasl,
-)
+from barnabas.zk.protocol.frames import encode_reply
+from barnabas.zk.protocol.session_ops import Auth, Sasl
 from barnabas.zk.server.auth import Authentication
 from barnabas.zk.server.config import CoordinatorConfig
 from barnabas.zk.server.connection import ServerConnection

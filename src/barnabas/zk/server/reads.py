@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from barnabas.zk.protocol.data import (
-    AddWatchMode,
-    WatcherType,
-)
+from barnabas.zk.protocol.data import AddWatchMode, WatcherType
 from barnabas.zk.protocol.errors import BadArguments, MarshallingError, NoWatcher, ZooKeeperError
 from barnabas.zk.protocol.ops import (
     Exists,
@@ -21,12 +18,7 @@ from barnabas.zk.protocol.ops import (
     MultiRead,
     Sync,
 )
-from barnabas.zk.protocol.session_ops import (
-    AddWatch,
-    CheckWatches,
-    RemoveWatches,
-    WhoAmI,
-)
+from barnabas.zk.protocol.session_ops import AddWatch, CheckWatches, RemoveWatches, WhoAmI
 from barnabas.zk.server.connection import ServerConnection
 from barnabas.zk.server.tree import DataTree
 

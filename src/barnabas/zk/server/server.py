@@ -27,13 +27,7 @@ from barnabas.runtime.doors import Disk, Listener, Lock, Runtime
 from barnabas.runtime.sparing_log import VARYING, SparingLog
 from barnabas.runtime.turns import Turns
 from barnabas.zk.protocol.acl import permits
-from barnabas.zk.protocol.data import (
-    NOTIFICATION_XID,
-    OPEN_ACL_UNSAFE,
-    PING_XID,
-    OpCode,
-    ZkPermission,
-)
+from barnabas.zk.protocol.data import NOTIFICATION_XID, OPEN_ACL_UNSAFE, PING_XID, OpCode, ZkPermission
 from barnabas.zk.protocol.errors import ZkErrorCode, ZooKeeperError
 from barnabas.zk.protocol.frames import (
     ConnectRequest,
@@ -44,17 +38,9 @@ from barnabas.zk.protocol.frames import (
     framed,
 )
 from barnabas.zk.protocol.jute import INT, JuteError, encode_buffer
-from barnabas.zk.protocol.ops import (
-    DeleteContainer,
-    ZkOperation,
-)
+from barnabas.zk.protocol.ops import DeleteContainer, ZkOperation
 from barnabas.zk.protocol.paths import parent_of
-from barnabas.zk.protocol.session_ops import (
-    Auth,
-    CloseSession,
-    Sasl,
-    SetWatches,
-)
+from barnabas.zk.protocol.session_ops import Auth, CloseSession, Sasl, SetWatches
 from barnabas.zk.server.auth import Authentication
 from barnabas.zk.server.config import CoordinatorConfig
 from barnabas.zk.server.connection import SecureConnection, ServerConnection
