@@ -261,8 +261,7 @@ def main(arguments: list[str]) -> int:
                 "java.lang.UnsupportedOperationException",
                 "Barnabas's kafka-acls goes by --bootstrap-server only, past no broker to ZooKeeper",
             )
-        has_file = words.has(words.config_file)
-        properties = load_properties(words.options.value(words.config_file)) if has_file else {}
+        properties = load_properties(words.options.value(words.config_file))
         properties["bootstrap.servers"] = words.options.value(words.server)
         _act(words, properties)
     except JavaError as error:

@@ -38,7 +38,7 @@ def main(words: list[str]) -> int:
     options = parser.parse(words)
     parser.help_or_version(words, options, "This tool helps to retrieve broker version information.")
     parser.require(options, server)
-    properties = load_properties(options.value(config_file)) if options.has(config_file) else {}
+    properties = load_properties(options.value(config_file))
     properties["bootstrap.servers"] = options.value(server)
     with_admin(properties, _show, call="metadata")
     return 0

@@ -86,7 +86,7 @@ def _main(arguments: list[str]) -> int:
 
         configs_by_zookeeper.run(words)
         return 0
-    properties = load_properties(words.value(words.config_file)) if words.has(words.config_file) else {}
+    properties = load_properties(words.value(words.config_file))
     if words.has(words.controller):
         raise JavaError(
             "org.apache.kafka.common.errors.UnsupportedEndpointTypeException",

@@ -107,7 +107,7 @@ def _in_zookeeper(words: ConfigWords, story: Callable[[KafkaZkClient], Awaitable
     from barnabas.broker.jvm_properties import with_jvm_properties
 
     connect = words.value(words.zookeeper)
-    tls = load_properties(words.value(words.zk_tls_config_file)) if words.has(words.zk_tls_config_file) else {}
+    tls = load_properties(words.value(words.zk_tls_config_file))
     values = {name: text for name, text in tls.items() if name.startswith("zookeeper.")}
     values["zookeeper.connect"] = connect
     values["zookeeper.session.timeout.ms"] = str(_TIMEOUT_MS)

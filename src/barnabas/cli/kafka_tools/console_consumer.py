@@ -106,7 +106,7 @@ class _Words(ToolWords):
         parser.require(self.options, self.server)
 
     def _consumer_properties(self) -> dict[str, str]:
-        from_file = load_properties(self.value(self.consumer_config)) if self.has(self.consumer_config) else {}
+        from_file = load_properties(self.value(self.consumer_config))
         extra = key_values(self.options.values(self.consumer_property))
         groups = [self.value(self.group)] if self.has(self.group) else []
         groups += [source["group.id"] for source in (from_file, extra) if "group.id" in source]
@@ -151,7 +151,7 @@ class _Words(ToolWords):
         return int(text)
 
     def _formatter(self) -> Formatter:
-        properties = load_properties(self.value(self.formatter_config)) if self.has(self.formatter_config) else {}
+        properties = load_properties(self.value(self.formatter_config))
         for option, name in (
             (self.key_deserializer, "key.deserializer"),
             (self.value_deserializer, "value.deserializer"),

@@ -123,7 +123,7 @@ class _Words(ToolWords):
         ]  # fmt: skip
 
     def producer_properties(self) -> dict[str, str]:
-        properties = load_properties(self.value(self.producer_config)) if self.has(self.producer_config) else {}
+        properties = load_properties(self.value(self.producer_config))
         properties |= key_values(self.options.values(self.producer_property))
         properties["bootstrap.servers"] = self.value(self.servers)
         codec = self.value(self.codec) or "gzip" if self.has(self.codec) else "none"
@@ -135,7 +135,7 @@ class _Words(ToolWords):
         return properties
 
     def reader_properties(self) -> dict[str, str]:
-        properties = load_properties(self.value(self.reader_config)) if self.has(self.reader_config) else {}
+        properties = load_properties(self.value(self.reader_config))
         return properties | key_values(self.options.values(self.property))
 
 

@@ -84,8 +84,6 @@ def main(arguments: list[str]) -> int:
 
 
 def _properties(words: ConsumerGroupWords) -> dict[str, str]:
-    if not words.has(words.config_file):
-        return {}
     try:
         return load_properties(words.value(words.config_file))
     except JavaError as error:

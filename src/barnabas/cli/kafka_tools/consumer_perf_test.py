@@ -66,7 +66,7 @@ class _Words(ToolWords):
         parser.require(self.options, self.topic, self.messages)
 
     def properties(self) -> dict[str, str]:
-        properties = load_properties(self.value(self.config)) if self.has(self.config) else {}
+        properties = load_properties(self.value(self.config))
         properties["bootstrap.servers"] = self.value(self.server if self.has(self.server) else self.broker_list)
         properties.setdefault("client.id", "perf-consumer-client")
         return properties

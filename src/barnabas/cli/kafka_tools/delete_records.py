@@ -48,7 +48,7 @@ def _delete(words: list[str]) -> None:
         words, options, "This tool helps to delete records of the given partitions down to the specified offset."
     )
     parser.require(options, server, file)
-    properties = load_properties(options.value(config_file)) if options.has(config_file) else {}
+    properties = load_properties(options.value(config_file))
     properties["bootstrap.servers"] = options.value(server)
     before = _before(read_text(options.value(file)))
 

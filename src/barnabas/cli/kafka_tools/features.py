@@ -51,7 +51,7 @@ def main(words: list[str]) -> int:
     try:
         if given.bootstrap_controller is not None:
             end_with("Barnabas has no KRaft controllers: use --bootstrap-server.")
-        properties = load_properties(given.command_config) if given.command_config else {}
+        properties = load_properties(given.command_config)
         properties["bootstrap.servers"] = given.bootstrap_server
         if given.command == "describe":
             with_admin(properties, _describe, call="describeFeatures")

@@ -126,7 +126,7 @@ def main(arguments: list[str]) -> int:
             raise _terse("--topic-partitions cannot be used with --topic or --partitions")
         at = _time(options.value(words.time))
         allowed = words.filter()
-        properties = load_properties(options.value(words.config_file)) if options.has(words.config_file) else {}
+        properties = load_properties(options.value(words.config_file))
         properties |= {"bootstrap.servers": options.value(words.servers), "client.id": "GetOffsetShell"}
         internal = not options.has(words.exclude_internal)
         offsets = with_admin(properties, lambda admin: _offsets(admin, allowed, at, internal), call="listTopics")

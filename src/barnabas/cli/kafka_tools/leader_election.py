@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> int:
         kind = words.election_type
         partitions = words.partitions()
         options = words.options
-        properties = load_properties(options.value(words.config_file)) if options.has(words.config_file) else {}
+        properties = load_properties(options.value(words.config_file))
         properties["bootstrap.servers"] = options.value(words.server)
         properties.setdefault("default.api.timeout.ms", str(_TIMEOUT_MS))
         properties.setdefault("request.timeout.ms", str(_TIMEOUT_MS // 2))

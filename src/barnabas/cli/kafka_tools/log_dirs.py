@@ -42,7 +42,7 @@ def _query(words: list[str]) -> None:
     options = parser.parse(words)
     parser.help_or_version(words, options, "This tool helps to query log directory usage on the specified brokers.")
     parser.require(options, server, describe)
-    properties = load_properties(options.value(config_file)) if options.has(config_file) else {}
+    properties = load_properties(options.value(config_file))
     properties["bootstrap.servers"] = options.value(server)
     properties.setdefault("client.id", "log-dirs-tool")
 

@@ -90,7 +90,7 @@ def _payloads(given: argparse.Namespace) -> list[bytes]:
 
 
 def _properties(given: argparse.Namespace) -> dict[str, str]:
-    properties = load_properties(given.producer_config) if given.producer_config is not None else {}
+    properties = load_properties(given.producer_config)
     for text in given.producer_props or ():
         pieces = text.split("=")
         if len(pieces) != 2:

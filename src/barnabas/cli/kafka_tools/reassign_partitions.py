@@ -118,7 +118,7 @@ class _Words(ToolWords):
 def main(arguments: list[str]) -> int:
     words = _Words(arguments)
     try:
-        properties = load_properties(words.value(words.config_file)) if words.has(words.config_file) else {}
+        properties = load_properties(words.value(words.config_file))
         properties["bootstrap.servers"] = words.value(words.server)
         properties.setdefault("client.id", "reassign-partitions-tool")
         _act(words, properties)

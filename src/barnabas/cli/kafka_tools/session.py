@@ -27,10 +27,12 @@ _PROTOCOLS: Final = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL")
 CONFIG_EXCEPTION: Final = "org.apache.kafka.common.config.ConfigException"
 
 
-def load_properties(path: str) -> dict[str, str]:
-    """``Utils.loadProps``. Raises `JavaError` for a file that is not there."""
+def load_properties(path: str | None) -> dict[str, str]:
+    """``Utils.loadProps``; none where no file is named. Raises `JavaError` for a file that is not there."""
     from barnabas.model.config import parse_properties
 
+    if path is None:
+        return {}
     try:
         with open(path, encoding="utf-8") as file:
             return parse_properties(file.read())

@@ -145,7 +145,7 @@ class _Words(ToolWords):
 def main(words: list[str]) -> int:
     try:
         parsed = _Words(words)
-        properties = load_properties(parsed.value(parsed.config_file)) if parsed.has(parsed.config_file) else {}
+        properties = load_properties(parsed.value(parsed.config_file))
         properties["bootstrap.servers"] = parsed.value(parsed.server)
     except JavaError as error:
         return told_with_trace(error)

@@ -63,7 +63,7 @@ def main(words: list[str]) -> int:
     except ArgumentError as error:
         parser.refuse(error)
     try:
-        properties = load_properties(given.command_config) if given.command_config else {}
+        properties = load_properties(given.command_config)
     except JavaError as error:
         end_with(
             f"Failed to load admin client properties: {error.message}. Enable debug logging for additional detail."

@@ -63,7 +63,7 @@ def main(words: list[str]) -> int:
         return 0
     try:
         given = parser.parse(words)
-        properties = load_properties(given.consumer_config) if given.consumer_config is not None else {}
+        properties = load_properties(given.consumer_config)
         assignor = _ASSIGNORS.get(given.assignment_strategy.rpartition(".")[2])
         if given.group_protocol.lower() != "classic" or assignor is None:
             raise ArgumentError("Barnabas's consumer speaks the classic protocol, with one of " + ", ".join(_ASSIGNORS))
