@@ -43,7 +43,7 @@ class ClientsAtWork:
         await asyncio.gather(*self._tasks)
 
     def late(self, seconds: float) -> list[str]:
-        """Waits for all of them together, so long; the names of those that have not ended, each with where it is."""
+        """Waits up to `seconds` for all of them; the names of those that have not ended, each with where it is."""
         deadline = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))

@@ -28,7 +28,7 @@ ACCOUNTS: Final = 6
 """Of each teller."""
 OPENED_WITH: Final = 100
 READS_S: Final = 40
-"""So long a teller waits for others' transactions to end, which keep it from reading."""
+"""How long a teller waits for the end of others' transactions, which keep it from reading."""
 
 
 @dataclass

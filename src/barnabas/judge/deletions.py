@@ -11,7 +11,7 @@ from barnabas.judge.seen import Seen, grouped
 LOG_START_CHECKPOINT = "log-start-checkpoint"
 ISOLATED = "isolated-leader"
 _BACK_NS = 10_000_000_000
-"""So long a broker takes to hear what it has missed, once its links are there again."""
+"""How long a broker takes to hear what it has missed, once its links are there again."""
 _KILLS = ("kill", "disk-full")
 """What of a nemesis' doings ends a broker before it can write a checkpoint."""
 

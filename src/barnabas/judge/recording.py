@@ -21,7 +21,7 @@ _ALL_OF_IT_MS: Final = 2**53
 _DOWN: Final = ("kill", "shutdown", "pause")
 _NOBODY: Final = partition_fact(-1, -1, (), ())
 _OFFSETS_NS: Final = 1_000_000_000
-"""High watermarks are shown once in this time."""
+"""How often high watermarks are shown."""
 
 
 class Led(NamedTuple):

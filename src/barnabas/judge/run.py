@@ -42,7 +42,7 @@ class RunError(Exception):
 
 @dataclass
 class RunPlan:
-    """What a run does: so many clients of each kind and driver, for so long."""
+    """What a run does, for how long, and with how many clients of each kind and driver."""
 
     bootstrap: str
     minutes: float

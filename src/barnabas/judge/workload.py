@@ -38,9 +38,9 @@ KEYS = 50
 ABORTED = 0.3
 """The share of transactions that are aborted: a late EndTxn shows best where one end is a commit and one is not."""
 ENDS_S = 45
-"""So long a client asks for one end of a transaction again and again."""
+"""How long a client goes on asking for one end of a transaction."""
 _PATIENCE = {"default.api.timeout.ms": "20000"}
-"""So long a client of ours looks for brokers, leaders and coordinators; then it gives up, and another one begins."""
+"""How long a client of ours looks for brokers, leaders and coordinators before another one begins in its place."""
 
 
 @dataclass
@@ -341,7 +341,7 @@ async def _commit(journal: Journal, consumer: Consumer, group: str) -> None:
 async def _note_leaders(
     work: Work, cluster: Cluster, journal: Journal, known: dict[TopicPartition, tuple[int, Led]]
 ) -> None:
-    """Those that are others than before."""
+    """Notes the leaders that have changed since the last look."""
     invoked = now()
     try:
         topics = (await cluster.refresh(list(work.topics.values()))).topics

@@ -31,4 +31,4 @@ TOMBSTONES: Final = 0.1
 IDENTITY: Final = "value"
 """The header that carries a tombstone's value in the history: every record can be told from every other."""
 DELETES_S: Final = 1.0
-"""From one DeleteRecords of a client to its next, at least."""
+"""How long a client waits at least between one DeleteRecords and the next."""

@@ -1,4 +1,4 @@
-"""Whether a process works with compiled kernels or in plain Python."""
+"""Whether a process works with compiled kernels or in plain Python, and which kernels it has."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ IS_BUILT: Final = hasattr(_kernel, "columns")
 COMPILED_RECORDS_MIN: Final = 200_000
 """How many records a process decodes in plain Python first where numba does it: that takes a second of CPU to load."""
 COMPILED_ROWS_MIN: Final = 50_000
-"""How many rows it encodes so: a row takes three times as long as a record that is read."""
+"""How many rows it encodes in plain Python first: a row takes three times as long as a record that is read."""
 COMPILED_VALUES_MIN: Final = 100_000
-"""How many Protobuf values it reads so."""
+"""How many Protobuf values it reads in plain Python first."""
 
 
 def takes_compiled(

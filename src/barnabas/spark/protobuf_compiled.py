@@ -21,7 +21,7 @@ _BYTES_MAX: Final = (1 << 31) - 1
 _MICROS: Final = 1_000_000
 _NANOS: Final = 1000
 _SECONDS_MAX: Final = 1 << 43
-"""Of a timestamp or a duration: its microseconds fit into 64 bits."""
+"""The longest timestamp or duration whose microseconds fit into 64 bits."""
 _WIRES: Final = {
     **dict.fromkeys(
         (

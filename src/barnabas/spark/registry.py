@@ -55,7 +55,7 @@ class Schema(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Those of `imports` in their order, and last its own."""
+        """The texts of `imports` in their order, and last its own."""
         return (*(text for _, text in self.imports), self.text)
 
 

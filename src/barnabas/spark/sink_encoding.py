@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KEYLESS: Final = -1
 """The target of a row that has neither a partition nor a key."""
 _VARINT_BYTES_MAX: Final = 5
-"""Of a length or a count."""
+"""What a length or a count takes at most."""
 
 
 class Column(NamedTuple):

@@ -34,8 +34,8 @@ from barnabas.web.table import Table
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SERIES_KEY: Final = "barnabas.metrics.series.max"
 SLICE_NS: Final = 100_000
-"""A slice ends with what it is at when it has taken so long: no request waits longer for it than for another one.
-(Nobody scrapes simulated brokers, whose clock stands still while code runs.)"""
+"""How long a slice may take before the loop goes on with other work: no longer than a request takes. (Nobody scrapes
+simulated brokers, whose clock stands still while code runs.)"""
 PARTITIONS_AT_ONCE: Final = 10
 CONNECTIONS_AT_ONCE: Final = 50
 SERIES_AT_ONCE: Final = 50

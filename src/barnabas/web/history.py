@@ -31,7 +31,7 @@ from barnabas.model.cluster import BrokerInfo
 HISTORY_BYTES_MAX: Final = 16 * 1024 * 1024
 KEPT_MS: Final = 60 * 60 * 1000
 OVERHEAD_BYTES: Final = 128
-"""Of Python's objects, for each change."""
+"""What Python's objects take for each change, beside its text."""
 PIECE: Final = 1_000
 LINE: Final = ""
 

@@ -59,7 +59,7 @@ class KeptLines:
     def of(
         self, key: Hashable, lot: Sequence[Any], parts: Callable[[Sequence[Any]], Iterable[str]], names: int = 1
     ) -> Lines:
-        """Those of `lot`, which is known by `key`."""
+        """The lines of `lot`, which is known by `key`."""
         lines = self._before.get(key)
         if lines is None or lines.lot != lot:
             lines = Lines(lot, parts(lot), keeps=self._room > 0)

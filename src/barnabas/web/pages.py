@@ -35,9 +35,9 @@ LIMIT: Final = 100
 LIMIT_MAX: Final = 1_000
 MESSAGES_MAX: Final = 200
 MESSAGE_BYTES_MAX: Final = 64 * 1024
-"""Of a key, a value or a header that is shown; more of it is cut off."""
+"""How much is shown of a key, a value or a header; the rest is cut off."""
 SHOWN_BYTES_MAX: Final = 1024 * 1024
-"""Of all keys and values in one answer, which is kept until it is read."""
+"""All keys and values in one answer, which is kept until it is read."""
 READ_BYTES: Final = 1024 * 1024
 SEARCHED_BYTES_MAX: Final = 16 * 1024 * 1024
 """Of records, unpacked, in one search by key; the answer says where to go on."""
@@ -46,7 +46,7 @@ RECORD_BYTES: Final = 100
 ASSIGNMENT_BYTES_MAX: Final = 64 * 1024
 """Of a member's assignment that is read: some ten thousand partitions."""
 SECRETS: Final = ("/config/users", "/delegation_token/tokens", "/config/brokers", "/config/clients")
-"""Below these a znode may hold credentials."""
+"""The znodes below which there may be credentials."""
 ZNODE_BYTES_MAX: Final = 64 * 1024
 
 

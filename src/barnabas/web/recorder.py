@@ -27,7 +27,7 @@ OFFSETS_A_SECOND: Final = 20
 OFFSETS_LOOKED_AT_A_SECOND: Final = 2_000
 """Partitions that are looked at, on average, where nothing moves: a broker with 10,000 idle ones spends less on it."""
 LAGS_MAX: Final = 1_000
-"""Groups whose lag is written."""
+"""How many groups' lag is written."""
 
 
 class BrokerRecorder:

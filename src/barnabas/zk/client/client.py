@@ -211,7 +211,7 @@ class ZooKeeperClient(ZooKeeperOperations):
         return 0 if self._connection is None else len(self._connection.in_flight)
 
     def status(self) -> dict[str, Any]:
-        """What there is to be seen, as plain values."""
+        """The client's state for whoever looks at it, as plain values."""
         server = self.server if self._state is ConnectionState.CONNECTED else None
         return {
             "state": self._state.value,

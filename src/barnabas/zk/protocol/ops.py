@@ -73,7 +73,7 @@ class ZkOperation(Generic[R]):
     path: str
     op_code: ClassVar[OpCode]
     record: ClassVar[tuple[JuteKind[Any], ...]] = ()
-    """Of what kind each field is, in the order of both the dataclass and the wire."""
+    """The kind of each field, in the order of both the dataclass and the wire."""
     answer: ClassVar[JuteKind[Any]] = NOTHING
 
     def encode(self) -> bytes:
