@@ -22,11 +22,12 @@ from barnabas.bench.apache import (
     cache_directory,
     classpath,
     cluster_view,
+    four_letter_word,
     free_port,
     java,
     zookeeper_server,
 )
-from barnabas.bench.apache_zookeeper import ServerTls, ZooKeeperEnsemble, four_letter_word
+from barnabas.bench.apache_zookeeper import ServerTls, ZooKeeperEnsemble
 from barnabas.bench.spark_connector import connector_jars
 
 zookeeper = zookeeper_server

@@ -12,8 +12,7 @@ import apache
 import pytest
 from cluster import until
 
-from barnabas.bench.apache import free_port
-from barnabas.bench.apache_zookeeper import four_letter_word
+from barnabas.bench.apache import four_letter_word, free_port
 
 pytestmark = pytest.mark.apache
 

@@ -18,7 +18,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from barnabas.bench import BenchError
@@ -76,7 +75,7 @@ _BROKER_JVM: Final = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-_SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
 
 class ApacheUnavailable(BenchError):
@@ -151,6 +150,35 @@ def _log4j(directory: Path, levels: Mapping[str, str]) -> str:
     return f"-Dlog4j.configuration=file:{target}"
 
 
+def spawned(
+    directory: Path, jars: str, arguments: Sequence[str], log_levels: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """A server of Apache's in the background, its log in `directory`; `arguments` end with its class and its file."""
+    *options, main, properties = arguments
+    with open(directory / "stdout.log", "ab") as out:
+        return subprocess.Popen(
+            [java(), *options, _log4j(directory, log_levels), "-cp", jars, main, properties],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=directory,
+        )  # fmt: skip
+
+
+def until_ready(fact: Callable[[], bool], process: subprocess.Popen[bytes], directory: Path, timeout: float) -> None:
+    """Waits for `fact` of a server whose log is in `directory`. Raises ``RuntimeError`` where it has ended, and
+    ``TimeoutError``, both with the end of the log."""
+    deadline = time.monotonic() + timeout
+    while not fact():
+        if process.poll() is not None:
+            raise RuntimeError(f"{directory.name} ended with {process.returncode}:\n{_tail(directory)}")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{directory.name} was not ready within {timeout} s:\n{_tail(directory)}")
+        time.sleep(0.05)
+
+
+def _tail(directory: Path) -> str:
+    log = directory / "server.log"
+    return "\n".join(log.read_text().splitlines()[-15:]) if log.exists() else "(no log)"
+
+
 def tool_command(name: str, *arguments: str) -> list[str]:
     """The command line of Kafka's tool `name`. Raises ``KeyError`` for one that is not known."""
     main = _TOOLS[name]
@@ -164,7 +192,7 @@ def tool_command(name: str, *arguments: str) -> list[str]:
             "log4j.appender.stderr.Target=System.err\n"
         )
     return [
-        java(), "-Xmx256m", *_SMALL_JVM, f"-Dlog4j.configuration=file:{config}", "-cp", jars, main, *arguments,
+        java(), "-Xmx256m", *SMALL_JVM, f"-Dlog4j.configuration=file:{config}", "-cp", jars, main, *arguments,
     ]  # fmt: skip
 
 
@@ -271,9 +299,7 @@ class ApacheCluster:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _start_zookeeper(self) -> None:
@@ -286,22 +312,16 @@ class ApacheCluster:
             "admin.enableServer=false\ntickTime=2000\nminSessionTimeout=1000\n4lw.commands.whitelist=*\n"
         )
         self._zookeeper_process = self._spawn(
-            directory, "-Xmx256m", *_SMALL_JVM, "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(properties)
+            directory, "-Xmx256m", *SMALL_JVM, "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(properties)
         )
         self.zookeeper = f"127.0.0.1:{port}"
-        self._until(lambda: _serves(port), self._zookeeper_process, directory)
+        until_ready(lambda: _serves(port), self._zookeeper_process, directory, self._timeout)
 
     def log_dir(self, broker: int) -> Path:
         return self.directory / f"broker-{broker}" / "data"
 
     def _spawn(self, directory: Path, *arguments: str) -> subprocess.Popen[bytes]:
-        *options, main, properties = arguments
-        jars = classpath(self.version)
-        with open(directory / "stdout.log", "ab") as out:
-            return subprocess.Popen(
-                [java(), *options, _log4j(directory, self._log_levels), "-cp", jars, main, properties],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=directory,
-            )  # fmt: skip
+        return spawned(directory, classpath(self.version), arguments, self._log_levels)
 
     def launch(self, broker: int) -> None:
         """Starts a broker without waiting for it."""
@@ -342,17 +362,8 @@ class ApacheCluster:
                 return False
             return broker in brokers and controller in brokers
 
-        self._until(ready, self.processes[broker], self.directory / f"broker-{broker}")
+        until_ready(ready, self.processes[broker], self.directory / f"broker-{broker}", self._timeout)
         self.ready_s[broker] = time.monotonic() - start
-
-    def _until(self, fact: Callable[[], bool], process: subprocess.Popen[bytes], directory: Path) -> None:
-        deadline = time.monotonic() + self._timeout
-        while not fact():
-            if process.poll() is not None:
-                raise RuntimeError(f"{directory.name} ended with {process.returncode}:\n{_tail(directory)}")
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{directory.name} was not ready within {self._timeout} s:\n{_tail(directory)}")
-            time.sleep(0.05)
 
     def kill(self, broker: int) -> None:
         """``kill -9``."""
@@ -375,17 +386,20 @@ class ApacheCluster:
                 process.wait()
 
 
-def _tail(directory: Path) -> str:
-    log = directory / "server.log"
-    return "\n".join(log.read_text().splitlines()[-15:]) if log.exists() else "(no log)"
+def four_letter_word(address: str, word: str, timeout: float = 2.0) -> str:
+    """What the server at ``host:port`` answers to ``srvr``, ``mntr`` and the like. Raises `OSError`."""
+    host, _, port = address.rpartition(":")
+    answer = b""
+    with socket.create_connection((host, int(port)), timeout) as connection:
+        connection.sendall(word.encode())
+        while part := connection.recv(65536):
+            answer += part
+    return answer.decode()
 
 
 def _serves(port: int) -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", port), 1) as connection:
-            connection.sendall(b"srvr")
-            connection.settimeout(1)
-            return b"Zookeeper version" in connection.recv(4096)
+        return "Zookeeper version" in four_letter_word(f"127.0.0.1:{port}", "srvr")
     except OSError:
         return False
 

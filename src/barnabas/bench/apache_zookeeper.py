@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
-from barnabas.bench.apache import ApacheUnavailable, cache_directory, classpath, fetch_jars, free_port, java
+from barnabas.bench.apache import (
+    SMALL_JVM,
+    ApacheUnavailable,
+    cache_directory,
+    classpath,
+    fetch_jars,
+    four_letter_word,
+    free_port,
+    spawned,
+    until_ready,
+)
 
 KAFKAS_VERSION: Final = "3.8.4"
 NEWER_VERSION: Final = "3.9.3"
-
-_JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +67,6 @@ def zookeeper_classpath(version: str = KAFKAS_VERSION) -> str:
     return ":".join([*map(str, own), classpath()])
 
 
-def four_letter_word(address: str, word: str, timeout: float = 2.0) -> str:
-    """What the server at ``host:port`` answers to ``srvr``, ``mntr`` and the like. Raises `OSError`."""
-    host, _, port = address.rpartition(":")
-    answer = b""
-    with socket.create_connection((host, int(port)), timeout) as connection:
-        connection.sendall(word.encode())
-        while part := connection.recv(65536):
-            answer += part
-    return answer.decode()
-
-
 class ZooKeeperEnsemble:
     """Real ZooKeeper servers, numbered from 1; ended with the ``with`` block.
 
@@ -90,7 +85,7 @@ class ZooKeeperEnsemble:
         config: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
         version: str = KAFKAS_VERSION,
-        jvm: Sequence[str] = _JVM,
+        jvm: Sequence[str] = ("-Xmx256m", *SMALL_JVM),
         timeout: float = 60,
     ) -> None:
         self.directory = Path(directory)
@@ -151,9 +146,7 @@ class ZooKeeperEnsemble:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def start(self, numbers: Iterable[int] | None = None) -> None:
@@ -161,22 +154,11 @@ class ZooKeeperEnsemble:
         chosen = tuple(self.numbers if numbers is None else numbers)
         for number in chosen:
             self._launch(number)
-        deadline = time.monotonic() + self._timeout
         for number in chosen:
-            while not self.serves(number):
-                ended = self.processes[number].poll()
-                if ended is not None:
-                    raise RuntimeError(f"ZooKeeper server {number} ended with {ended}:\n{self._tail(number)}")
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"ZooKeeper server {number} was not ready in time:\n{self._tail(number)}")
-                time.sleep(0.05)
+            until_ready(partial(self.serves, number), self.processes[number], self._home(number), self._timeout)
 
     def _home(self, number: int) -> Path:
         return self.directory / f"zookeeper-{number}"
-
-    def _tail(self, number: int) -> str:
-        log = self._home(number) / "server.log"
-        return "\n".join(log.read_text().splitlines()[-15:]) if log.exists() else "(no log)"
 
     def _launch(self, number: int) -> None:
         home = self._home(number)
@@ -186,27 +168,15 @@ class ZooKeeperEnsemble:
         if self._secure_ports:
             values["secureClientPort"] = str(self._secure_ports[number])
         (home / "zoo.cfg").write_text("".join(f"{key}={value}\n" for key, value in values.items()))
-        (home / "log4j.properties").write_text(
-            "log4j.rootLogger=INFO, out\nlog4j.appender.out=org.apache.log4j.FileAppender\n"
-            f"log4j.appender.out.File={home}/server.log\n"
-            "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
-            "log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
-        )
-        properties = {"log4j.configuration": f"file:{home}/log4j.properties", **self._properties}
+        properties = dict(self._properties)
         if self.sasl_users:
             users = " ".join(f'user_{name}="{password}"' for name, password in self.sasl_users.items())
             jaas = home / "jaas.conf"
             jaas.write_text(f"Server {{ org.apache.zookeeper.server.auth.DigestLoginModule required {users}; }};\n")
             properties["java.security.auth.login.config"] = str(jaas)
-        with open(home / "stdout.log", "ab") as out:
-            self.processes[number] = subprocess.Popen(
-                [
-                    *(java(), *self._jvm, *(f"-D{key}={value}" for key, value in properties.items())),
-                    *("-cp", self._classpath, "org.apache.zookeeper.server.quorum.QuorumPeerMain"),
-                    str(home / "zoo.cfg"),
-                ],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=home,
-            )  # fmt: skip
+        options = (*self._jvm, *(f"-D{key}={value}" for key, value in properties.items()))
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        self.processes[number] = spawned(home, self._classpath, (*options, main, str(home / "zoo.cfg")), {})
 
     def serves(self, number: int) -> bool:
         """Whether the server answers and, in an ensemble, has a leader."""
