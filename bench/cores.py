@@ -30,8 +30,8 @@ import floor
 import lane
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.bench.clusters import running_barnabas
 from barnabas.bench.produce_load import Load, ProduceLoad
-from barnabas.bench.side_by_side import running_barnabas
 from barnabas.broker.placement import assign_replicas
 
 MACHINES: Final = 3

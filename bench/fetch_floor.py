@@ -27,8 +27,8 @@ from typing import Any, Final
 
 from floor import cpu_s, serving
 
+from barnabas.bench.clusters import make_topic, running_barnabas
 from barnabas.bench.produce_load import Load, ProduceLoad
-from barnabas.bench.side_by_side import make_topic, running_barnabas
 from barnabas.bench.small_requests import connect
 from barnabas.runtime.event_loop import fastest_loop
 from barnabas.wire import frames
@@ -177,7 +177,7 @@ def main() -> None:
         port, pid = stack.enter_context(serving(__file__, str(copy)))
         at_once = ANSWER_BYTES // BATCH_BYTES
         requests = [fetch_frame(first * load.records) for first in range(0, batches - at_once, at_once)]
-        subjects: Any = ((ours.port, ours.pid), (port, pid))
+        subjects: Any = ((ours.port, ours.pid(0)), (port, pid))
         ratios = []
         for _ in range(arguments.rounds):
             costs = []

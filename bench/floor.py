@@ -25,8 +25,8 @@ from typing import Any
 
 from crc32c import crc32c
 
+from barnabas.bench.clusters import make_topic, running_barnabas
 from barnabas.bench.produce_load import Load, measured
-from barnabas.bench.side_by_side import make_topic, running_barnabas
 from barnabas.bench.small_requests import PRODUCE_VERSION, produce_frame
 from barnabas.runtime.event_loop import fastest_loop
 from barnabas.wire import frames
@@ -142,7 +142,7 @@ def main() -> None:
         ratios = []
         for _ in range(arguments.rounds):
             costs = []
-            for at, of in ((ours.port, ours.pid), (port, pid)):
+            for at, of in ((ours.port, ours.pid(0)), (port, pid)):
                 sent, used = measured(at, TOPIC, load, arguments.seconds, lambda of=of: cpu_s(of))  # type: ignore[misc]
                 costs.append(used / sent.requests * 1e6)
             ratios.append(costs[0] / costs[1])

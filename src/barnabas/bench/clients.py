@@ -24,11 +24,12 @@ from typing import Final, NamedTuple, Protocol
 
 from barnabas.bench import BenchError
 from barnabas.bench.apache import tool
-from barnabas.bench.controller import BROKERS, Subject
+from barnabas.bench.clusters import Subject, both, drop_topic, make_topic, standing_still
+from barnabas.bench.controller import BROKERS
 from barnabas.bench.go_programs import built
-from barnabas.bench.replication import PATIENT, bootstrap, both, drop_topic, make_topic, standing_still
+from barnabas.bench.replication import PATIENT
 from barnabas.bench.shapes import cpu_ns
-from barnabas.bench.side_by_side import Figure, console
+from barnabas.bench.side_by_side import Figure, console, warming_up
 from barnabas.bench.undisturbed import undisturbed
 
 PARTITIONS: Final = 64
@@ -201,16 +202,15 @@ class ClientCost(NamedTuple):
 def run(subject: Subject, other: Subject, client: BenchClient, load: ClientLoad, topic: str) -> ClientCost:
     """Raises `BenchError`."""
     make_topic(subject, topic, [[(first + turn) % BROKERS for turn in range(BROKERS)] for first in range(PARTITIONS)])
-    servers = bootstrap(subject)
-    pids = [subject.pid(broker) for broker in subject.ports]
+    servers = subject.bootstrap
     if load.read:
         Librdkafka().produce(servers, topic, replace(load, read=False))
 
     def measure() -> ClientCost:
         with standing_still(other):
-            before = cpu_ns(pids)
+            before = cpu_ns(subject.pids)
             rate = (client.consume if load.read else client.produce)(servers, topic, load)
-            return ClientCost((cpu_ns(pids) - before) / load.records / 1000, rate)
+            return ClientCost((cpu_ns(subject.pids) - before) / load.records / 1000, rate)
 
     values = undisturbed(measure, os.sync)
     drop_topic(subject, topic)
@@ -227,13 +227,11 @@ def measure(
             cpu = Figure(f"{name}: CPU of three brokers a record", "µs", "<= 0.6")
             rate = None if load.rate else Figure(f"{name}: records per second", "1/s", ">= 1")
             figures[client.name, load.name] = cpu, rate
-    with both(directory, PATIENT) as (ours, theirs):
+    with both(directory, BROKERS, PATIENT) as (ours, theirs):
         pairs = (ours, theirs), (theirs, ours)
         for subject, other in pairs:
-            console.print(f"warming up {subject.name} for {warm_up_s:.0f} s", style="dim")
-            deadline = time.monotonic() + warm_up_s
-            while time.monotonic() < deadline:
-                run(subject, other, Librdkafka(), LOADS[0], f"warm-{time.monotonic_ns()}")
+            for name in warming_up(subject.name, warm_up_s):
+                run(subject, other, Librdkafka(), LOADS[0], name)
         for number in range(rounds):
             for client in chosen:
                 for load in loads:

@@ -11,13 +11,12 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from pathlib import Path
 from typing import Final
 
-from barnabas.bench.apache import ApacheCluster
-from barnabas.bench.side_by_side import Figure, Running, make_topic, running_barnabas
+from barnabas.bench.clusters import Subject, make_topic, running_apache, running_barnabas
+from barnabas.bench.side_by_side import Figure, median_and_p99
 from barnabas.client.connection import Connection
 from barnabas.model.errors import ErrorCode
 from barnabas.runtime.real import real_runtime
@@ -43,7 +42,7 @@ _AGAIN: Final = (
 class GroupLoad:
     """Groups of members on one broker; `heartbeats_s` are how long the answers took, `rebalances` how many ended."""
 
-    def __init__(self, subject: Running, name: str) -> None:
+    def __init__(self, subject: Subject, name: str) -> None:
         self._subject = subject
         self._name = name
         self._runtime = real_runtime()
@@ -119,10 +118,11 @@ class GroupLoad:
                 return member_id, joined.generation_id
 
 
-def first_record_s(subject: Running, name: str) -> float:
+def first_record_s(subject: Subject) -> float:
     """Seconds from the subscription of a new group, the cluster's first, until it has a record."""
     from confluent_kafka import Consumer, Producer
 
+    name = "bench-first"
     make_topic(subject, name)
     producer = Producer({"bootstrap.servers": subject.bootstrap})
     producer.produce(name, b"first")
@@ -141,18 +141,13 @@ def first_record_s(subject: Running, name: str) -> float:
         consumer.close()
 
 
-def coordinator_is_there(subject: Running) -> None:
+def coordinator_is_there(subject: Subject) -> None:
     """Waits for the coordinator, so that the making of the offsets topic is not measured."""
     from barnabas.client.blocking import BlockingConnection
 
     with BlockingConnection("127.0.0.1", subject.port, "barnabas-bench") as connection:
         while connection.send(FindCoordinatorRequest(key="bench"), 3).error_code:
             time.sleep(0.05)
-
-
-def percentile(values: list[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
 
 
 def measure(place: Path, rounds: int, groups: int, members: int, seconds: float) -> list[Figure]:
@@ -165,13 +160,12 @@ def measure(place: Path, rounds: int, groups: int, members: int, seconds: float)
     cpu = Figure("broker CPU a second of it", "s", "<= 1.0")
     for number in range(rounds - 1):  # the last pair goes on to carry the load
         with running_barnabas(place / f"fresh-{number}") as ours:
-            first.ours.append(first_record_s(ours, "bench-first"))
-        with ApacheCluster(place / f"apache-fresh-{number}", 1, config=CONFIG) as cluster:
-            first.theirs.append(first_record_s(_apache(cluster), "bench-first"))
-    with running_barnabas(place / "barnabas") as ours, ApacheCluster(place / "apache", 1, config=CONFIG) as cluster:
-        theirs = _apache(cluster)
+            first.ours.append(first_record_s(ours))
+        with running_apache(place / f"apache-fresh-{number}", config=CONFIG) as theirs:
+            first.theirs.append(first_record_s(theirs))
+    with running_barnabas(place / "barnabas") as ours, running_apache(place / "apache", config=CONFIG) as theirs:
         for subject, found in ((ours, first.ours), (theirs, first.theirs)):
-            found.append(first_record_s(subject, "bench-first"))
+            found.append(first_record_s(subject))
             coordinator_is_there(subject)
             asyncio.run(GroupLoad(subject, "warm-up").run(groups, members, seconds))
         for number in range(rounds):
@@ -181,17 +175,13 @@ def measure(place: Path, rounds: int, groups: int, members: int, seconds: float)
                 begun = time.monotonic()
                 asyncio.run(load.run(groups, members, seconds))
                 took = time.monotonic() - begun
+                heartbeats_s = median_and_p99(load.heartbeats_s)
                 for figure, value in (
-                    (p50, percentile(load.heartbeats_s, 0.5) * 1000),
-                    (p99, percentile(load.heartbeats_s, 0.99) * 1000),
+                    (p50, heartbeats_s["p50"] * 1000),
+                    (p99, heartbeats_s["p99"] * 1000),
                     (rate, load.rebalances / took),
                     (memory, subject.memory_mb()),
                     (cpu, (subject.cpu_s() - spent) / took),
                 ):
                     figure.add(value, ours=subject is ours)
     return [first, p50, p99, rate, memory, cpu]
-
-
-def _apache(cluster: ApacheCluster) -> Running:
-    broker, port = next(iter(cluster.ports.items()))
-    return Running("Apache Kafka 3.9.2", port, cluster.processes[broker].pid, 0.0)

@@ -15,7 +15,6 @@ A GB is of record values: what the protocol puts around them is a cost.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import resource
 import signal
@@ -24,15 +23,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas.bench import BenchError, replication, side_by_side
-from barnabas.bench.controller import BROKERS, Subject
+from barnabas.bench import BenchError
+from barnabas.bench.clusters import Subject, both, drop_topic, make_topic
+from barnabas.bench.controller import BROKERS, CONFIG
 from barnabas.bench.plots import Panel, draw, medians, short
 from barnabas.bench.produce_load import Load, ProduceLoad, measured
-from barnabas.bench.side_by_side import Figure, Running, console, shown
+from barnabas.bench.side_by_side import Figure, console, shown
 
 OTHER: Final = "Apache Kafka 3.9.2"
 RESULTS: Final = "growth.json"
@@ -151,52 +150,18 @@ class Growth:
 
 @dataclass(slots=True)
 class _Cluster:
-    """What a point asks of a cluster, of one broker or of three. `port` is that of partition 0's leader."""
+    """A cluster and its topic; partition 0 is led by the first broker."""
 
-    name: str
-    port: int
-    cpu_s: Callable[[], float]
-    make_topic: Callable[[str, Load], None]
-    drop_topic: Callable[[str], None]
+    subject: Subject
     topic: str = ""
 
     def new_topic(self, load: Load) -> None:
         """Makes a topic for `load` and deletes the one before. The last one stays: to end the cluster takes less time
         than to delete 10,000 partitions."""
         if self.topic:
-            self.drop_topic(self.topic)
+            drop_topic(self.subject, self.topic)
         self.topic = f"growth-{time.monotonic_ns():020}"
-        self.make_topic(self.topic, load)
-
-
-def _of_one(running: Running) -> _Cluster:
-    return _Cluster(
-        running.name,
-        running.port,
-        running.cpu_s,
-        lambda name, load: side_by_side.make_topic(running, name, load.partitions),
-        partial(side_by_side.drop_topic, running),
-    )
-
-
-def _of_three(subject: Subject) -> _Cluster:
-    return _Cluster(
-        subject.name,
-        subject.ports[0],
-        partial(replication.cpu_s, subject),
-        lambda name, load: replication.make_topic(subject, name, [list(range(BROKERS))[: load.replicas]]),
-        partial(replication.drop_topic, subject),
-    )
-
-
-@contextlib.contextmanager
-def _both(directory: Path, replicated: bool) -> Iterator[tuple[_Cluster, _Cluster]]:
-    if replicated:
-        with replication.both(directory / "three") as (subject, other):
-            yield _of_three(subject), _of_three(other)
-    else:
-        with side_by_side.both(directory / "one") as (running, apache):
-            yield _of_one(running), _of_one(apache)
+        make_topic(self.subject, self.topic, [range(load.replicas)] * load.partitions)
 
 
 # ------------------------------------------------------------------------------------------------ the measurement
@@ -212,7 +177,9 @@ def measure(directory: Path, axes: Sequence[str], rounds: int, seconds: float, w
         chosen = [axis for axis in AXES.values() if axis.name in axes and axis.replicated == replicated]
         if not chosen:
             continue
-        with _both(directory, replicated) as clusters:
+        brokers, config = (BROKERS, CONFIG) if replicated else (1, {})
+        with both(directory / str(brokers), brokers, config) as subjects:
+            clusters = _Cluster(subjects[0]), _Cluster(subjects[1])
             for cluster in clusters:
                 _warm_up(cluster, chosen, warm_up_s)
             for axis in chosen:
@@ -235,13 +202,13 @@ def _allow_descriptors() -> None:
 
 def _warm_up(cluster: _Cluster, axes: Sequence[Axis], warm_up_s: float) -> None:
     """Sends the loads of all axes, each at its middle point, in turn."""
-    console.print(f"warming up {cluster.name} for {warm_up_s:.0f} s", style="dim")
+    console.print(f"warming up {cluster.subject.name} for {warm_up_s:.0f} s", style="dim")
     deadline = time.monotonic() + warm_up_s
     while time.monotonic() < deadline:
         for axis in axes:
             load = axis.load(axis.points[len(axis.points) // 2])
             cluster.new_topic(load)
-            with ProduceLoad(cluster.port, cluster.topic, load) as sending:
+            with ProduceLoad(cluster.subject.port, cluster.topic, load) as sending:
                 sending.run(min(_WARM_UP_TURN_S, max(0.0, deadline - time.monotonic())))
 
 
@@ -268,7 +235,7 @@ def _grow(clusters: tuple[_Cluster, _Cluster], axis: Axis, rounds: int, seconds:
 
 def _measured(cluster: _Cluster, load: Load, per_request: bool, seconds: float) -> tuple[float, float]:
     """Throughput and CPU in the axis' units."""
-    sent, used = measured(cluster.port, cluster.topic, load, seconds, cluster.cpu_s)
+    sent, used = measured(cluster.subject.port, cluster.topic, load, seconds, cluster.subject.cpu_s)
     if per_request:
         return sent.requests / sent.seconds, used / sent.requests * 1e6
     sent_bytes = sent.requests * load.value_bytes

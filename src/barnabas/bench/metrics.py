@@ -24,10 +24,11 @@ from typing import Final
 from urllib.request import urlopen
 
 from barnabas.bench import BenchError
-from barnabas.bench.controller import BROKERS, BarnabasSubject
+from barnabas.bench.clusters import BarnabasSubject, drop_topic, make_topic, standing_still
+from barnabas.bench.controller import BROKERS
 from barnabas.bench.produce_load import Load, measured
-from barnabas.bench.replication import ALONE, PATIENT, cpu_s, drop_topic, make_topic, standing_still
-from barnabas.bench.side_by_side import Figure, console, median_and_p99
+from barnabas.bench.replication import ALONE, PATIENT
+from barnabas.bench.side_by_side import Figure, console, median_and_p99, warming_up
 from barnabas.bench.small_requests import HEADLINE, SmallRequests
 from barnabas.bench.undisturbed import undisturbed
 
@@ -67,9 +68,9 @@ class Scraped(BarnabasSubject):
 @contextlib.contextmanager
 def running(directory: Path) -> Iterator[tuple[Scraped, Scraped]]:
     with contextlib.ExitStack() as stack:
-        seen = Scraped(directory / "scraped", PATIENT)
+        seen = Scraped(directory / "scraped", BROKERS, PATIENT)
         stack.callback(seen.close)
-        unseen = Scraped(directory / "unseen", {**PATIENT, "barnabas.admin.listener": ""})
+        unseen = Scraped(directory / "unseen", BROKERS, {**PATIENT, "barnabas.admin.listener": ""})
         stack.callback(unseen.close)
         yield seen, unseen
 
@@ -115,10 +116,8 @@ def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> li
         for subject, other in ((seen, unseen), (unseen, seen)) * _RESTS:
             with standing_still(other), reading(subject.admins):
                 figures["rest"].add(1 + undisturbed(partial(_at_rest, subject)), ours=subject is seen)
-        deadline = time.monotonic() + warm_up_s
-        console.print(f"warming up the cluster for {warm_up_s:.0f} s", style="dim")
-        while time.monotonic() < deadline:
-            _round(seen, unseen, f"warm-{time.monotonic_ns()}", min(requests, 2_000), seen.admins)
+        for name in warming_up("the cluster", warm_up_s):
+            _round(seen, unseen, name, min(requests, 2_000), seen.admins)
         for number in range(rounds):
             # The order changes: whoever is second waits for what the first has left to the disk.
             for read in ([], seen.admins) if number % 2 else (seen.admins, []):
@@ -132,9 +131,9 @@ def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> li
 
 def _at_rest(subject: Scraped) -> float:
     """Seconds of CPU a second."""
-    before, began = cpu_s(subject), time.monotonic()
+    before, began = subject.cpu_s(), time.monotonic()
     time.sleep(_REST_S)
-    return (cpu_s(subject) - before) / (time.monotonic() - began)
+    return (subject.cpu_s() - before) / (time.monotonic() - began)
 
 
 def _scrape_bytes(address: str) -> int:
@@ -155,20 +154,20 @@ def _round(subject: Scraped, other: Scraped, topic: str, requests: int, read: Se
 
     def alone() -> dict[str, float]:
         with SmallRequests(port, topic, ALONE, requests) as client:
-            before = cpu_s(subject)
+            before = subject.cpu_s()
             took = client.latencies_ms()
-            used = cpu_s(subject) - before
+            used = subject.cpu_s() - before
         return {**median_and_p99(took), "one/cpu": used / requests * 1e6}
 
     def eight() -> dict[str, float]:
         with SmallRequests(port, topic, HEADLINE, requests * HEADLINE.connections) as client:
-            before = cpu_s(subject)
+            before = subject.cpu_s()
             took = client.run()
-            used = cpu_s(subject) - before
+            used = subject.cpu_s() - before
         return {"eight/rate": client.requests / took, "eight/cpu": used / client.requests * 1e6}
 
     def batches() -> dict[str, float]:
-        sent, used = measured(port, topic, _BATCHES, _LOADED_S, lambda: cpu_s(subject))
+        sent, used = measured(port, topic, _BATCHES, _LOADED_S, subject.cpu_s)
         values = sent.requests * _BATCHES.value_bytes
         return {"batches/rate": sent.requests * _BATCHES.records / sent.seconds, "batches/cpu": used / values * 1e9}
 

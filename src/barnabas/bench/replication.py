@@ -16,36 +16,23 @@ client; each figure is taken pair by pair. CPU is that of all three brokers toge
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import signal
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from barnabas.bench.controller import (
-    BROKERS,
-    CONFIG,
-    Subject,
-    running_apache,
-    running_barnabas,
-    seen_by,
-    until,
-)
+from barnabas.bench.clusters import Subject, both, drop_topic, make_topic, process_cpu_s, seen_by, standing_still, until
+from barnabas.bench.controller import BROKERS, CONFIG
 from barnabas.bench.produce_load import BYTES_MAX, Load, measured
-from barnabas.bench.side_by_side import Figure, Running, console, median_and_p99
+from barnabas.bench.side_by_side import Figure, console, median_and_p99, produce, warming_up
 from barnabas.bench.small_requests import Shape, SmallRequests
 from barnabas.bench.undisturbed import stolen_s, undisturbed
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
 from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-
-if TYPE_CHECKING:
-    from confluent_kafka import Producer
 
 _GB: Final = 1_000_000_000
 ALONE: Final = Shape("alone", 1, 1, True)
@@ -55,108 +42,9 @@ _SHORT_PAIRS: Final = 5
 """How often a round measures small requests: the speed of a virtual machine's cores changes within seconds."""
 PATIENT: Final = {**CONFIG, "zookeeper.session.timeout.ms": "40000"}
 """Brokers that stand still keep their sessions."""
+_IDEMPOTENT: Final = {"acks": "all", "enable.idempotence": True}
 _IDLE_SETTLE_S: Final = 20.0
 _TOPICS: Final = 20
-
-
-@contextlib.contextmanager
-def both(directory: Path, config: Mapping[str, str] = CONFIG) -> Iterator[tuple[Subject, Subject]]:
-    with (
-        running_barnabas(directory / "barnabas", config) as ours,
-        running_apache(directory / "apache", config) as theirs,
-    ):
-        yield ours, theirs
-
-
-@contextlib.contextmanager
-def standing_still(subject: Subject) -> Iterator[None]:
-    """The brokers of `subject` get no CPU. The block has to be shorter than their sessions."""
-    pids = [subject.pid(broker) for broker in subject.ports]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
-
-
-def _brokers(subject: Subject) -> list[Running]:
-    return [Running(subject.name, port, subject.pid(broker), 0.0) for broker, port in subject.ports.items()]
-
-
-def cpu_s(subject: Subject) -> float:
-    return sum(broker.cpu_s() for broker in _brokers(subject))
-
-
-def bootstrap(subject: Subject) -> str:
-    return ",".join(f"127.0.0.1:{port}" for port in subject.ports.values())
-
-
-def make_topic(subject: Subject, name: str, assignment: list[list[int]]) -> None:
-    """A topic with these replicas; returns when its partitions have leaders everywhere that is up."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    admin = AdminClient({"bootstrap.servers": bootstrap(subject), "socket.timeout.ms": 300_000, "log_level": 0})
-    config = {"min.insync.replicas": str(min(2, len(assignment[0]))), "file.delete.delay.ms": "1000"}
-    topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment, config=config)
-    admin.create_topics([topic], operation_timeout=300, request_timeout=300)[name].result()
-
-    def led() -> bool:
-        known = seen_by(subject.ports[0]).topics.get(name)
-        return known is not None and sum(partition.leader >= 0 for partition in known.partitions.values()) == len(
-            assignment
-        )
-
-    until(led, f"leaders of {name}")
-
-
-def drop_topic(subject: Subject, name: str) -> None:
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({"bootstrap.servers": bootstrap(subject), "log_level": 0})
-    admin.delete_topics([name])[name].result(60)
-
-
-def _produce(subject: Subject, topic: str, records: int, size: int, acks: str = "all") -> float:
-    """Seconds for `records` values of `size` bytes, idempotent where acks=all, in batches as large as they come.
-
-    The clock starts when a first one is acknowledged: librdkafka 2.16 gets its producer id half a second later where
-    metadata come back before it has asked for it, as they do from Barnabas more often than from Apache Kafka.
-    """
-    from confluent_kafka import Producer
-
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap(subject),
-            "acks": acks,
-            "enable.idempotence": acks == "all",
-            "linger.ms": 20,
-            "batch.size": 900_000,
-            "batch.num.messages": 1_000_000,
-            "queue.buffering.max.messages": 400_000,
-            "queue.buffering.max.kbytes": 400_000,
-            "log_level": 0,
-        }
-    )
-    value = os.urandom(size)
-    producer.produce(topic, value, partition=0)
-    _flush(producer, subject)
-    begun = time.monotonic()
-    missing = records - 1
-    while missing:
-        lot = [{"value": value}] * min(1000, missing)
-        queued = producer.produce_batch(topic, lot, partition=0)
-        missing -= queued
-        if queued < len(lot):
-            producer.poll(0.01)
-    _flush(producer, subject)
-    return time.monotonic() - begun
-
-
-def _flush(producer: Producer, subject: Subject) -> None:
-    if producer.flush(600) != 0:
-        raise RuntimeError(f"{subject.name} did not take all records")
 
 
 # ------------------------------------------------------------------------------------------------ replication
@@ -172,13 +60,10 @@ def measure_replication(directory: Path, rounds: int, megabytes: int, requests: 
     figures["p50"] = Figure("acks=all, one record: p50", "ms", "<= 0.5")
     figures["p99"] = Figure("acks=all, one record: p99", "ms", "<= 0.5")
     figures["five"] = Figure("acks=all, idempotent, 5 in flight: per second", "1/s", ">= 1.3")
-    with both(directory, PATIENT) as (barnabas, apache):
+    with both(directory, BROKERS, PATIENT) as (barnabas, apache):
         pairs = (barnabas, apache), (apache, barnabas)
         for subject, other in pairs:
-            deadline = time.monotonic() + warm_up_s
-            console.print(f"warming up {subject.name} for {warm_up_s:.0f} s", style="dim")
-            while time.monotonic() < deadline:
-                name = f"warm-{time.monotonic_ns()}"
+            for name in warming_up(subject.name, warm_up_s):
                 _one_by_one(subject, other, name, requests)
                 _loaded(subject, other, name, megabytes)
         for number in range(rounds):
@@ -243,14 +128,14 @@ def _loaded_with(subject: Subject, other: Subject, topic: str, size: int, megaby
     load = Load(4, 5, record_bytes=size, batch_bytes=100_000, replicas=BROKERS, acks=-1)
 
     def librdkafka() -> tuple[float, float]:
-        before = cpu_s(subject)
+        before = subject.cpu_s()
         with standing_still(other):
-            took = _produce(subject, topic, records, size)
-        return records / took, (cpu_s(subject) - before) / (records * size) * _GB
+            took = produce(subject, topic, records, size, _IDEMPOTENT)
+        return records / took, (subject.cpu_s() - before) / (records * size) * _GB
 
     def ready_made() -> tuple[float, float]:
         with standing_still(other):
-            sent, used = measured(subject.ports[0], topic, load, _READY_MADE_S, partial(cpu_s, subject))
+            sent, used = measured(subject.ports[0], topic, load, _READY_MADE_S, subject.cpu_s)
         return sent.requests * load.records / sent.seconds, used / (sent.requests * load.value_bytes) * _GB
 
     make_topic(subject, topic, [list(range(BROKERS))])
@@ -268,7 +153,7 @@ def _loaded_with(subject: Subject, other: Subject, topic: str, size: int, megaby
 def measure_catch_up(directory: Path, rounds: int, gigabytes: float) -> list[Figure]:
     took = Figure(f"a new follower catches up {gigabytes:g} GB", "s", "<= 1")
     cpu = Figure("its CPU and its leader's, per GB", "s", "<= 1")
-    with both(directory) as subjects:
+    with both(directory, BROKERS, CONFIG) as subjects:
         for number in range(rounds):
             for subject in subjects:
                 seconds, used = _catch_up(subject, f"bench-{number}", gigabytes)
@@ -281,15 +166,15 @@ def measure_catch_up(directory: Path, rounds: int, gigabytes: float) -> list[Fig
 def _catch_up(subject: Subject, topic: str, gigabytes: float) -> tuple[float, float]:
     newcomer = BROKERS - 1
     make_topic(subject, topic, [[0]])
-    _produce(subject, topic, int(gigabytes * _GB / 1000), 1000, acks="1")
+    produce(subject, topic, int(gigabytes * _GB / 1000), 1000)
     os.sync()  # what was written before would be in the way of the copy, more or less of it by chance
-    taking_part = [_brokers(subject)[broker] for broker in (0, newcomer)]
-    before = sum(broker.cpu_s() for broker in taking_part)
+    taking_part = [subject.pid(broker) for broker in (0, newcomer)]
+    before = sum(map(process_cpu_s, taking_part))
     begun = time.monotonic()
     _reassign(subject, topic, [0, newcomer])
     until(lambda: len(seen_by(subject.ports[0]).topics[topic].partitions[0].isr) == 2, "a whole ISR")
     seconds = time.monotonic() - begun
-    used = sum(broker.cpu_s() for broker in taking_part) - before
+    used = sum(map(process_cpu_s, taking_part)) - before
     drop_topic(subject, topic)
     return seconds, used
 
@@ -307,10 +192,10 @@ def _reassign(subject: Subject, topic: str, replicas: list[int]) -> None:
 
 def measure_recovery(directory: Path, rounds: int, gigabytes: float) -> list[Figure]:
     took = Figure(f"recovery of {gigabytes:g} GB after kill -9, until the broker answers", "s", "<= 1")
-    with both(directory) as subjects:
+    with both(directory, BROKERS, CONFIG) as subjects:
         for subject in subjects:
             make_topic(subject, "bench", [[0]])
-            _produce(subject, "bench", int(gigabytes * _GB / 1000), 1000, acks="1")
+            produce(subject, "bench", int(gigabytes * _GB / 1000), 1000)
         for number in range(rounds):
             for subject in subjects:
                 seconds = _recover(subject, "bench")
@@ -342,7 +227,7 @@ def measure_idle(directory: Path, rounds: int, partitions: int, seconds: float) 
     cpu = Figure(f"{partitions} idle partitions a broker: CPU of one broker", "% of a core", "<= 1")
     memory = Figure(f"{partitions} idle partitions a broker: memory of one broker", "MB", "<= 0.333")
     per_topic = max(1, partitions // _TOPICS)
-    with both(directory) as subjects:
+    with both(directory, BROKERS, CONFIG) as subjects:
         for subject in subjects:
             for number in range(math.ceil(partitions / per_topic)):
                 make_topic(
@@ -353,11 +238,10 @@ def measure_idle(directory: Path, rounds: int, partitions: int, seconds: float) 
             console.print(f"  {subject.name} has its partitions", style="dim")
         time.sleep(_IDLE_SETTLE_S)
         for _ in range(rounds):
-            before = [cpu_s(subject) for subject in subjects]
+            before = [subject.cpu_s() for subject in subjects]
             time.sleep(seconds)
             for subject, used in zip(subjects, before, strict=True):
-                share = (cpu_s(subject) - used) / BROKERS / seconds * 100
+                share = (subject.cpu_s() - used) / BROKERS / seconds * 100
                 cpu.add(share, ours=subject is subjects[0])
-                size = sum(broker.memory_mb() for broker in _brokers(subject)) / BROKERS
-                memory.add(size, ours=subject is subjects[0])
+                memory.add(subject.memory_mb(), ours=subject is subjects[0])
     return [cpu, memory]

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.bench.apache import ApacheCluster, cluster_view, free_port
-from barnabas.bench.side_by_side import Figure, Running, consume, in_turns, produce, warm_up
+from barnabas.bench.clusters import Running
+from barnabas.bench.side_by_side import Figure, consume, in_turns, produce, warm_up
 from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
@@ -203,8 +204,7 @@ def measure(directory: Path, rounds: int, arrivals: int, records: int) -> list[F
     with running(directory) as subjects:
         figures = _figures(with_records=records > 0)
 
-        def run(subject: Running, topic: str) -> dict[str, float]:
-            assert isinstance(subject, Secured)
+        def run(subject: Secured, topic: str) -> dict[str, float]:
             values: dict[str, float] = {}
             for listener in LISTENERS:
                 if records:

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from barnabas.bench.controller import BROKERS, Subject
-from barnabas.bench.replication import PATIENT, both, drop_topic, make_topic, standing_still
-from barnabas.bench.side_by_side import Figure, console, median_and_p99
+from barnabas.bench.clusters import Subject, both, drop_topic, make_topic, standing_still
+from barnabas.bench.controller import BROKERS
+from barnabas.bench.replication import PATIENT
+from barnabas.bench.side_by_side import Figure, console, median_and_p99, warming_up
 from barnabas.bench.small_requests import PRODUCE_VERSION, Refused, connect
 from barnabas.bench.undisturbed import undisturbed
 from barnabas.wire import frames
@@ -174,14 +175,13 @@ def cpu_ns(pids: Sequence[int]) -> int:
 def run(subject: Subject, other: Subject, topic: str, shape: LoadShape, seconds: float) -> dict[str, float]:
     """Records a second, CPU a record in µs, and what a round trip takes at the median and at the 99th percentile."""
     make_topic(subject, topic, shape.assignment())
-    pids = [subject.pid(broker) for broker in subject.ports]
 
     def measure() -> dict[str, float]:
         with RoundTrips(subject.ports, requests_of(shape, topic)) as trips, standing_still(other):
             trips.until_taken()
             for _ in range(_WARM_UP_REQUESTS if not shape.pace else 5):
                 trips.once()
-            before, begun = cpu_ns(pids), time.monotonic()
+            before, begun = cpu_ns(subject.pids), time.monotonic()
             took: list[float] = []
             while (now := time.monotonic()) < begun + seconds:
                 if shape.pace and (early := begun + len(took) / shape.pace - now) > 0:
@@ -189,7 +189,7 @@ def run(subject: Subject, other: Subject, topic: str, shape: LoadShape, seconds:
                 sent = time.perf_counter()
                 trips.once()
                 took.append((time.perf_counter() - sent) * 1000)
-            elapsed, used = time.monotonic() - begun, cpu_ns(pids) - before
+            elapsed, used = time.monotonic() - begun, cpu_ns(subject.pids) - before
         records = len(took) * shape.records_in_all
         return {
             "rate": records / elapsed,
@@ -217,12 +217,10 @@ def measure(
     directory: Path, shapes: Sequence[LoadShape], rounds: int, seconds: float, warm_up_s: float
 ) -> list[Figure]:
     figures = {shape.name: figures_of(shape) for shape in shapes}
-    with both(directory, PATIENT) as (ours, theirs):
+    with both(directory, BROKERS, PATIENT) as (ours, theirs):
         for subject, other in ((ours, theirs), (theirs, ours)):
-            console.print(f"warming up {subject.name} for {warm_up_s:.0f} s", style="dim")
-            deadline = time.monotonic() + warm_up_s
-            while time.monotonic() < deadline:
-                run(subject, other, f"warm-{time.monotonic_ns()}", _WARM_UP, min(2.0, warm_up_s))
+            for name in warming_up(subject.name, warm_up_s):
+                run(subject, other, name, _WARM_UP, min(2.0, warm_up_s))
         for number in range(rounds):
             for at, shape in enumerate(shapes):
                 for subject, other in ((ours, theirs), (theirs, ours)):

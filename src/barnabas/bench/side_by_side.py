@@ -7,127 +7,40 @@ what counts, because machines drift. CPU is the broker process's own, user and s
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rich.console import Console
 
-from barnabas.bench.apache import ApacheCluster
+from barnabas.bench.clusters import LoadTarget, Subject, drop_topic, make_topic, running_apache, running_barnabas
 from barnabas.bench.small_requests import HEADLINE, SHAPES, SmallRequests
 
 console = Console(stderr=True)
 
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
+M = TypeVar("M", bound=LoadTarget)
+
 _WARM_UP_S: Final = 35.0
 _LOT: Final = 1000
-_TOPIC_S: Final = 300
-"""How long the making of a topic may take: one of 10,000 partitions keeps Kafka busy for a while."""
-
-
-@dataclass
-class Running:
-    """A running cluster of one broker (the first, where it has more)."""
-
-    name: str
-    port: int
-    pid: int
-    ready_s: float
-
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    def cpu_s(self) -> float:
-        """CPU seconds of the broker since its start."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return sum(map(int, fields[11:13])) / _TICKS  # utime and stime in proc_pid_stat(5)
-
-    def memory_mb(self) -> float:
-        """Resident memory now."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
-        raise RuntimeError(f"process {self.pid} has no VmRSS")
-
-
-@contextlib.contextmanager
-def running_barnabas(directory: Path, brokers: int = 1) -> Iterator[Running]:
-    """A cluster made by ``barnabas up``; ready counts from the command's start until it returns."""
-    command = [sys.executable, "-m", "barnabas"]
-    begun = time.monotonic()
-    up = subprocess.run(
-        [*command, "up", "-n", str(brokers), "--dir", str(directory), "--format", "json"],
-        capture_output=True,
-        text=True,
-    )
-    if up.returncode != 0:
-        raise RuntimeError(f"barnabas up failed: {up.stderr}")
-    ready_s = time.monotonic() - begun
-    broker = json.loads(up.stdout)["brokers"][0]
-    try:
-        yield Running("Barnabas", broker["port"], broker["pid"], ready_s)
-    finally:
-        subprocess.run([*command, "down", "--dir", str(directory)], capture_output=True, check=True)
-
-
-@contextlib.contextmanager
-def running_apache(directory: Path, brokers: int = 1) -> Iterator[Running]:
-    """Real ZooKeeper and real Kafka; ready counts from ZooKeeper's start until every broker serves Metadata."""
-    begun = time.monotonic()
-    with ApacheCluster(directory, brokers) as cluster:
-        ready_s = time.monotonic() - begun
-        broker, port = next(iter(cluster.ports.items()))
-        yield Running("Apache Kafka 3.9.2", port, cluster.processes[broker].pid, ready_s)
-
-
-@contextlib.contextmanager
-def both(directory: Path) -> Iterator[tuple[Running, Running]]:
-    with running_barnabas(directory / "barnabas") as ours, running_apache(directory / "apache") as theirs:
-        yield ours, theirs
 
 
 # ------------------------------------------------------------------------------------------------ the loads
 
 
-def make_topic(subject: Running, name: str, partitions: int = 1) -> None:
-    """A topic with one replica; returns when all its partitions have leaders."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    admin = AdminClient({"bootstrap.servers": subject.bootstrap, "socket.timeout.ms": _TOPIC_S * 1000, "log_level": 0})
-    topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config={"file.delete.delay.ms": "1000"})
-    admin.create_topics([topic], operation_timeout=_TOPIC_S, request_timeout=_TOPIC_S)[name].result()
-    deadline = time.monotonic() + _TOPIC_S
-    while True:
-        known = admin.list_topics(name, timeout=30).topics[name].partitions
-        if len(known) == partitions and all(partition.leader >= 0 for partition in known.values()):
-            return
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"topic {name} has no leader")
-        time.sleep(0.02)
-
-
-def drop_topic(subject: Running, name: str) -> None:
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({"bootstrap.servers": subject.bootstrap, "log_level": 0})
-    admin.delete_topics([name])[name].result(30)
-
-
 def produce(
-    subject: Running, topic: str, records: int, size: int, settings: Mapping[str, str] = MappingProxyType({})
+    subject: LoadTarget, topic: str, records: int, size: int, settings: Mapping[str, Any] = MappingProxyType({})
 ) -> float:
-    """Seconds for `records` values of `size` bytes by librdkafka, acks=1, in batches as large as they come."""
+    """Seconds for `records` values of `size` bytes by librdkafka, acks=1 by default, in batches as large as they come.
+
+    The clock starts when a first one is acknowledged: librdkafka 2.16 gets its producer id half a second later where
+    metadata come back before it has asked for it, as they do from Barnabas more often than from Apache Kafka.
+    """
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -139,13 +52,20 @@ def produce(
             "batch.num.messages": 1_000_000,
             "queue.buffering.max.messages": 400_000,
             "queue.buffering.max.kbytes": 400_000,
+            "log_level": 0,
             **settings,
         }
     )
-    producer.list_topics(topic, timeout=10)
+
+    def flush() -> None:
+        if producer.flush(600) != 0:
+            raise RuntimeError(f"{subject.name} did not take all records")
+
     value = os.urandom(size)
+    producer.produce(topic, value, partition=0)
+    flush()
     begun = time.monotonic()
-    missing = records
+    missing = records - 1
     while missing:
         # In lots: one call a record costs the client a microsecond, and would measure the client's limit.
         lot = [{"value": value}] * min(_LOT, missing)
@@ -153,12 +73,11 @@ def produce(
         missing -= queued
         if queued < len(lot):
             producer.poll(0.01)
-    if producer.flush(120) != 0:
-        raise RuntimeError(f"{subject.name} did not take all records")
+    flush()
     return time.monotonic() - begun
 
 
-def consume(subject: Running, topic: str, records: int, settings: Mapping[str, str] = MappingProxyType({})) -> float:
+def consume(subject: LoadTarget, topic: str, records: int, settings: Mapping[str, str] = MappingProxyType({})) -> float:
     """Seconds to read `records` of partition 0 from its start by librdkafka."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -235,9 +154,9 @@ def shown(value: float) -> str:
 
 
 def in_turns(
-    subjects: tuple[Running, Running],
+    subjects: tuple[M, M],
     rounds: int,
-    run: Callable[[Running, str], dict[str, float]],
+    run: Callable[[M, str], dict[str, float]],
     figures: dict[str, Figure],
 ) -> None:
     for number in range(rounds):
@@ -251,26 +170,31 @@ def in_turns(
             console.print(f"  round {number + 1}/{rounds}  {subject.name}", style="dim")
 
 
-def warm_up(subjects: tuple[Running, Running], load: Callable[[Running, str], object]) -> None:
+def warming_up(name: str, seconds: float) -> Iterator[str]:
+    """Names for topics, one after the other, until the time is over."""
+    console.print(f"warming up {name} for {seconds:.0f} s", style="dim")
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        yield f"warm-{time.monotonic_ns()}"
+
+
+def warm_up(subjects: tuple[M, M], load: Callable[[M, str], object]) -> None:
     """The same load for at least 30 s on each: a cold JVM is several times slower and would prove nothing."""
     for subject in subjects:
-        console.print(f"warming up {subject.name} for {_WARM_UP_S:.0f} s", style="dim")
-        deadline = time.monotonic() + _WARM_UP_S
-        while time.monotonic() < deadline:
-            topic = f"warm-{time.monotonic_ns()}"
+        for topic in warming_up(subject.name, _WARM_UP_S):
             make_topic(subject, topic)
             load(subject, topic)
             drop_topic(subject, topic)
 
 
-def measure_produce(subjects: tuple[Running, Running], rounds: int) -> list[Figure]:
+def measure_produce(subjects: tuple[Subject, Subject], rounds: int) -> list[Figure]:
     figures: list[Figure] = []
     for size, records in ((1000, 400_000), (100, 1_500_000)):
         cpu = Figure(f"produce {size} B, broker CPU per million records", "s", "<= 1")
         per_gb = Figure(f"produce {size} B, broker CPU per GB", "s", "<= 1")
         rate = Figure(f"produce {size} B, records per second", "1/s", ">= 1")
 
-        def run(subject: Running, topic: str, size: int = size, records: int = records) -> dict[str, float]:
+        def run(subject: Subject, topic: str, size: int = size, records: int = records) -> dict[str, float]:
             before = subject.cpu_s()
             took = produce(subject, topic, records, size)
             used = subject.cpu_s() - before
@@ -285,12 +209,12 @@ def measure_produce(subjects: tuple[Running, Running], rounds: int) -> list[Figu
     return [*figures, memory]
 
 
-def measure_consume(subjects: tuple[Running, Running], rounds: int) -> list[Figure]:
+def measure_consume(subjects: tuple[Subject, Subject], rounds: int) -> list[Figure]:
     size, records = 1000, 400_000
     cpu = Figure(f"consume {size} B, broker CPU per GB", "s", "<= 1")
     rate = Figure(f"consume {size} B, records per second", "1/s", ">= 1")
 
-    def run(subject: Running, topic: str) -> dict[str, float]:
+    def run(subject: Subject, topic: str) -> dict[str, float]:
         produce(subject, topic, records, size)
         before = subject.cpu_s()
         took = consume(subject, topic, records)
@@ -302,7 +226,7 @@ def measure_consume(subjects: tuple[Running, Running], rounds: int) -> list[Figu
     return [cpu, rate]
 
 
-def measure_latency(subjects: tuple[Running, Running], rounds: int) -> list[Figure]:
+def measure_latency(subjects: tuple[Subject, Subject], rounds: int) -> list[Figure]:
     """Single-record requests in each shape that clients give them; the headline's figures come first."""
     requests = 40_000
     figures: dict[str, Figure] = {}
@@ -312,7 +236,7 @@ def measure_latency(subjects: tuple[Running, Running], rounds: int) -> list[Figu
     figures["p50"] = Figure("latency of a single record, p50", "ms", "<= 1")
     figures["p99"] = Figure("latency of a single record, p99", "ms", "<= 1")
 
-    def run(subject: Running, topic: str) -> dict[str, float]:
+    def run(subject: Subject, topic: str) -> dict[str, float]:
         values: dict[str, float] = {}
         for shape in SHAPES:
             with SmallRequests(subject.port, topic, shape, requests) as load:

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from barnabas.bench import spark_land, spark_registry
+from barnabas.bench.clusters import Subject, make_topic, running_barnabas
 from barnabas.bench.plots import Panel, draw, medians
-from barnabas.bench.side_by_side import Figure, Running, console, make_topic, running_barnabas
+from barnabas.bench.side_by_side import Figure, console
 from barnabas.bench.spark_connector import VERSION, connector_jars
 from barnabas.bench.tree_cpu import tree_cpu_s, watched
 from barnabas.spark.session import session
@@ -226,7 +227,7 @@ def measure(directory: Path, rounds: int, records: int, cases: Sequence[str]) ->
     # The broker, which belongs to nobody when it is up, is not watched.
     with running_barnabas(directory / "barnabas") as broker, watched(), spark_registry.registry() as registry:
         for case in {CASES[name].topic: CASES[name] for name in cases}.values():
-            make_topic(broker, case.topic, PARTITIONS)
+            make_topic(broker, case.topic, [[0]] * PARTITIONS)
             if not case.writes:
                 _fill(broker, case, case.rows(records))
         config = {"spark.jars": jars, "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
@@ -268,7 +269,7 @@ def write(pairs: Mapping[str, Pair], directory: Path) -> None:
         draw(directory / PLOT, "record size (bytes), all columns", list(sizes), panels, OTHER)
 
 
-def _fill(broker: Running, case: Case, records: int) -> None:
+def _fill(broker: Subject, case: Case, records: int) -> None:
     from confluent_kafka import Producer
 
     producer = Producer(

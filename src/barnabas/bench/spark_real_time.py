@@ -15,7 +15,8 @@ import uuid
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas.bench.side_by_side import Figure, Running, both, console, make_topic, median_and_p99
+from barnabas.bench.clusters import Subject, both, make_topic
+from barnabas.bench.side_by_side import Figure, console, median_and_p99
 from barnabas.bench.spark_connector import connector_jars
 from barnabas.spark.session import session
 
@@ -51,7 +52,7 @@ def measure(directory: Path, rounds: int, trips: int) -> list[Figure]:
     return [p50, p99]
 
 
-def _round(spark: Any, subject: Running, directory: Path, trips: int) -> list[float]:
+def _round(spark: Any, subject: Subject, directory: Path, trips: int) -> list[float]:
     """Milliseconds of each trip through a query of its own."""
     name = uuid.uuid4().hex
     asked, answered, checkpoint = f"asked-{name}", f"answered-{name}", directory / f"checkpoint-{name}"
@@ -78,7 +79,7 @@ def _round(spark: Any, subject: Running, directory: Path, trips: int) -> list[fl
         shutil.rmtree(checkpoint, ignore_errors=True)
 
 
-def _trips(query: Any, subject: Running, asked: str, answered: str, trips: int) -> list[float]:
+def _trips(query: Any, subject: Subject, asked: str, answered: str, trips: int) -> list[float]:
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     producer = Producer({"bootstrap.servers": subject.bootstrap, "linger.ms": 0})

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.bench.apache_zookeeper import NEWER_VERSION, ZooKeeperEnsemble
-from barnabas.bench.side_by_side import Figure, Running, console
+from barnabas.bench.clusters import Running
+from barnabas.bench.side_by_side import Figure, console
 
 OTHER: Final = f"ZooKeeper {NEWER_VERSION}"
 HEAP: Final = ("-Xmx1000m",)

@@ -15,15 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from barnabas.bench import BenchError
-from barnabas.bench.side_by_side import (
-    Figure,
-    both,
-    measure_consume,
-    measure_latency,
-    measure_produce,
-    measure_start,
-    shown,
-)
+from barnabas.bench.clusters import both
+from barnabas.bench.side_by_side import Figure, measure_consume, measure_latency, measure_produce, measure_start, shown
 from barnabas.cli.command import HELP_FLAGS, CommandGroup, Option
 from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import CommandError, Format, UsageError, print_json
