@@ -47,6 +47,13 @@ def default_acls(path: str, *, secure: bool) -> ACLs:
     return CREATOR_ALL_ACL if sensitive else CREATOR_ALL_ACL + READ_ACL_UNSAFE
 
 
+def result_of(answer: Any) -> Any:
+    """What was asked for. Raises a `ZooKeeperError` that came in its place."""
+    if isinstance(answer, ZooKeeperError):
+        raise answer
+    return answer
+
+
 class KafkaRequests:
     """The requests that `KafkaZkClient` is made of. `secure`: new znodes get ACLs (``zookeeper.set.acl``)."""
 
@@ -117,10 +124,7 @@ class KafkaRequests:
 
     async def _request(self, op: ZkOperation[Any]) -> Any:
         """The result of one operation. Raises its `ZooKeeperError`."""
-        (result,) = await self._requests([op])
-        if isinstance(result, ZooKeeperError):
-            raise result
-        return result
+        return result_of(*await self._requests([op]))
 
     async def _checked_requests(
         self, ops: Sequence[Write], expected_controller_epoch_zk_version: int, *, in_order: bool = False
@@ -134,8 +138,8 @@ class KafkaRequests:
         return [self._unwrapped(answer, check) for answer in answers]
 
     async def _checked_request(self, op: Write, expected_controller_epoch_zk_version: int) -> Any:
-        (result,) = await self._checked_requests([op], expected_controller_epoch_zk_version)
-        return result
+        """As `_request`, guarded. Raises `ControllerMoved` too."""
+        return result_of(*await self._checked_requests([op], expected_controller_epoch_zk_version))
 
     @staticmethod
     def _unwrapped(answer: Any, check: Check) -> Any:
@@ -154,16 +158,17 @@ class KafkaRequests:
     async def create_recursive(self, path: str, data: bytes | None = None, throw_if_path_exists: bool = True) -> None:
         """Makes a persistent znode and the parents it lacks. Raises `NodeExists` unless that is to be ignored."""
         create = self._create(path, data)
-        (answer,) = await self._requests([create])
-        if isinstance(answer, NoNode):
-            parent = path.rpartition("/")[0]
-            assert parent, "a znode right below the root (or below an existing chroot) lacks no parent"
-            await self.create_recursive(parent, None, False)
-            (answer,) = await self._requests([create])
-        if isinstance(answer, NodeExists) and not throw_if_path_exists:
-            return
-        if isinstance(answer, ZooKeeperError):
-            raise answer
+        try:
+            try:
+                await self._request(create)
+            except NoNode:
+                parent = path.rpartition("/")[0]
+                assert parent, "a znode right below the root (or below an existing chroot) lacks no parent"
+                await self.create_recursive(parent, None, False)
+                await self._request(create)
+        except NodeExists:
+            if throw_if_path_exists:
+                raise
 
     async def delete_recursive(self, path: str, expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION) -> bool:
         """Deletes a znode and all below it, the lowest first, each in its own checked write. False if none."""
@@ -175,18 +180,14 @@ class KafkaRequests:
             for parent, children in zip(level, answers, strict=True):
                 if isinstance(children, NoNode):
                     continue
-                if isinstance(children, ZooKeeperError):
-                    raise children
                 found.append(parent)
-                below += [f"{parent}/{child}" for child in children]
+                below += [f"{parent}/{child}" for child in result_of(children)]
             level = below
         await self._delete_all(found[::-1], expected_controller_epoch_zk_version)
         return bool(found)
 
     async def _delete(self, path: str, expected_controller_epoch_zk_version: int) -> None:
-        answer = await self._checked_request(Delete(path), expected_controller_epoch_zk_version)
-        if isinstance(answer, ZooKeeperError) and not isinstance(answer, NoNode):
-            raise answer
+        await self._delete_all([path], expected_controller_epoch_zk_version)
 
     async def _delete_all(self, paths: Sequence[str], expected_controller_epoch_zk_version: int) -> None:
         """Deletes all in one pipeline, in this order; what is gone already is no error."""
@@ -194,8 +195,8 @@ class KafkaRequests:
             [Delete(path) for path in paths], expected_controller_epoch_zk_version, in_order=True
         )
         for answer in answers:
-            if isinstance(answer, ZooKeeperError) and not isinstance(answer, NoNode):
-                raise answer
+            if not isinstance(answer, NoNode):
+                result_of(answer)
 
     async def delete_path(
         self,
@@ -213,12 +214,10 @@ class KafkaRequests:
 
     async def get_children(self, path: str) -> list[str]:
         """Sorted; empty where there is no such znode."""
-        (answer,) = await self._requests([GetChildren(path, True)])
-        if isinstance(answer, NoNode):
+        try:
+            return sorted(await self._request(GetChildren(path, True)))
+        except NoNode:
             return []
-        if isinstance(answer, ZooKeeperError):
-            raise answer
-        return sorted(answer)
 
     async def catch_up(self) -> None:
         """Waits until reads, by whichever server, give what is at least as new as all that was committed before."""
@@ -226,12 +225,10 @@ class KafkaRequests:
 
     async def get_data_and_stat(self, path: str) -> tuple[bytes | None, Stat | None]:
         """(None, None) where there is no such znode."""
-        (answer,) = await self._requests([GetData(path)])
-        if isinstance(answer, NoNode):
+        try:
+            data, stat = await self._request(GetData(path))
+        except NoNode:
             return None, None
-        if isinstance(answer, ZooKeeperError):
-            raise answer
-        data, stat = answer
         return data, stat
 
     async def get_data_and_version(self, path: str) -> tuple[bytes | None, int]:
@@ -240,12 +237,11 @@ class KafkaRequests:
 
     async def conditional_update_path(self, path: str, data: bytes, expected_version: int) -> tuple[bool, int]:
         """Compare-and-set: whether it was done, and the new version. A lost race and a missing znode are False."""
-        (answer,) = await self._requests([SetData(path, data, expected_version)])
-        if isinstance(answer, BadVersion | NoNode):
+        try:
+            stat = await self._request(SetData(path, data, expected_version))
+        except (BadVersion, NoNode):
             return False, UNKNOWN_VERSION
-        if isinstance(answer, ZooKeeperError):
-            raise answer
-        return True, answer.version
+        return True, stat.version
 
     def _decoded(
         self, found: Mapping[K, tuple[bytes | None, Stat]], decode: Callable[[K, bytes | None, Stat], V]
@@ -265,9 +261,6 @@ class KafkaRequests:
         answers = await self._requests([GetData(paths[key]) for key in keys])
         found: dict[K, tuple[bytes | None, Stat]] = {}
         for key, answer in zip(keys, answers, strict=True):
-            if isinstance(answer, NoNode):
-                continue
-            if isinstance(answer, ZooKeeperError):
-                raise answer
-            found[key] = answer
+            if not isinstance(answer, NoNode):
+                found[key] = result_of(answer)
         return found

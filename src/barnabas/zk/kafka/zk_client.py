@@ -23,7 +23,7 @@ from barnabas.zk.kafka.config_znodes import (
     ConfigEntityTypeZNode,
     ConfigEntityZNode,
 )
-from barnabas.zk.kafka.requests import ControllerMoved
+from barnabas.zk.kafka.requests import ControllerMoved, result_of
 from barnabas.zk.kafka.zk_topics import KafkaZkTopics
 from barnabas.zk.kafka.znode_json import ZNodeError
 from barnabas.zk.kafka.znodes import (
@@ -131,9 +131,7 @@ class KafkaZkClient(KafkaZkTopics):
         """Makes what every Kafka cluster has, in Kafka's order. All that exists already is found in one pipeline."""
         answers = await self._requests([Exists(path) for path in PERSISTENT_ZK_PATHS])
         for path, answer in zip(PERSISTENT_ZK_PATHS, answers, strict=True):
-            if isinstance(answer, ZooKeeperError):
-                raise answer
-            if answer is None:
+            if result_of(answer) is None:
                 await self.make_sure_persistent_path_exists(path)
 
     async def create_chroot_path_if_not_set(self) -> None:
@@ -162,13 +160,13 @@ class KafkaZkClient(KafkaZkTopics):
 
     async def generate_broker_sequence_id(self) -> int:
         """The next unused broker id, for ``broker.id=-1``; the version of a znode that is rewritten each time."""
-        (answer,) = await self._requests([SetData(BrokerSequenceIdZNode.path, b"")])
-        if isinstance(answer, NoNode):
+        write = SetData(BrokerSequenceIdZNode.path, b"")
+        try:
+            stat = await self._request(write)
+        except NoNode:
             await self.make_sure_persistent_path_exists(BrokerSequenceIdZNode.path)
-            answer = await self._request(SetData(BrokerSequenceIdZNode.path, b""))
-        if isinstance(answer, ZooKeeperError):
-            raise answer
-        return int(answer.version)
+            stat = await self._request(write)
+        return int(stat.version)
 
     # --- brokers ----------------------------------------------------------------------------------------------
 
@@ -291,27 +289,22 @@ class KafkaZkClient(KafkaZkTopics):
             epoch_zk_version = stat.version
         new_epoch = epoch + 1
         timestamp = self._runtime.clock.now_ms() if timestamp_ms is None else timestamp_ms
-        (answer,) = await self._requests(
+        both = Multi(
             [
-                Multi(
-                    [
-                        Create(
-                            ControllerZNode.path,
-                            ControllerZNode.encode(controller_id, timestamp),
-                            ephemeral=True,
-                            acl=self.acl_of(ControllerZNode.path),
-                        ),
-                        SetData(ControllerEpochZNode.path, ControllerEpochZNode.encode(new_epoch), epoch_zk_version),
-                    ]
-                )
+                Create(
+                    ControllerZNode.path,
+                    ControllerZNode.encode(controller_id, timestamp),
+                    ephemeral=True,
+                    acl=self.acl_of(ControllerZNode.path),
+                ),
+                SetData(ControllerEpochZNode.path, ControllerEpochZNode.encode(new_epoch), epoch_zk_version),
             ]
         )
-        if not isinstance(answer, ZooKeeperError):
-            _, epoch_stat = answer
-            return new_epoch, epoch_stat.version
-        if isinstance(answer, NodeExists | BadVersion):
+        try:
+            _, epoch_stat = await self._request(both)
+        except (NodeExists, BadVersion):
             return await self._check_controller_and_epoch(controller_id, new_epoch)
-        raise answer
+        return new_epoch, epoch_stat.version
 
     async def _check_controller_and_epoch(self, controller_id: int, new_epoch: int) -> tuple[int, int]:
         """Whether it was our own multi, its answer lost, that made ``/controller``. Raises `ControllerMoved`."""
@@ -328,16 +321,15 @@ class KafkaZkClient(KafkaZkTopics):
         raise ControllerMoved("Another broker was elected controller.")
 
     async def _create_controller_epoch(self) -> tuple[int, int]:
-        (answer,) = await self._requests(
-            [self._create(ControllerEpochZNode.path, ControllerEpochZNode.encode(INITIAL_CONTROLLER_EPOCH))]
-        )
-        if isinstance(answer, NodeExists):
+        try:
+            await self._request(
+                self._create(ControllerEpochZNode.path, ControllerEpochZNode.encode(INITIAL_CONTROLLER_EPOCH))
+            )
+        except NodeExists:
             known = await self.get_controller_epoch()
             assert known is not None, f"{ControllerEpochZNode.path} is never deleted"
             epoch, stat = known
             return epoch, stat.version
-        if isinstance(answer, ZooKeeperError):
-            raise answer
         return INITIAL_CONTROLLER_EPOCH, INITIAL_CONTROLLER_EPOCH_ZK_VERSION
 
     async def get_controller_registration(self) -> ControllerRegistration | None:
@@ -374,15 +366,11 @@ class KafkaZkClient(KafkaZkTopics):
         self, reassignment: Mapping[TopicPartition, tuple[int, ...]], expected_controller_epoch_zk_version: int
     ) -> None:
         data = ReassignPartitionsZNode.encode(reassignment)
-        answer = await self._checked_request(
-            SetData(ReassignPartitionsZNode.path, data), expected_controller_epoch_zk_version
-        )
-        if isinstance(answer, NoNode):
-            answer = await self._checked_request(
-                self._create(ReassignPartitionsZNode.path, data), expected_controller_epoch_zk_version
-            )
-        if isinstance(answer, ZooKeeperError):
-            raise answer
+        path, version = ReassignPartitionsZNode.path, expected_controller_epoch_zk_version
+        try:
+            await self._checked_request(SetData(path, data), version)
+        except NoNode:
+            await self._checked_request(self._create(path, data), version)
 
     async def delete_partition_reassignment(self, expected_controller_epoch_zk_version: int) -> None:
         await self.delete_path(ReassignPartitionsZNode.path, expected_controller_epoch_zk_version)
@@ -518,12 +506,11 @@ class KafkaZkClient(KafkaZkTopics):
             ConfigEntityChangeNotificationSequenceZNode.encode(sanitized_entity_path),
             sequential=True,
         )
-        (answer,) = await self._requests([op])
-        if isinstance(answer, NoNode):
+        try:
+            await self._request(op)
+        except NoNode:
             await self.make_sure_persistent_path_exists(ConfigEntityChangeNotificationZNode.path)
-            answer = await self._request(op)
-        if isinstance(answer, ZooKeeperError):
-            raise answer
+            await self._request(op)
 
     # --- offsets of old consumers -----------------------------------------------------------------------------
 
@@ -533,11 +520,10 @@ class KafkaZkClient(KafkaZkTopics):
 
     async def set_or_create_consumer_offset(self, group: str, topic_partition: TopicPartition, offset: int) -> None:
         path, data = ConsumerOffsetZNode.path(group, topic_partition), ConsumerOffsetZNode.encode(offset)
-        (answer,) = await self._requests([SetData(path, data)])
-        if isinstance(answer, NoNode):
+        try:
+            await self._request(SetData(path, data))
+        except NoNode:
             await self.create_recursive(path, data)
-        elif isinstance(answer, ZooKeeperError):
-            raise answer
 
     # --- features ---------------------------------------------------------------------------------------------
 

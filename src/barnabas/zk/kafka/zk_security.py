@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +21,7 @@ from barnabas.zk.kafka.security_znodes import (
 )
 from barnabas.zk.kafka.znodes import UNKNOWN_VERSION
 from barnabas.zk.protocol.data import ACLs
-from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode, ZooKeeperError
+from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode
 from barnabas.zk.protocol.ops import Delete, GetACL, SetACL, SetData
 
 ACL_RESOURCE_TYPES: Final = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")
@@ -79,11 +80,10 @@ class KafkaZkSecurity(KafkaRequests):
         self, resource: ResourcePattern, acls: Iterable[AclEntry]
     ) -> tuple[bool, int]:
         """Whether they were made, and their version; False where there are some already."""
-        (answer,) = await self._requests([self._create(_path(resource), ResourceZNode.encode(acls))])
-        if isinstance(answer, NodeExists):
+        try:
+            await self._request(self._create(_path(resource), ResourceZNode.encode(acls)))
+        except NodeExists:
             return False, UNKNOWN_VERSION
-        if isinstance(answer, ZooKeeperError):
-            raise answer
         return True, 0
 
     async def create_acl_change_notification(self, resource: ResourcePattern) -> None:
@@ -104,11 +104,11 @@ class KafkaZkSecurity(KafkaRequests):
 
     async def conditional_delete(self, resource: ResourcePattern, expected_version: int) -> bool:
         """False when the ACLs have another version by now; true also where they are gone already."""
-        (answer,) = await self._requests([Delete(_path(resource), expected_version)])
-        if isinstance(answer, BadVersion):
-            return False
-        if isinstance(answer, ZooKeeperError) and not isinstance(answer, NoNode):
-            raise answer
+        with suppress(NoNode):
+            try:
+                await self._request(Delete(_path(resource), expected_version))
+            except BadVersion:
+                return False
         return True
 
     # --- delegation tokens ------------------------------------------------------------------------------------
@@ -124,11 +124,10 @@ class KafkaZkSecurity(KafkaRequests):
 
     async def set_delegation_token(self, token: TokenInformation) -> bool:
         """False where there is none to be changed."""
-        (answer,) = await self._requests([SetData(DelegationTokenInfoZNode.path(token.token_id), token.encode())])
-        if isinstance(answer, NoNode):
+        try:
+            await self._request(SetData(DelegationTokenInfoZNode.path(token.token_id), token.encode()))
+        except NoNode:
             return False
-        if isinstance(answer, ZooKeeperError):
-            raise answer
         return True
 
     async def set_or_create_delegation_token(self, token: TokenInformation) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.zk.kafka.config_znodes import TOPICS, ConfigEntityZNode
-from barnabas.zk.kafka.requests import Write
+from barnabas.zk.kafka.requests import Write, result_of
 from barnabas.zk.kafka.zk_security import KafkaZkSecurity
 from barnabas.zk.kafka.znodes import (
     MATCH_ANY_VERSION,
@@ -121,12 +122,10 @@ class KafkaZkTopics(KafkaZkSecurity):
 
     async def get_all_topics_in_cluster(self, register_watch: bool = False) -> list[str]:
         """Sorted."""
-        (answer,) = await self._requests([GetChildren(TopicsZNode.path, register_watch)])
-        if isinstance(answer, NoNode):
+        try:
+            return sorted(await self._request(GetChildren(TopicsZNode.path, register_watch)))
+        except NoNode:
             return []
-        if isinstance(answer, ZooKeeperError):
-            raise answer
-        return sorted(answer)
 
     async def topic_exists(self, topic: str) -> bool:
         return await self.path_exists(TopicZNode.path(topic))
@@ -156,12 +155,10 @@ class KafkaZkTopics(KafkaZkSecurity):
         assignment: Mapping[TopicPartition, ReplicaAssignment],
         expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION,
     ) -> None:
-        answer = await self._checked_request(
+        await self._checked_request(
             SetData(TopicZNode.path(topic), TopicZNode.encode(topic_id, assignment)),
             expected_controller_epoch_zk_version,
         )
-        if isinstance(answer, ZooKeeperError):
-            raise answer
 
     async def change_topic_assignment(
         self,
@@ -176,15 +173,12 @@ class KafkaZkTopics(KafkaZkSecurity):
             if stat is None:
                 raise NoNode(path)
             known = TopicZNode.decode(topic, data)
-            answer = await self._checked_request(
-                SetData(path, TopicZNode.encode(known.topic_id, change(known.assignment)), stat.version),
-                expected_controller_epoch_zk_version,
-            )
-            if isinstance(answer, BadVersion):
-                continue
-            if isinstance(answer, ZooKeeperError):
-                raise answer
-            return
+            with suppress(BadVersion):
+                await self._checked_request(
+                    SetData(path, TopicZNode.encode(known.topic_id, change(known.assignment)), stat.version),
+                    expected_controller_epoch_zk_version,
+                )
+                return
 
     async def set_topic_ids(
         self, assignments: Iterable[TopicIdReplicaAssignment], expected_controller_epoch_zk_version: int
@@ -202,8 +196,7 @@ class KafkaZkTopics(KafkaZkSecurity):
             expected_controller_epoch_zk_version,
         )
         for answer in answers:
-            if isinstance(answer, ZooKeeperError):
-                raise answer
+            result_of(answer)
         return updated
 
     async def get_replica_assignment_and_topic_id_for_topics(
