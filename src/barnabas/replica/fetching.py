@@ -24,8 +24,8 @@ from barnabas.wire.messages.fetch import FetchResponse
 READ_AT_ONCE: Final = 64
 """How many partitions of a fetch are read in one go; between such runs others go on."""
 WAITING_MAX: Final = 50_000
-"""Partitions of fetches that wait, together: each of them takes some 600 bytes meanwhile. One that comes to more is
-answered at once, with what there is."""
+"""Partitions of fetches that wait, together: each of them takes some 600 bytes meanwhile. Beyond it fetches are
+answered at once with what there is, those of the most partitions first."""
 _TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
 """An enum's member as a global: CPython 3.11 takes a fifth of a microsecond to find it in its class."""
 _EXPECTED: Final = frozenset(
@@ -90,7 +90,7 @@ class Fetching:
             and params.max_wait_ms > 0
             and (fetched or session is not None)
             and not any(partition.tells or partition.ends_with_its_segment(params.isolation) for partition in looked_at)
-            and (len(looked_at) <= READ_AT_ONCE or _has_room(purgatory, len(looked_at)))
+            and (len(looked_at) <= READ_AT_ONCE or _makes_room(purgatory, len(looked_at)))
         ):
             purgatory.watch(operation, operation.begin_to_wait(), params.max_wait_ms)
             if len(fetched) > READ_AT_ONCE and not operation.completed and operation.moved_meanwhile():
@@ -255,8 +255,13 @@ class Fetching:
         )
 
 
-def _has_room(purgatory: Purgatory[TopicPartition], partitions: int) -> bool:
-    """Whether a fetch of so many partitions may wait."""
-    return partitions + sum(len(waiting.fetched) for waiting in purgatory if isinstance(waiting, DelayedFetch)) <= (
-        WAITING_MAX
-    )
+def _makes_room(purgatory: Purgatory[TopicPartition], partitions: int) -> bool:
+    """Whether a fetch of so many partitions may wait; those of more make way for it."""
+    waiting = [fetch for fetch in purgatory if isinstance(fetch, DelayedFetch)]
+    beyond = partitions + sum(len(fetch.fetched) for fetch in waiting) - WAITING_MAX
+    for fetch in sorted(waiting, key=lambda fetch: len(fetch.fetched), reverse=True) if beyond > 0 else ():
+        if beyond <= 0 or len(fetch.fetched) <= partitions:
+            break
+        beyond -= len(fetch.fetched)
+        fetch.force_complete()
+    return beyond <= 0
