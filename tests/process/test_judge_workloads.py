@@ -37,12 +37,13 @@ def worked(
     kind: str,
     clients: Callable[[Work], list[Callable[[], object]]],
     done: Callable[[OperationHistory], bool],
+    pause_s: float = 0.1,
 ) -> JudgeVerdict:
     """Clients at work until the history shows what it is to; then everything is read, and judged."""
     topics = {kind: WORKLOADS[kind]}
     cluster.create_topic(kind, partitions=1, replication_factor=3, config=dict(WORKLOADS[kind]))
     stop = threading.Event()
-    work = Work(cluster.bootstrap, Notes(topics), {kind: kind}, 1, stopping=stop.is_set)
+    work = Work(cluster.bootstrap, Notes(topics), {kind: kind}, 1, pause_s=pause_s, stopping=stop.is_set)
     threads = [threading.Thread(target=each) for each in clients(work)]
     for each in threads:
         each.start()
@@ -75,6 +76,26 @@ def test_a_producer_that_librdkafka_ends_gives_way_to_another(kafka_cluster: Kaf
         return fault is not None and fault.hits == 1 and len(clients) > 1
 
     worked(kafka_cluster, REGISTERS, lambda work: [partial(librdkafka.write, work, "writer")], done)
+
+
+def test_a_copier_whose_commit_comes_to_nothing_reads_again_what_it_had_read(kafka_cluster: KafkaCluster) -> None:
+    fault = None
+    spoilt = 0
+
+    def done(history: OperationHistory) -> bool:
+        """Records have failed, which shows when the transaction is to be committed, and copiers have gone on."""
+        nonlocal fault, spoilt
+        commits = history.rows(Op.COMMIT_OFFSET)
+        if fault is None and len(commits):
+            fault = kafka_cluster.fail("PRODUCE", "INVALID_RECORD", times=12)
+        if fault is not None and fault.hits == 12 and not spoilt:
+            spoilt = len(commits)
+        return 0 < spoilt < len(commits) - 4
+
+    def clients(work: Work) -> list[Callable[[], object]]:
+        return [ours(workload.transact, work, "writer"), ours(workload.transact, work, "copier", "copiers")]
+
+    worked(kafka_cluster, LIST_APPEND, clients, done, pause_s=0.002)
 
 
 @pytest.mark.parametrize("driver", ["barnabas.client", "librdkafka"])

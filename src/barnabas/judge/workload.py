@@ -214,10 +214,10 @@ async def _transactions(work: Work, cluster: Cluster, journal: Journal, name: st
             good = False
         good = good and chance.random() > ABORTED
         try:
-            await ended(journal, producer, txn, name, committed=good)
+            committed = await ended(journal, producer, txn, name, committed=good)
         finally:
             settle(journal, sent)
-        if consumer is not None and not good:
+        if consumer is not None and not committed:
             return  # nothing of it counts: the next one begins where the group is
         await asyncio.sleep(work.pause_s)
 
