@@ -10,7 +10,7 @@ from committed_records import committed
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.blocking_producer import BlockingProducer, BlockingTransactionalProducer
-from barnabas.client.blocking_transaction import BlockingTransaction, ProducerFenced, committed_offsets
+from barnabas.client.blocking_transaction import BlockingTransaction, ProducerFenced
 from barnabas.client.offsets import CommittedOffset
 from barnabas.client.partitioner import partition_for_key
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -199,7 +199,7 @@ def test_records_and_offsets_of_a_transaction_count_together(kafka: KafkaCluster
     producer.commit_transaction()
     producer.begin_transaction()
     producer.commit_transaction()  # an empty one
-    assert committed_offsets(client, "group-together", [source]) == {source: CommittedOffset(7)}
+    assert client.committed_offsets("group-together", [source]) == {source: CommittedOffset(7)}
     assert committed(kafka, "together") == [b"counts", b"counts too"]
 
 
@@ -238,7 +238,7 @@ def test_several_producers_write_into_one_transaction_that_ends_while_its_coordi
     owner.end(committed=False)  # undoes nothing
     kafka.recover()
     assert len(committed(kafka, "shared")) == 20
-    assert committed_offsets(client, "group-shared", [marked]) == {marked: CommittedOffset(1, "noted")}
+    assert client.committed_offsets("group-shared", [marked]) == {marked: CommittedOffset(1, "noted")}
 
 
 def test_whoever_takes_the_id_over_fences_its_predecessor(kafka: KafkaCluster, client: BlockingCluster) -> None:

@@ -19,14 +19,12 @@ from barnabas.client.descriptions import (
     ClusterDescription,
     FeatureUpgrade,
     LogDirDescription,
-    check_code,
-    outcome_of,
     read_api_versions,
     read_log_dirs,
 )
 from barnabas.client.offsets import READ_UNCOMMITTED, ListedOffset, list_offsets_request, read_list_offsets
 from barnabas.model.config import AlterOperation
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError, check_code, outcome_of
 from barnabas.model.ids import TopicPartition, numbers_by_topic
 from barnabas.model.leadership import ElectionType
 from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from barnabas.client.admin_routing import AdminRouting
-from barnabas.client.descriptions import check_code, outcome_of
 from barnabas.model.acl import Operation, PatternType, Permission, ResourceType
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import KafkaError, check_code, outcome_of
 from barnabas.security.acls import Acl, AclFilter, Resource
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.wire.messages.create_acls import CreateAclsRequest

@@ -7,9 +7,9 @@ from typing import Any
 
 from barnabas.client.admin_routing import AdminRouting
 from barnabas.client.connection import Connection
-from barnabas.client.descriptions import GroupDescription, GroupListing, check_code, outcome_of, read_group
-from barnabas.client.offsets import CommittedOffset, offset_fetch_request, read_offset_fetch
-from barnabas.model.errors import KafkaError
+from barnabas.client.descriptions import GroupDescription, GroupListing, read_group
+from barnabas.client.offsets import CommittedOffset
+from barnabas.model.errors import KafkaError, check_code, outcome_of
 from barnabas.model.ids import TopicPartition, numbers_by_topic
 from barnabas.wire.messages.delete_groups import DeleteGroupsRequest
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest
@@ -51,20 +51,8 @@ class GroupAdmin(AdminRouting):
 
     async def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """All that `group` has committed."""
-        found = await self.committed_in_order(group)
+        found = await self.cluster.committed_offsets(group, None)
         return {partition: found[partition] for partition in sorted(found)}
-
-    async def committed_in_order(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """The same, in the order of the coordinator's answer."""
-
-        async def attempt() -> dict[TopicPartition, CommittedOffset]:
-            coordinator = await self.cluster.coordinator(group)
-            version = coordinator.best_version(offset_fetch_request(group, version=0))
-            request = offset_fetch_request(group, version=version, partitions=None)
-            return read_offset_fetch(await coordinator.send(request, version), group)
-
-        found = await self.cluster.retrying(attempt)
-        return {partition: committed for partition, committed in found.items() if committed.offset >= 0}
 
     async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.admin_routing import AdminRouting
-from barnabas.client.descriptions import check_code
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import KafkaError, check_code, outcome_of
 from barnabas.security.principal import Principal
 from barnabas.security.sasl.scram_credential import ITERATIONS_MIN, ScramMechanism
 from barnabas.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
@@ -79,12 +78,10 @@ class SecurityAdmin(AdminRouting):
         check_code(answer.error_code, answer.error_message)
         found: dict[str, Mapping[ScramMechanism, int] | KafkaError] = {}
         for result in answer.results:
-            if result.error_code:
-                code = ErrorCode(result.error_code)
-                found[result.user] = KafkaError(code, result.error_message or code.name)
-            else:
-                infos = result.credential_infos
-                found[result.user] = {ScramMechanism(info.mechanism): info.iterations for info in infos}
+            infos = result.credential_infos
+            found[result.user] = outcome_of(result.error_code, result.error_message) or {
+                ScramMechanism(info.mechanism): info.iterations for info in infos
+            }
         return found
 
     async def create_delegation_token(

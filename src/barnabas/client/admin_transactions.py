@@ -12,9 +12,7 @@ from barnabas.client.descriptions import (
     ProducerState,
     TransactionDescription,
     TransactionListing,
-    check_code,
     hanging,
-    outcome_of,
     read_producers,
     read_transaction,
 )
@@ -24,7 +22,7 @@ from barnabas.client.transaction_requests import (
     describe_producers_request,
     init_producer_id_request,
 )
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError, check_code, outcome_of
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest

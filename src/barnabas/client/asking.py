@@ -265,21 +265,28 @@ class Asking(ABC, Generic[Connected]):
         return await self.retrying(attempt)
 
     async def committed_offsets(
-        self, group: str, partitions: Iterable[TopicPartition], *, require_stable: bool = False, owner: object = None
+        self,
+        group: str,
+        partitions: Iterable[TopicPartition] | None,
+        *,
+        require_stable: bool = False,
+        owner: object = None,
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What `group` has committed for each partition, -1 where nothing.
+        """What `group` has committed for each partition, -1 where nothing; None: all that it has committed.
 
         With `require_stable` it waits for open transactions that commit others (KIP-447). Partitions are named for
         that: a broker that is asked for all leaves out those that never had an offset. The request goes over the shared
         connection, or `owner`'s. Raises `KafkaError`, or ``OSError`` where no coordinator answers.
         """
-        wanted = list(partitions)
+        wanted = None if partitions is None else list(partitions)
 
         async def attempt() -> dict[TopicPartition, CommittedOffset]:
             coordinator = await self.coordinator(group, owner=owner)
             version = coordinator.best_version(offset_fetch_request(group, version=0))
             request = offset_fetch_request(group, version=version, partitions=wanted, require_stable=require_stable)
             found = read_offset_fetch(await self.ask(coordinator, request, version), group)
+            if wanted is None:
+                return {partition: committed for partition, committed in found.items() if committed.offset >= 0}
             return {partition: found.get(partition, CommittedOffset(-1)) for partition in wanted}
 
         return await self.retrying(attempt)

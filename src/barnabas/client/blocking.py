@@ -314,9 +314,9 @@ class BlockingCluster:
         return finished(self.asking.list_offsets(timestamps, isolation_level=isolation_level))
 
     def committed_offsets(
-        self, group: str, partitions: Iterable[TopicPartition], *, require_stable: bool = True
+        self, group: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool = True
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What `group` has committed for each partition, -1 where nothing; see `Asking.committed_offsets`."""
+        """What `group` has committed for each partition, or all; see `Asking.committed_offsets`."""
         return finished(self.asking.committed_offsets(group, partitions, require_stable=require_stable))
 
 

@@ -17,7 +17,7 @@ from barnabas.client.transaction_requests import (
     PartitionProducer,
     TransactionIdentity,
 )
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import check_code
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest
 
@@ -91,13 +91,6 @@ class BlockingTransaction:
         finished(self.steps.end(committed=committed))
 
 
-def committed_offsets(
-    cluster: BlockingCluster, group: str, partitions: Iterable[TopicPartition], *, require_stable: bool = True
-) -> dict[TopicPartition, CommittedOffset]:
-    """What `group` has committed for each partition, -1 where nothing; see `Asking.committed_offsets`."""
-    return cluster.committed_offsets(group, partitions, require_stable=require_stable)
-
-
 def open_transactions(cluster: BlockingCluster) -> list[str]:
     """The transactional ids whose transaction is open, of all coordinators that answer (KIP-664)."""
 
@@ -105,13 +98,11 @@ def open_transactions(cluster: BlockingCluster) -> list[str]:
         found: list[str] = []
         for broker_id in cluster.refresh([]).brokers:
             answer = cluster.broker(broker_id).send(ListTransactionsRequest(state_filters=[ONGOING]))
-            if answer.error_code:
-                code = ErrorCode(answer.error_code)
-                raise KafkaError(code, f"the transactions of broker {broker_id} can't be listed: {code.name}")
+            check_code(answer.error_code, what=f"the transactions of broker {broker_id} can't be listed")
             found += [state.transactional_id for state in answer.transaction_states]
         return sorted(found)
 
     return cluster.retrying(attempt)
 
 
-__all__ = ["BlockingTransaction", "ProducerFenced", "committed_offsets", "open_transactions"]
+__all__ = ["BlockingTransaction", "ProducerFenced", "open_transactions"]

@@ -11,28 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.metadata import BrokerNode
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import KafkaError, check_code, outcome_of
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 
 DEAD: Final = "Dead"
 """The state in which a coordinator describes a group that it does not know."""
-
-
-def outcome_of(code: int, message: str | None = None, what: object = None) -> KafkaError | None:
-    """The error of an answer, or of one item of it, None where its code is 0; `what` names the item."""
-    if not code:
-        return None
-    error = ErrorCode(code)
-    return KafkaError(error, message or (error.name if what is None else f"{what}: {error.name}"))
-
-
-def check_code(code: int, message: str | None = None, what: object = None) -> None:
-    """Raises the error that `outcome_of` finds."""
-    error = outcome_of(code, message, what)
-    if error is not None:
-        raise error
 
 
 # groups

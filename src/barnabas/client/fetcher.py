@@ -16,7 +16,7 @@ from barnabas.client.asking import RETRY_BACKOFF_MS
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
 from barnabas.client.positions import UNKNOWN, PartitionsInTurn, Position, read
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError, check_code
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition
 from barnabas.runtime import within
 from barnabas.wire.errors import WireError
@@ -218,9 +218,7 @@ class Fetcher:
         if any(self.cluster.metadata.topic_id(partition.topic) == ZERO_UUID for partition in asked):
             version = min(version, _LAST_NAMED_FETCH_VERSION)
         response: FetchResponse = await connection.send(request, version, self._max_wait_ms + 30_000)
-        if response.error_code:
-            code = ErrorCode(response.error_code)
-            raise KafkaError(code, f"fetch: {code.name}")
+        check_code(response.error_code, what="fetch")
         return response
 
     def _request(self, asked: dict[TopicPartition, int]) -> FetchRequest:

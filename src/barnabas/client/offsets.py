@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.metadata import ClusterMetadata
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ErrorCode, check_code
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, numbers_by_topic
 from barnabas.model.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from barnabas.model.sentinels import MAX_TIMESTAMP as MAX_TIMESTAMP
@@ -157,6 +157,5 @@ def read_offset_fetch(response: Any, group: str) -> dict[TopicPartition, Committ
                 partition.committed_offset, partition.metadata or ""
             )
     for code in codes:
-        if code:
-            raise KafkaError(ErrorCode(code), f"committed offsets of group {group!r}: {ErrorCode(code).name}")
+        check_code(code, what=f"committed offsets of group {group!r}")
     return offsets

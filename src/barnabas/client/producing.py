@@ -17,7 +17,7 @@ from barnabas.client.partitioner import StickyPartitioner
 from barnabas.client.produce_requests import Produced, not_acknowledged, produce_request, read_produce, without_leader
 from barnabas.client.transaction import Transaction
 from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError, check_code
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.model.sentinels import ACKS_ALL
 from barnabas.wire.compression import Codec
@@ -269,9 +269,7 @@ class Producing(ABC, Generic[Connected]):
         async def attempt() -> Any:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
             answer = await self._asking.ask(await self._asking.any(), request)
-            if answer.error_code:
-                code = ErrorCode(answer.error_code)
-                raise KafkaError(code, f"no producer id: {code.name}")
+            check_code(answer.error_code, what="no producer id")
             return answer
 
         answer = await self._asking.retrying(attempt)

@@ -6,13 +6,13 @@ import asyncio
 from functools import partial
 from typing import Any, Final
 
-from barnabas.client import Cluster, KafkaError, TopicPartition
+from barnabas.client import Cluster, TopicPartition
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.positions import read
 from barnabas.judge.history import NONE, Client, Op
 from barnabas.judge.journal import Journal, now
 from barnabas.judge.workload import OURS, TROUBLE, Work, decoded, value_of
-from barnabas.model.errors import ErrorCode
+from barnabas.model.errors import check_code
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import batches, records_of
 
@@ -135,7 +135,5 @@ async def fetch(cluster: Cluster, at: TopicPartition, offset: int, level: int) -
     )
     answer = await connection.send(request, _FETCH_VERSION, 30_000)
     part = answer.responses[0].partitions[0]
-    if part.error_code:
-        code = ErrorCode(part.error_code)
-        raise KafkaError(code, f"{at}: {code.name}")
+    check_code(part.error_code, what=at)
     return part

@@ -208,6 +208,21 @@ class KafkaError(Exception):
         return type(self), (self.code, self.message)
 
 
+def outcome_of(code: int, message: str | None = None, what: object = None) -> KafkaError | None:
+    """The error of an answer, or of one item of it, None where its code is 0; `what` names the item."""
+    if not code:
+        return None
+    error = ErrorCode(code)
+    return KafkaError(error, message or (error.name if what is None else f"{what}: {error.name}"))
+
+
+def check_code(code: int, message: str | None = None, what: object = None) -> None:
+    """Raises the error that `outcome_of` finds."""
+    error = outcome_of(code, message, what)
+    if error is not None:
+        raise error
+
+
 class ConfigError(ValueError):
     """A configuration value that cannot be used; the text says which key, what it was, and what is allowed.
 

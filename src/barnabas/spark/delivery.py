@@ -13,7 +13,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.blocking_producer import BlockingProducer
-from barnabas.client.blocking_transaction import BlockingTransaction, ProducerFenced, committed_offsets
+from barnabas.client.blocking_transaction import BlockingTransaction, ProducerFenced
 from barnabas.client.transaction_requests import TransactionIdentity
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -146,7 +146,7 @@ class Deliverer(ABC):
 
     def marker(self, cluster: BlockingCluster) -> Marker | None:
         marked = self.marker_partition
-        found = committed_offsets(cluster, self.options.marker_group, [marked])
+        found = cluster.committed_offsets(self.options.marker_group, [marked])
         return Marker.of(found[marked], self.options.sink_id)
 
     def mark(self, cluster: BlockingCluster, identity: TransactionIdentity, marker: Marker) -> BlockingTransaction:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from barnabas.client.blocking import BlockingCluster, BlockingConnection
 from barnabas.client.connection import ConnectionLost
 from barnabas.client.offsets import EARLIEST, LATEST
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError, check_code
 from barnabas.model.ids import ZERO_UUID
 from barnabas.spark.arrow import Fetched, unreadable
 from barnabas.spark.options import SourceOptions
@@ -149,10 +149,7 @@ class _Fetching:
 
     def _answer(self, posted: _Posted) -> Any:
         response = posted.connection.receive(posted.correlation_id)
-        if response.error_code:
-            raise KafkaError(
-                ErrorCode(response.error_code), f"a fetch was refused: {ErrorCode(response.error_code).name}"
-            )
+        check_code(response.error_code, what="a fetch was refused")
         return response.responses[0].partitions[0]
 
     def _readable(

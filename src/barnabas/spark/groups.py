@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas.client.blocking import BlockingCluster
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError, check_code
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 
@@ -37,9 +37,7 @@ def commit_offsets(cluster: BlockingCluster, group: str, offsets: Mapping[TopicP
         answer = cluster.coordinator(group).send(request)
         for topic in answer.topics:
             for partition in topic.partitions:
-                if partition.error_code:
-                    code = ErrorCode(partition.error_code)
-                    raise KafkaError(code, code.name)
+                check_code(partition.error_code)
 
     try:
         cluster.retrying(attempt)

@@ -69,7 +69,7 @@ async def listed_groups(admin: ToolAdmin, states: Sequence[str] = (), types: Seq
 async def committed_offsets(admin: ToolAdmin, group: str) -> dict[TopicPartition, CommittedOffset]:
     """In the order of Kafka's map."""
     try:
-        found = await admin.committed_in_order(group)
+        found = await admin.cluster.committed_offsets(group, None)
     except KafkaError as error:
         raise at_runtime(error) from error
     return {partition: found[partition] for partition in in_hash_order(found)}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.offsets import EARLIEST, LATEST
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import check_code
 from barnabas.model.ids import TopicPartition
 from barnabas.spark.access import Servers, cluster_of, options_of
 from barnabas.spark.fetching import fetched
@@ -16,7 +16,6 @@ from barnabas.spark.options import AUTOMATIC_GROUP, SourceOptions
 from barnabas.spark.plan import OffsetRange
 from barnabas.spark.sink_options import MARKER_GROUP_PREFIX
 from barnabas.wire.messages.list_groups import ListGroupsRequest
-from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
 
 
 class Lag(NamedTuple):
@@ -38,9 +37,9 @@ def lag(bootstrap: Servers, groups: Sequence[str] | None = None, topics: Sequenc
     with cluster_of(bootstrap, "barnabas-lag") as cluster:
         cluster.refresh(None)
         committed = {
-            (group, partition): offset
+            (group, partition): at.offset
             for group in (groups if groups is not None else list_groups(cluster))
-            for partition, offset in committed_offsets(cluster, group).items()
+            for partition, at in cluster.committed_offsets(group, None, require_stable=False).items()
             if partition.topic in cluster.metadata.topics and (topics is None or partition.topic in topics)
         }
         partitions = sorted({partition for _, partition in committed})
@@ -74,36 +73,9 @@ def list_groups(cluster: BlockingCluster) -> list[str]:
     found: set[str] = set()
     for broker_id in sorted(cluster.metadata.brokers):
         answer = cluster.broker(broker_id).send(ListGroupsRequest())
-        if answer.error_code:
-            code = ErrorCode(answer.error_code)
-            raise KafkaError(code, f"the groups of broker {broker_id}: {code.name}")
+        check_code(answer.error_code, what=f"the groups of broker {broker_id}")
         found.update(group.group_id for group in answer.groups)
     return sorted(found)
-
-
-def committed_offsets(cluster: BlockingCluster, group: str) -> dict[TopicPartition, int]:
-    """All that `group` has committed."""
-
-    def attempt() -> dict[TopicPartition, int]:
-        coordinator = cluster.coordinator(group)
-        request = OffsetFetchRequest()
-        if coordinator.best_version(request) >= 8:
-            request.groups = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None)]
-            answer: Any = coordinator.send(request).groups[0]
-        else:
-            request.group_id, request.topics = group, None
-            answer = coordinator.send(request)
-        if answer.error_code:
-            code = ErrorCode(answer.error_code)
-            raise KafkaError(code, f"committed offsets of group {group!r}: {code.name}")
-        return {
-            TopicPartition(topic.name, partition.partition_index): partition.committed_offset
-            for topic in answer.topics
-            for partition in topic.partitions
-            if partition.committed_offset >= 0
-        }
-
-    return cluster.retrying(attempt)
 
 
 def _timestamp_at(

@@ -22,7 +22,6 @@ from barnabas.spark.arrow import records_in
 from barnabas.spark.fetching import fetched
 from barnabas.spark.groups import commit_offsets
 from barnabas.spark.jobs import JobError
-from barnabas.spark.jobs.lag import committed_offsets
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import OffsetRange
 from barnabas.spark.shuffle import by_target_partition
@@ -136,7 +135,9 @@ def translate(source: Servers, target: Servers, topics: Sequence[str], groups: S
         there.refresh(topics)
         for group in groups:
             committed = {
-                partition: at for partition, at in committed_offsets(here, group).items() if partition.topic in topics
+                partition: at.offset
+                for partition, at in here.committed_offsets(group, None, require_stable=False).items()
+                if partition.topic in topics
             }
             if not committed:
                 continue
