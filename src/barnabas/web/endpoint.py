@@ -376,20 +376,18 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._read_or_not()
 
     def _serve_what_came(self) -> None:
-        """Answers one request; those behind it when others had their turn, and what was written is nearly read."""
-        answered = False
+        """Answers a request when it has its turn: many connections may ask at once. Those behind it wait until then,
+        and until what was written is nearly read."""
         while not self._holds:
             event = self._http.next_event()
             if event is h11.PAUSED:
                 if self._http.our_state is not h11.DONE:
                     return
                 self._http.start_next_cycle()
-            elif isinstance(event, h11.Request) and answered:
+            elif isinstance(event, h11.Request):
+                self.waits = False
                 self._awaits_turn = True
                 self._endpoint.turns.next().add_done_callback(partial(self._has_turn, event))
-            elif isinstance(event, h11.Request):
-                answered = True
-                self._request(event)
             elif isinstance(event, h11.ConnectionClosed) or self._http.our_state is h11.MUST_CLOSE:
                 self.close()
                 return
@@ -419,7 +417,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _request(self, request: h11.Request) -> None:
-        self.waits = False
         self._drop_deadline()
         target = request.target.decode("ascii", "replace")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}

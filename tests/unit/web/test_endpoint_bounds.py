@@ -230,6 +230,33 @@ def test_of_many_requests_in_one_breath_one_is_answered_at_a_turn_and_no_more_th
     assert most <= 2
 
 
+def test_requests_that_come_at_once_over_many_connections_are_answered_one_in_a_turn_of_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answered = 0
+    respond = HttpConnection._respond
+
+    def counted(connection: HttpConnection, *arguments: Any, **named: Any) -> None:
+        nonlocal answered
+        answered += 1
+        respond(connection, *arguments, **named)
+
+    monkeypatch.setattr(HttpConnection, "_respond", counted)
+
+    async def story(connect: Connect) -> None:
+        connections = [await connect() for _ in range(20)]
+        for _, writer in connections:
+            writer.write(REQUEST)
+        seen, most = 0, 0
+        while seen < len(connections):
+            most = max(most, answered - seen)
+            seen = answered
+            await asyncio.sleep(0)
+        assert most == 1
+
+    played(story)
+
+
 def test_what_comes_behind_a_request_that_is_being_answered_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(connect: Connect) -> None:
         asked = asyncio.Event()
