@@ -6,7 +6,8 @@ Memory is compared with what it was before any attack, when the brokers had serv
 Like is compared with like: each broker is killed and started before that load as it will be between attacks. (Brokers
 that start together are forked from one process and map 7 MiB less of the interpreter's file, until each starts alone.)
 Before both looks brokers have `QUIET_S` with the neighbour alone: members of groups are kept as long as the session
-timeout says that they asked for (six seconds, and as long for a rebalance), and what is free goes back by and by. In
+timeout says that they asked for (six seconds, and as long for a rebalance), and what is free goes back by and by.
+Before the second the attacks' topics are deleted: they would last, as anybody's, and were not there at the first. In
 the end each is started once more on the files that the attacks have left: what it takes then is what there is to hold.
 Exit code 1 where somebody else noticed: a p99 more than 250 ms above what it was, an acknowledged record that is lost,
 or memory that does not come back to within a fifth of what it was.
@@ -30,7 +31,18 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from cluster import running, until
 from confluent_kafka import Consumer, Producer
-from hostile_frame import Attack, Broken, Memory, Target, Verdict, World, all_attacks, living, percentile
+from hostile_frame import (
+    ORDINARY_TOPIC,
+    Attack,
+    Broken,
+    Memory,
+    Target,
+    Verdict,
+    World,
+    all_attacks,
+    living,
+    percentile,
+)
 
 P99_MS = 250.0
 KILL_EVERY_S = 60.0
@@ -76,7 +88,7 @@ def one_by_one(world: World, attacks: list[Attack]) -> bool:
 
 def ordinary_load(world: World) -> None:
     """What brokers see on any day: producers in every codec to replicated partitions, a group that reads it all."""
-    world.create_topic("ordinary", [[each % 3, (each + 1) % 3, (each + 2) % 3] for each in range(6)], {})
+    world.create_topic(ORDINARY_TOPIC, [[each % 3, (each + 1) % 3, (each + 2) % 3] for each in range(6)], {})
     value = random.Random(0).randbytes(512) * 2
     for number in range(ORDINARY_CLIENTS):
         codec = ("none", "gzip", "snappy", "lz4", "zstd")[number % 5]
@@ -84,12 +96,12 @@ def ordinary_load(world: World) -> None:
         for _ in range(ORDINARY_MIB * MIB // len(value) // ORDINARY_CLIENTS):
             while len(producer) > 10_000:
                 producer.poll(0.1)
-            producer.produce("ordinary", value)
+            producer.produce(ORDINARY_TOPIC, value)
         assert producer.flush(120) == 0, "ordinary load is served"
     settings = {"bootstrap.servers": world.cluster.bootstrap, "group.id": "ordinary", "auto.offset.reset": "earliest"}
     consumers = [Consumer(settings) for _ in range(ORDINARY_CLIENTS)]
     for each in consumers:
-        each.subscribe(["ordinary"])
+        each.subscribe([ORDINARY_TOPIC])
     left = ORDINARY_MIB * MIB // len(value)
 
     def read() -> bool:
@@ -169,6 +181,7 @@ def all_at_once(world: World, attacks: list[Attack], minutes: float, seed: int) 
     except AssertionError:
         print(f"{world.progress()}\n{world.state()}\n{world.complaints()}", flush=True)
         raise
+    world.delete_topics()
     time.sleep(QUIET_S)
     # On a machine that is busy the last attacks end late, and what is free goes back later still.
     deadline = time.monotonic() + BACK_S

@@ -154,3 +154,25 @@ def counted_again_and_again(target: Target) -> None:
     counter.send(encode_request(1, GetAllChildrenNumber("/counted")) * 1_000)
     for _ in range(20):
         counter.answer_bytes()
+
+
+@attack("two thousand sessions at once, and a tree of as many steps")
+def sessions_at_once(target: Target) -> None:
+    callers = [session(target, 40_000) for _ in range(2_000 if target.thorough else 200)]
+    path = ""
+    for begin in range(0, 2_000 if target.thorough else 200, 100):
+        steps = []
+        for _ in range(begin, begin + 100):
+            path += "/d"
+            steps.append(Create(path))
+        ask(callers[0], Multi(steps))
+    for each in callers:
+        each.send(encode_request(1, GetAllChildrenNumber("/d")))
+    for each in callers:
+        each.answer_bytes()
+    while path:
+        steps = []
+        for _ in range(100):
+            steps.append(Delete(path))
+            path = path.rpartition("/")[0]
+        ask(callers[0], Multi(steps))

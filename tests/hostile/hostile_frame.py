@@ -52,6 +52,7 @@ from barnabas.wire.frames import response_class
 from barnabas.wire.messages.metadata import MetadataRequest
 
 NEIGHBOURS_TOPIC = "neighbour"
+ORDINARY_TOPIC = "ordinary"
 PARTITIONS = 6
 SLACK_BYTES = 96 << 20
 """What any attack may take beside three times its size: the allocator's, and what the neighbour itself comes to."""
@@ -291,6 +292,22 @@ class World:
 
             until(led, f"{name} has its leaders", 2 * PATIENCE_S)
             self._topics.add(name)
+
+    def delete_topics(self) -> None:
+        """Deletes those that attacks have made: what a topic takes lasts as long as somebody wants it."""
+        names = sorted(self._topics - {NEIGHBOURS_TOPIC, ORDINARY_TOPIC})
+
+        def gone() -> bool:
+            with contextlib.suppress(KafkaException):  # a broker was killed meanwhile
+                there = self._admin.list_topics(timeout=PATIENCE_S).topics
+                left = [each for each in names if each in there]
+                for deleted in self._admin.delete_topics(left).values() if left else ():
+                    deleted.result(PATIENCE_S)
+                return not left
+            return False
+
+        until(gone, "the attacks' topics are deleted", 5 * PATIENCE_S)
+        self._topics -= set(names)
 
     def _led(self, name: str, replicas: list[list[int]]) -> bool:
         """Whether each leader itself says so."""
