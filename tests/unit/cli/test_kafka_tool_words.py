@@ -2,20 +2,63 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from barnabas.cli.connect import COMMAND_CONFIG
 from barnabas.cli.kafka_tools import link
 from barnabas.cli.kafka_tools.console_producer import LineReader
 from barnabas.cli.kafka_tools.errors import JavaError, ToolExit
 from barnabas.cli.kafka_tools.java import double, in_hash_order
-from barnabas.cli.kafka_tools.names import TOOLS
+from barnabas.cli.kafka_tools.names import TOOLS, run_kafka_tool
 from barnabas.cli.kafka_tools.options import OptionError, OptionParser
 from barnabas.cli.output import CommandError
 from barnabas.model.ids import TopicPartition
+
+ASKING = {
+    "kafka-acls": "--list",
+    "kafka-broker-api-versions": "",
+    "kafka-configs": "--describe --entity-type topics",
+    "kafka-console-consumer": "--topic t",
+    "kafka-console-producer": "--topic t",
+    "kafka-consumer-groups": "--list",
+    "kafka-consumer-perf-test": "--topic t --messages 1",
+    "kafka-delete-records": "--offset-json-file {plan}",
+    "kafka-features": "describe",
+    "kafka-get-offsets": "",
+    "kafka-leader-election": "--election-type preferred --all-topic-partitions",
+    "kafka-log-dirs": "--describe",
+    "kafka-producer-perf-test": "--topic t --num-records 1 --record-size 1 --throughput 1 "
+    "--producer-props bootstrap.servers={at}",
+    "kafka-reassign-partitions": "--list",
+    "kafka-topics": "--list",
+    "kafka-transactions": "list",
+    "kafka-verifiable-consumer": "--topic t --group-id g",
+    "kafka-verifiable-producer": "--topic t --max-messages 1",
+}
+WITHOUT = {"kafka-dump-log": "asks nobody", "kafka-delegation-tokens": "demands a file"}
+
+
+@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool not in WITHOUT])
+def test_a_tool_that_is_given_no_file_of_properties_takes_the_environments(
+    tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plan, profile = tmp_path / "plan.json", tmp_path / "client.properties"
+    plan.write_text('{"partitions": [{"topic": "t", "partition": 0, "offset": 0}], "version": 1}')
+    profile.write_text("security.protocol=NONSENSE\n")
+    monkeypatch.setenv(COMMAND_CONFIG, str(profile))
+    at = "127.0.0.1:1"
+    words = ASKING[tool].format(plan=plan, at=at).split()
+    server = [] if tool == "kafka-producer-perf-test" else ["--bootstrap-server", at]
+    with contextlib.suppress(JavaError, ToolExit):
+        run_kafka_tool(tool, [*server, *words])
+    told = capfd.readouterr()
+    # A tool that says no more than this has read it as well.
+    assert "NONSENSE" in told.out + told.err or told.err == "Failed to create new KafkaAdminClient\n"
 
 
 def test_an_option_takes_its_argument_after_a_blank_or_an_equals_sign() -> None:

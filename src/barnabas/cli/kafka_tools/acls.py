@@ -20,7 +20,7 @@ from barnabas.cli.kafka_tools.errors import (
 )
 from barnabas.cli.kafka_tools.options import OptionParser, ToolOption, ToolWords
 from barnabas.cli.kafka_tools.requests import ToolAdmin
-from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.model.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, PatternType, Permission, ResourceType
 from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.create_acls import CreateAclsRequest
@@ -261,7 +261,7 @@ def main(arguments: list[str]) -> int:
                 "java.lang.UnsupportedOperationException",
                 "Barnabas's kafka-acls goes by --bootstrap-server only, past no broker to ZooKeeper",
             )
-        properties = load_properties(words.options.value(words.config_file))
+        properties = client_properties(words.options.value(words.config_file))
         properties["bootstrap.servers"] = words.options.value(words.server)
         _act(words, properties)
     except JavaError as error:

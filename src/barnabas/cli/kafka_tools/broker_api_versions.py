@@ -8,7 +8,7 @@ from typing import Final
 from barnabas.cli.kafka_tools.errors import java_error
 from barnabas.cli.kafka_tools.options import OptionParser
 from barnabas.cli.kafka_tools.requests import ToolAdmin
-from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.client.descriptions import VersionRange
 from barnabas.model.errors import KafkaError
 from barnabas.wire.api import ApiKey
@@ -38,7 +38,7 @@ def main(words: list[str]) -> int:
     options = parser.parse(words)
     parser.help_or_version(words, options, "This tool helps to retrieve broker version information.")
     parser.require(options, server)
-    properties = load_properties(options.value(config_file))
+    properties = client_properties(options.value(config_file))
     properties["bootstrap.servers"] = options.value(server)
     with_admin(properties, _show, call="metadata")
     return 0

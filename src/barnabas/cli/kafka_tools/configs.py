@@ -31,7 +31,7 @@ from barnabas.cli.kafka_tools.errors import (
 )
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.requests import ToolAdmin
-from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.cli.kafka_tools.topic_rules import INVALID_CONFIGURATION, check_topic_name
 from barnabas.model.config import AlterOperation
 from barnabas.model.errors import KafkaError
@@ -86,7 +86,7 @@ def _main(arguments: list[str]) -> int:
 
         configs_by_zookeeper.run(words)
         return 0
-    properties = load_properties(words.value(words.config_file))
+    properties = client_properties(words.value(words.config_file))
     if words.has(words.controller):
         raise JavaError(
             "org.apache.kafka.common.errors.UnsupportedEndpointTypeException",

@@ -13,7 +13,7 @@ from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.message_formatters import FORMATTERS, ConsumedMessage, Formatter, formatter_of
 from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolWords, key_values
 from barnabas.cli.kafka_tools.requests import ToolAdmin
-from barnabas.cli.kafka_tools.session import CONFIG_EXCEPTION, client_of, load_properties, reached
+from barnabas.cli.kafka_tools.session import CONFIG_EXCEPTION, client_of, client_properties, load_properties, reached
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST
@@ -106,7 +106,7 @@ class _Words(ToolWords):
         parser.require(self.options, self.server)
 
     def _consumer_properties(self) -> dict[str, str]:
-        from_file = load_properties(self.value(self.consumer_config))
+        from_file = client_properties(self.value(self.consumer_config))
         extra = key_values(self.options.values(self.consumer_property))
         groups = [self.value(self.group)] if self.has(self.group) else []
         groups += [source["group.id"] for source in (from_file, extra) if "group.id" in source]

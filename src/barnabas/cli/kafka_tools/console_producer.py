@@ -22,7 +22,7 @@ from barnabas.cli.kafka_tools.errors import (
     wrapped,
 )
 from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolOption, ToolWords, key_values
-from barnabas.cli.kafka_tools.session import CONFIG_EXCEPTION, client_of, load_properties, reached
+from barnabas.cli.kafka_tools.session import CONFIG_EXCEPTION, client_of, client_properties, load_properties, reached
 from barnabas.client.producer import Producer
 from barnabas.model.errors import KafkaError
 
@@ -123,7 +123,7 @@ class _Words(ToolWords):
         ]  # fmt: skip
 
     def producer_properties(self) -> dict[str, str]:
-        properties = load_properties(self.value(self.producer_config))
+        properties = client_properties(self.value(self.producer_config))
         properties |= key_values(self.options.values(self.producer_property))
         properties["bootstrap.servers"] = self.value(self.servers)
         codec = self.value(self.codec) or "gzip" if self.has(self.codec) else "none"

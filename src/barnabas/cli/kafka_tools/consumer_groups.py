@@ -34,7 +34,7 @@ from barnabas.cli.kafka_tools.errors import (
 )
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.requests import ToolAdmin
-from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.client.descriptions import GroupDescription
 from barnabas.client.offsets import LATEST, CommittedOffset
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
 
 def _properties(words: ConsumerGroupWords) -> dict[str, str]:
     try:
-        return load_properties(words.value(words.config_file))
+        return client_properties(words.value(words.config_file))
     except JavaError as error:
         raise wrapped(RUNTIME, error) from error
 

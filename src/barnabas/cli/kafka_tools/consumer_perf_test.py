@@ -10,7 +10,7 @@ from typing import Final
 
 from barnabas.cli.kafka_tools.errors import JavaError, illegal_argument, java_error, told_with_trace
 from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolWords
-from barnabas.cli.kafka_tools.session import API_TIMEOUT_MS, client_of, load_properties, reached
+from barnabas.cli.kafka_tools.session import API_TIMEOUT_MS, client_of, client_properties, reached
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.positions import ConsumerRecord
@@ -66,7 +66,7 @@ class _Words(ToolWords):
         parser.require(self.options, self.topic, self.messages)
 
     def properties(self) -> dict[str, str]:
-        properties = load_properties(self.value(self.config))
+        properties = client_properties(self.value(self.config))
         properties["bootstrap.servers"] = self.value(self.server if self.has(self.server) else self.broker_list)
         properties.setdefault("client.id", "perf-consumer-client")
         return properties

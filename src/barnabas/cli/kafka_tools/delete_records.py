@@ -19,7 +19,7 @@ from barnabas.cli.kafka_tools.json_files import (
 )
 from barnabas.cli.kafka_tools.options import OptionParser
 from barnabas.cli.kafka_tools.requests import ToolAdmin
-from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 
@@ -48,7 +48,7 @@ def _delete(words: list[str]) -> None:
         words, options, "This tool helps to delete records of the given partitions down to the specified offset."
     )
     parser.require(options, server, file)
-    properties = load_properties(options.value(config_file))
+    properties = client_properties(options.value(config_file))
     properties["bootstrap.servers"] = options.value(server)
     before = _before(read_text(options.value(file)))
 

@@ -8,7 +8,7 @@ from typing import Final
 from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser
 from barnabas.cli.kafka_tools.errors import JavaError, end_with, java_error
 from barnabas.cli.kafka_tools.requests import ToolAdmin
-from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.client.descriptions import FeatureUpgrade
 from barnabas.model.errors import KafkaError
 
@@ -51,7 +51,7 @@ def main(words: list[str]) -> int:
     try:
         if given.bootstrap_controller is not None:
             end_with("Barnabas has no KRaft controllers: use --bootstrap-server.")
-        properties = load_properties(given.command_config)
+        properties = client_properties(given.command_config)
         properties["bootstrap.servers"] = given.bootstrap_server
         if given.command == "describe":
             with_admin(properties, _describe, call="describeFeatures")

@@ -11,7 +11,7 @@ from barnabas.cli.kafka_tools.errors import EXECUTION, RUNTIME, JavaError, java_
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.options import OptionError, OptionParser, Options
 from barnabas.cli.kafka_tools.requests import ToolAdmin
-from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.cli.kafka_tools.topic_rules import filter_pattern
 from barnabas.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -126,7 +126,7 @@ def main(arguments: list[str]) -> int:
             raise _terse("--topic-partitions cannot be used with --topic or --partitions")
         at = _time(options.value(words.time))
         allowed = words.filter()
-        properties = load_properties(options.value(words.config_file))
+        properties = client_properties(options.value(words.config_file))
         properties |= {"bootstrap.servers": options.value(words.servers), "client.id": "GetOffsetShell"}
         internal = not options.has(words.exclude_internal)
         offsets = with_admin(properties, lambda admin: _offsets(admin, allowed, at, internal), call="listTopics")

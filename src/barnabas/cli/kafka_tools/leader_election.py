@@ -20,7 +20,7 @@ from barnabas.cli.kafka_tools.json_files import (
 )
 from barnabas.cli.kafka_tools.options import OptionParser, Options
 from barnabas.cli.kafka_tools.requests import ToolAdmin
-from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import ElectionType
@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> int:
         kind = words.election_type
         partitions = words.partitions()
         options = words.options
-        properties = load_properties(options.value(words.config_file))
+        properties = client_properties(options.value(words.config_file))
         properties["bootstrap.servers"] = options.value(words.server)
         properties.setdefault("default.api.timeout.ms", str(_TIMEOUT_MS))
         properties.setdefault("request.timeout.ms", str(_TIMEOUT_MS // 2))

@@ -11,7 +11,7 @@ from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.json_files import compact
 from barnabas.cli.kafka_tools.options import OptionParser
 from barnabas.cli.kafka_tools.requests import ToolAdmin
-from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.client.descriptions import LogDirDescription
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
@@ -42,7 +42,7 @@ def _query(words: list[str]) -> None:
     options = parser.parse(words)
     parser.help_or_version(words, options, "This tool helps to query log directory usage on the specified brokers.")
     parser.require(options, server, describe)
-    properties = load_properties(options.value(config_file))
+    properties = client_properties(options.value(config_file))
     properties["bootstrap.servers"] = options.value(server)
     properties.setdefault("client.id", "log-dirs-tool")
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser, number
 from barnabas.cli.kafka_tools.errors import illegal_argument, java_error
 from barnabas.cli.kafka_tools.performance import Throttle, producer_of, producer_settings
-from barnabas.cli.kafka_tools.session import API_TIMEOUT_MS, client_of, load_properties, reached
+from barnabas.cli.kafka_tools.session import API_TIMEOUT_MS, client_of, client_properties, reached
 from barnabas.client.producer import Producer
 from barnabas.client.transactions import TransactionalProducer
 from barnabas.model.errors import KafkaError
@@ -90,7 +90,7 @@ def _payloads(given: argparse.Namespace) -> list[bytes]:
 
 
 def _properties(given: argparse.Namespace) -> dict[str, str]:
-    properties = load_properties(given.producer_config)
+    properties = client_properties(given.producer_config)
     for text in given.producer_props or ():
         pieces = text.split("=")
         if len(pieces) != 2:

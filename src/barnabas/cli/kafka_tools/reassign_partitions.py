@@ -28,7 +28,7 @@ from barnabas.cli.kafka_tools.reassignment import (
     reassignment_json,
 )
 from barnabas.cli.kafka_tools.requests import ToolAdmin
-from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.client.admin import ResourceType
 from barnabas.client.descriptions import LogDirDescription
 from barnabas.model.config import AlterOperation
@@ -118,7 +118,7 @@ class _Words(ToolWords):
 def main(arguments: list[str]) -> int:
     words = _Words(arguments)
     try:
-        properties = load_properties(words.value(words.config_file))
+        properties = client_properties(words.value(words.config_file))
         properties["bootstrap.servers"] = words.value(words.server)
         properties.setdefault("client.id", "reassign-partitions-tool")
         _act(words, properties)

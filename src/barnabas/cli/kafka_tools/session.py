@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
 from barnabas.cli.client_jvm import with_kafka_opts
+from barnabas.cli.connect import COMMAND_CONFIG
 from barnabas.cli.kafka_tools.errors import KAFKA_EXCEPTION, TIMEOUT, JavaError, java_error, log
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.client.cluster import ClusterClient
@@ -40,6 +42,11 @@ def load_properties(path: str | None) -> dict[str, str]:
         raise JavaError("java.nio.file.NoSuchFileException", path) from None
     except (OSError, UnicodeDecodeError) as error:
         raise JavaError("java.io.IOException", f"{path}: {error}") from None
+
+
+def client_properties(path: str | None) -> dict[str, str]:
+    """Those of the file that a tool is given, or of the one that the environment names for all commands."""
+    return load_properties(path or os.environ.get(COMMAND_CONFIG))
 
 
 def milliseconds(properties: Mapping[str, str], name: str, default: int) -> int:

@@ -11,7 +11,7 @@ from barnabas.cli.kafka_tools.errors import JavaError, illegal_argument, java_er
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.options import OptionParser, Options, ToolOption, ToolWords, as_set
 from barnabas.cli.kafka_tools.requests import Reassignment, ToolAdmin
-from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.cli.kafka_tools.topic_rules import INTERNAL_TOPICS, check_topic_configs, filter_pattern
 from barnabas.client.admin import NewTopic
 from barnabas.client.metadata import PartitionMetadata, TopicMetadata
@@ -145,7 +145,7 @@ class _Words(ToolWords):
 def main(words: list[str]) -> int:
     try:
         parsed = _Words(words)
-        properties = load_properties(parsed.value(parsed.config_file))
+        properties = client_properties(parsed.value(parsed.config_file))
         properties["bootstrap.servers"] = parsed.value(parsed.server)
     except JavaError as error:
         return told_with_trace(error)

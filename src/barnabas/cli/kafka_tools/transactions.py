@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser, PrintVersion, number
 from barnabas.cli.kafka_tools.errors import JavaError, end_with, java_error, java_error_of
 from barnabas.cli.kafka_tools.requests import ToolAdmin
-from barnabas.cli.kafka_tools.session import load_properties, with_admin
+from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.client.descriptions import OpenTransaction, ProducerState
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -63,7 +63,7 @@ def main(words: list[str]) -> int:
     except ArgumentError as error:
         parser.refuse(error)
     try:
-        properties = load_properties(given.command_config)
+        properties = client_properties(given.command_config)
     except JavaError as error:
         end_with(
             f"Failed to load admin client properties: {error.message}. Enable debug logging for additional detail."

@@ -10,7 +10,7 @@ from typing import Any, Final
 from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser, number
 from barnabas.cli.kafka_tools.errors import JavaError, java_error, log, print_stack_trace
 from barnabas.cli.kafka_tools.json_files import compact
-from barnabas.cli.kafka_tools.session import API_TIMEOUT_MS, client_of, load_properties, reached
+from barnabas.cli.kafka_tools.session import API_TIMEOUT_MS, client_of, client_properties, reached
 from barnabas.cli.kafka_tools.verifiable_producer import SERVERS, until_signalled
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, LATEST
@@ -63,7 +63,7 @@ def main(words: list[str]) -> int:
         return 0
     try:
         given = parser.parse(words)
-        properties = load_properties(given.consumer_config)
+        properties = client_properties(given.consumer_config)
         assignor = _ASSIGNORS.get(given.assignment_strategy.rpartition(".")[2])
         if given.group_protocol.lower() != "classic" or assignor is None:
             raise ArgumentError("Barnabas's consumer speaks the classic protocol, with one of " + ", ".join(_ASSIGNORS))

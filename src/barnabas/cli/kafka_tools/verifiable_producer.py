@@ -13,7 +13,7 @@ from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser, number
 from barnabas.cli.kafka_tools.errors import JavaError, java_error
 from barnabas.cli.kafka_tools.json_files import compact
 from barnabas.cli.kafka_tools.performance import Throttle, producer_of
-from barnabas.cli.kafka_tools.session import API_TIMEOUT_MS, client_of, load_properties, reached
+from barnabas.cli.kafka_tools.session import API_TIMEOUT_MS, client_of, client_properties, reached
 from barnabas.client.producer import Producer
 from barnabas.model.errors import KafkaError
 from barnabas.runtime import Clock
@@ -64,17 +64,16 @@ def main(words: list[str]) -> int:
     try:
         given = parser.parse(words)
         properties = {"bootstrap.servers": given.bootstrap_server or given.broker_list, "acks": str(given.acks)}
-        if given.producer_config is not None:
-            properties |= _loaded(given.producer_config)
+        properties |= _loaded(given.producer_config)
     except ArgumentError as error:
         parser.refuse(error)
     asyncio.run(_Run(given).run(properties))
     return 0
 
 
-def _loaded(path: str) -> dict[str, str]:
+def _loaded(path: str | None) -> dict[str, str]:
     try:
-        return load_properties(path)
+        return client_properties(path)
     except JavaError as error:
         raise ArgumentError(error.message) from None
 
