@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from crc32c import crc32c
 
@@ -37,6 +37,10 @@ _LEGACY: Final = Struct(">qiIbb")
 _LEGACY_TIMESTAMP: Final = Struct(">q")
 LEGACY_MINIMUM: Final = LOG_OVERHEAD + 14
 
+Header: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+"""As `HEADER` has it: base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and largest
+timestamp, producer id and epoch, base sequence, how many records."""
+
 __all__ = [
     "ATTRIBUTES_AT",
     "COMPRESSION_MASK",
@@ -57,6 +61,7 @@ __all__ = [
     "StoredBatch",
     "batches_in",
     "crc_is_valid",
+    "header_at",
     "header_bytes",
     "last_offset_delta",
     "parse",
@@ -68,23 +73,57 @@ class CorruptBatch(ValueError):
     """Bytes that are no record batch, or one whose CRC is wrong."""
 
 
-class StoredBatch(NamedTuple):
+class StoredBatch:
     """A batch's header and where it stands in its file. For magic 0 and 1 a batch is one message or one wrapper."""
 
-    position: int
-    size: int
-    base_offset: int
-    last_offset: int
-    leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "crc",
+        "last_offset",
+        "leader_epoch",
+        "magic",
+        "max_timestamp",
+        "position",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "size",
+    )
+
+    def __init__(
+        self,
+        position: int,
+        size: int,
+        base_offset: int,
+        last_offset: int,
+        leader_epoch: int,
+        magic: int,
+        crc: int,
+        attributes: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        record_count: int,
+    ) -> None:
+        self.position = position
+        self.size = size
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.leader_epoch = leader_epoch
+        self.magic = magic
+        self.crc = crc
+        self.attributes = attributes
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.record_count = record_count
 
     @property
     def next_offset(self) -> int:
@@ -113,16 +152,12 @@ def parse(buffer: Bytes, start: int, position: int) -> StoredBatch:
         (
             base_offset, length, leader_epoch, _, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
             producer_id, producer_epoch, base_sequence, record_count,
-        ) = HEADER.unpack_from(buffer, start)  # fmt: skip
+        ) = header_at(buffer, start)  # fmt: skip
         if length < HEADER_BYTES - LOG_OVERHEAD or last_offset_delta < 0:
             raise CorruptBatch(f"the batch at position {position} has length {length} and offsets {last_offset_delta}")
-        # `tuple.__new__` has a third of the price of the class's own constructor.
-        return tuple.__new__(
-            StoredBatch,
-            (
-                position, length + LOG_OVERHEAD, base_offset, base_offset + last_offset_delta, leader_epoch, 2, crc,
-                attributes, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, record_count,
-            ),
+        return StoredBatch(
+            position, length + LOG_OVERHEAD, base_offset, base_offset + last_offset_delta, leader_epoch, 2, crc,
+            attributes, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, record_count,
         )  # fmt: skip
     if magic > 2:
         raise CorruptBatch(f"the batch at position {position} has magic {magic}")
@@ -134,6 +169,12 @@ def parse(buffer: Bytes, start: int, position: int) -> StoredBatch:
     return StoredBatch(
         position, length + LOG_OVERHEAD, offset, offset, -1, magic, crc, attributes, timestamp, timestamp, -1, -1, -1, 1
     )
+
+
+def header_at(buffer: Bytes, start: int) -> Header:
+    """The numbers of the header of magic 2 at `start`."""
+    numbers: Header = HEADER.unpack_from(buffer, start)
+    return numbers
 
 
 def prefix(buffer: Bytes, start: int) -> tuple[int, int]:

@@ -180,13 +180,9 @@ class Log(ReadableLog):
             raise self._failed(error, "appending to the log", half_done=half_done) from error
         if last_offset + 1 - self.recovery_point >= settings.flush_messages:
             self.flush(now_ms=now_ms)
-        # `tuple.__new__` has a third of the price of the class's own constructor.
-        return tuple.__new__(
-            AppendInfo,
-            (
-                first_offset, last_offset, now_ms if settings.log_append_time else NO_TIMESTAMP, self.log_start_offset,
-                max_timestamp, size, batch.record_count, False, view,
-            ),
+        return AppendInfo(
+            first_offset, last_offset, now_ms if settings.log_append_time else NO_TIMESTAMP, self.log_start_offset,
+            max_timestamp, size, batch.record_count, False, view,
         )  # fmt: skip
 
     def _told_again(self, duplicate: BatchMetadata) -> AppendInfo:

@@ -17,19 +17,36 @@ class AppendOrigin(Enum):
     REPLICATION = "replication"
 
 
-class AppendInfo(NamedTuple):
+class AppendInfo:
     """What an append did. A repeated batch has its first offsets and `duplicate`, and nothing was written."""
 
-    first_offset: int
-    last_offset: int
-    log_append_time: int
-    log_start_offset: int
-    max_timestamp: int
-    size: int
-    record_count: int
-    duplicate: bool = False
-    records: Bytes = b""
-    """What a leader's append wrote, as it stands in the log now."""
+    __slots__ = (
+        *("duplicate", "first_offset", "last_offset", "log_append_time", "log_start_offset", "max_timestamp"),
+        *("record_count", "records", "size"),
+    )
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+        max_timestamp: int,
+        size: int,
+        record_count: int,
+        duplicate: bool = False,
+        records: Bytes = b"",
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.log_append_time = log_append_time
+        self.log_start_offset = log_start_offset
+        self.max_timestamp = max_timestamp
+        self.size = size
+        self.record_count = record_count
+        self.duplicate = duplicate
+        self.records = records
+        """What a leader's append wrote, as it stands in the log now."""
 
 
 class LogOffsetMetadata(NamedTuple):

@@ -31,6 +31,7 @@ from barnabas.log.batches import (
     MAX_TIMESTAMP_AT,
     TRANSACTIONAL,
     StoredBatch,
+    header_at,
     prefix,
 )
 from barnabas.log.conversion import converted, rewritten
@@ -120,7 +121,7 @@ def validated(
     (
         base_offset, length, _, _, crc, attributes, last_offset_delta, base_timestamp, said,
         producer_id, producer_epoch, sequence, count,
-    ) = HEADER.unpack_from(records)  # fmt: skip
+    ) = header_at(records, 0)  # fmt: skip
     size = length + LOG_OVERHEAD
     view = memoryview(records)
     if view.readonly:
@@ -158,13 +159,9 @@ def validated(
         attributes = attributes & _KEPT_ATTRIBUTES | stamped
     if size > settings.segment_bytes:
         raise beyond_segment(topic_partition, size, settings)
-    # `tuple.__new__` has a third of the price of the class's own constructor.
-    batch: StoredBatch = tuple.__new__(
-        StoredBatch,
-        (
-            0, size, first_offset, first_offset + last_offset_delta, leader_epoch, _MAGIC, crc, attributes,
-            base_timestamp, max_timestamp, producer_id, producer_epoch, sequence, count,
-        ),
+    batch = StoredBatch(
+        0, size, first_offset, first_offset + last_offset_delta, leader_epoch, _MAGIC, crc, attributes,
+        base_timestamp, max_timestamp, producer_id, producer_epoch, sequence, count,
     )  # fmt: skip
     return view, batch, restamped
 

@@ -13,6 +13,7 @@ from log_worlds import NOW, PARTITION, batch, idempotent, open_log
 from verdicts import batches as cases
 
 from barnabas.log import validation
+from barnabas.log.batches import StoredBatch
 from barnabas.log.refusals import InvalidRecords
 from barnabas.log.settings import LogSettings
 from barnabas.log.validation import AT_ONCE_BYTES, TakesLong, Unpacking, validated
@@ -37,10 +38,10 @@ def bomb(codec: Codec, size: int) -> bytearray:
 
 def verdict(case: cases.Case, given: LogSettings) -> Any:
     try:
-        view, *found = validated(PARTITION, given, bytearray(case.records), cases.NOW)
+        view, batch, restamped = validated(PARTITION, given, bytearray(case.records), cases.NOW)
     except KafkaError as error:
         return error.code, error.message, getattr(error, "record_errors", None)
-    return bytes(view), found
+    return bytes(view), [getattr(batch, name) for name in StoredBatch.__slots__], restamped
 
 
 @pytest.mark.parametrize("config", [{"message.timestamp.type": "LogAppendTime"}, {}])
