@@ -99,7 +99,7 @@ HOT_PATH = (
     *("replica/one_partition_fetch.py", "replica/partition.py", "replica/progress.py", "replica/purgatories.py"),
     *("replica/purgatory.py", "replica/readable_partition.py", "replica/replication_quota.py", "replica/traffic.py"),
     *("runtime/file_records.py", "runtime/real.py"),
-    *("security/authorizer.py", "wire/frames.py", "wire/plans.py"),
+    *("security/authorizer.py", "wire/coding.py", "wire/frames.py", "wire/plans.py"),
 )
 """What a produce and a fetch spend their time in. A class here has no base and no subclass that is not here as well."""
 MYPYC = ("mypy==2.4.1", "setuptools>=80")

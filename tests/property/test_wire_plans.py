@@ -12,11 +12,12 @@ from wire_messages import ALL_MESSAGES, ByChance, message_by, message_class, ver
 
 from barnabas.broker.request_metrics import count_of_fine, errors_in
 from barnabas.wire import codec, frames, plans
+from barnabas.wire.coding import BAD_INPUT, BAD_MESSAGE
 from barnabas.wire.errors import WireError
 from barnabas.wire.message import Message
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
-from barnabas.wire.structs import BAD_INPUT, BAD_MESSAGE, Struct
+from barnabas.wire.structs import Struct
 
 kernel = pytest.importorskip("barnabas.wire._kernel")
 
@@ -185,7 +186,7 @@ def test_a_frame_and_its_error_codes_are_as_they_are_in_words(name: str) -> None
         for seed in range(2):
             message = message_by(ByChance((name, version, seed)), name, version)
             with pytest.MonkeyPatch.context() as without:
-                without.setattr(cls, "framed", lambda *_: None)
+                without.setattr(frames, "framed", lambda *_: None)
                 expected = frames.encode_response(message, version, 7)
             assert frames.encode_response(message, version, 7) == expected
             codes, _ = errors_in(message)
@@ -206,3 +207,13 @@ def test_records_are_left_where_they_are() -> None:
     assert isinstance(view, memoryview)
     assert view.obj is frame
     assert view == records
+
+
+@pytest.mark.parametrize("name", ALL_MESSAGES)
+def test_structs_are_made_of_all_their_fields(name: str) -> None:
+    for struct in structs_in(message_by(ByChance((name, "made")), name, message_class(name).max_version)):
+        cls = type(struct)
+        fields = [getattr(struct, field) for field in cls.__slots__ if field != "unknown_tagged_fields"]
+        made = plans.maker(cls)(*fields)
+        assert type(made) is cls
+        assert made == cls(*fields)

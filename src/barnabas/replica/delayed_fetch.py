@@ -17,6 +17,7 @@ from barnabas.replica.purgatory import DelayedOperation
 from barnabas.replica.readable_partition import FetchIsolation, ReadResult
 from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+from barnabas.wire.plans import maker
 from barnabas.wire.structs import default_of
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ NO_DIVERGING_EPOCH: Final = default_of(FetchResponse.EpochEndOffset)
 NO_CURRENT_LEADER: Final = default_of(FetchResponse.LeaderIdAndEpoch)
 NO_SNAPSHOT: Final = default_of(FetchResponse.SnapshotId)
 """Most partitions of a fetch have none of these."""
+_partition_data: Final = maker(FetchResponse.PartitionData)
 
 
 class TopicIdPartition(NamedTuple):
@@ -130,7 +132,7 @@ class FetchedPartition:
             return self.data
         result = self.result
         assert result is not None, "it was read"
-        return FetchResponse.PartitionData(
+        return _partition_data(
             self.request.partition,
             0,
             result.high_watermark,

@@ -582,16 +582,16 @@ static PyObject *frame(PyObject *self, PyObject *const *arguments, Py_ssize_t co
     return or_declined(NULL);
 }
 
-/* header(versions, new, type, frame): (header, offset behind it), or None where it is declined. `versions` has two bytes
- * for each API key: the highest version, and the first flexible one; 255 for what is declined. */
+/* header(versions, type, frame): (header, offset behind it), or None where it is declined. `versions` has two bytes for
+ * each API key: the highest version, and the first flexible one; 255 for what is declined. A header is a tuple. */
 static PyObject *header(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     (void)self;
-    if (count != 4) return not_so("header takes four arguments");
+    if (count != 3) return not_so("header takes three arguments");
     const uint8_t *versions = (const uint8_t *)PyBytes_AsString(arguments[0]);
     if (!versions) return NULL;
     Py_ssize_t keys = PyBytes_Size(arguments[0]) / 2;
     Py_buffer buffer;
-    if (PyObject_GetBuffer(arguments[3], &buffer, PYBUF_SIMPLE) < 0) return NULL;
+    if (PyObject_GetBuffer(arguments[2], &buffer, PYBUF_SIMPLE) < 0) return NULL;
     const uint8_t *data = buffer.buf;
     PyObject *found = NULL;
     if (buffer.len >= 10) {
@@ -608,12 +608,12 @@ static PyObject *header(PyObject *self, PyObject *const *arguments, Py_ssize_t c
                 PyLong_FromLongLong(at + flexible),
             };
             if (parts[0] && parts[1] && parts[2] && parts[3] && parts[4]) {
-                PyObject *fields = PyTuple_Pack((Py_ssize_t)4, parts[0], parts[1], parts[2], parts[3]);
-                PyObject *made =
-                    fields ? PyObject_CallFunctionObjArgs(arguments[1], arguments[2], fields, (PyObject *)NULL) : NULL;
-                if (made) found = PyTuple_Pack((Py_ssize_t)2, made, parts[4]);
+                PyObject *made = PyType_GenericAlloc(arguments[1], 4);
+                int filled = made != NULL;
+                for (int number = 0; filled && number < 4; number++)
+                    filled = PyTuple_SetItem(made, number, kept(parts[number])) == 0;
+                if (filled) found = PyTuple_Pack((Py_ssize_t)2, made, parts[4]);
                 if (made) Py_DecRef(made);
-                if (fields) Py_DecRef(fields);
             }
             for (int number = 0; number < 5; number++)
                 if (parts[number]) Py_DecRef(parts[number]);
@@ -632,6 +632,23 @@ static PyObject *errors(PyObject *self, PyObject *const *arguments, Py_ssize_t c
     int64_t found = no_errors(&plan, 0, arguments[2], 0);
     PyErr_Clear();
     return PyLong_FromLongLong(found);
+}
+
+/* make(class, slots, value..): a struct of the class, with the values where `slots` says that its fields are, and None
+ * in those that are left. */
+static PyObject *make(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    (void)self;
+    const char *slots = count < 2 ? NULL : PyBytes_AsString(arguments[1]);
+    if (!slots) return count < 2 ? not_so("make takes a class and its slots") : NULL;
+    Py_ssize_t fields = PyBytes_Size(arguments[1]) / (Py_ssize_t)sizeof(int32_t);
+    if (count - 2 > fields) return not_so("the struct has fewer fields");
+    PyObject *made = PyType_GenericAlloc(arguments[0], 0);
+    for (Py_ssize_t number = 0; made && number < fields; number++) {
+        int32_t at;
+        memcpy(&at, slots + number * (Py_ssize_t)sizeof at, sizeof at);
+        *slot(made, at) = kept(number < count - 2 ? arguments[2 + number] : &_Py_NoneStruct);
+    }
+    return made;
 }
 
 /* slot_of(class, name, size): where objects of the class, which have `size` bytes, keep what `__slots__` calls so. */

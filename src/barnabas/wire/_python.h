@@ -84,6 +84,7 @@ extern int PyObject_RichCompareBool(PyObject *one, PyObject *other, int operatio
 extern PyObject *PyTuple_Pack(Py_ssize_t count, ...);
 extern PyObject *PyTuple_GetItem(PyObject *tuple, Py_ssize_t index);
 extern Py_ssize_t PyTuple_Size(PyObject *tuple);
+extern int PyTuple_SetItem(PyObject *tuple, Py_ssize_t index, PyObject *item);
 extern PyObject *PyList_New(Py_ssize_t count);
 extern Py_ssize_t PyList_Size(PyObject *list);
 extern PyObject *PyList_GetItem(PyObject *list, Py_ssize_t index);

@@ -16,7 +16,7 @@ inlined where they are used; fields that the version does not have become their 
 
 No decoder reads behind `end`, which is the buffer's own: fixed widths are checked by ``struct``, every length before
 it is used, and an array's by the least number of bytes that many elements take. What is malformed raises WireError,
-or one of ``structs.BAD_INPUT`` that becomes it.
+or one of ``coding.BAD_INPUT`` that becomes it.
 
 Each has a second form, for messages that may be long: a generator that yields behind every `TURN` elements, so that its
 caller can let others go on, and that decodes no more elements than its last argument allows.

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from barnabas.wire.api import ApiKey
+from barnabas.wire.coding import encoded_into, framed
 from barnabas.wire.errors import UnsupportedVersionError, WireError
 from barnabas.wire.kernel import kernel as _kernel
 from barnabas.wire.message import Message
@@ -37,7 +38,6 @@ _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _CONTROLLED_SHUTDOWN: Final = int(ApiKey.CONTROLLED_SHUTDOWN)
 
 
-_new_tuple: Final = tuple.__new__
 _VERSIONS: Final = b"".join(
     bytes(
         (APIS[key].max_version, min(APIS[key].flexible_since, 254))
@@ -84,7 +84,7 @@ def decode_request_header(frame: Bytes) -> tuple[ReadHeader, int]:
     frame_bytes = len(frame)
     length: int | None
     if _kernel is not None:
-        found: tuple[ReadHeader, int] | None = _kernel.header(_VERSIONS, _new_tuple, ReadHeader, frame)
+        found: tuple[ReadHeader, int] | None = _kernel.header(_VERSIONS, ReadHeader, frame)
         if found is not None:
             return found
     if frame_bytes >= _HEADER_BYTES:
@@ -170,11 +170,11 @@ def encode_response_in_turns(message: Message, version: int, correlation_id: int
 
 
 def _framed(head: bytearray, message: Message, version: int) -> list[Bytes]:
-    framed = message.framed(version, head)
-    if framed is not None:
-        return framed
+    whole = framed(message, version, head)
+    if whole is not None:
+        return whole
     parts: list[Bytes] = []
-    last = message.encode_into(version, head, parts)
+    last = encoded_into(message, version, head, parts)
     return _sized(head, last, parts)
 
 

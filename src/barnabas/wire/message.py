@@ -9,19 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import ClassVar, Self
 
+from barnabas.wire.coding import BAD_INPUT, BAD_MESSAGE, decoded, encoded_into
 from barnabas.wire.errors import UnsupportedVersionError, WireError
-from barnabas.wire.structs import (
-    BAD_INPUT,
-    BAD_MESSAGE,
-    Bytes,
-    Decoder,
-    DecoderInTurns,
-    Encoder,
-    EncoderInTurns,
-    Framer,
-    Struct,
-    whole,
-)
+from barnabas.wire.structs import Bytes, Decoder, DecoderInTurns, Encoder, EncoderInTurns, Framer, Struct
 
 
 class Message(Struct):
@@ -50,11 +40,7 @@ class Message(Struct):
     @classmethod
     def decode(cls, buffer: Bytes, version: int, offset: int = 0) -> tuple[Self, int]:
         """The message that begins at `offset`, and the offset behind it; never looks beyond `buffer`."""
-        decoder = cls._decoders.get(version) or cls._compile_decoder(version)
-        try:
-            return decoder(whole(buffer) if isinstance(buffer, memoryview) else buffer, offset, len(buffer))
-        except BAD_INPUT as error:
-            raise WireError(f"{cls.name} v{version} ends too early or holds a bad value: {error}") from None
+        return decoded(cls, buffer, version, offset)
 
     @classmethod
     def decode_in_turns(
@@ -86,16 +72,7 @@ class Message(Struct):
 
     def encode_into(self, version: int, buffer: bytearray, parts: list[Bytes]) -> bytearray:
         """Appends to `buffer`; each time records come, moves `buffer` and them to `parts`. Returns the open buffer."""
-        encoder = self._encoders.get(version) or self._compile_encoder(version)
-        try:
-            return encoder(self, buffer, parts)
-        except BAD_MESSAGE as error:
-            raise WireError(f"{self.name} v{version} cannot be written: {error}") from error
-
-    def framed(self, version: int, head: bytearray) -> list[Bytes] | None:
-        """The parts of a frame that begins with `head`, its size among it; None where `encode_into` has to do it."""
-        framer = self._framers.get(version) or self._make_framer(version)
-        return framer(self, head)
+        return encoded_into(self, version, buffer, parts)
 
     def encode_into_in_turns(
         self, version: int, buffer: bytearray, parts: list[Bytes]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Generator
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -26,20 +25,6 @@ EncoderInTurns: TypeAlias = Callable[[Any, bytearray, list[Bytes]], Generator[in
 
 EMPTY: Final[Any] = ()
 """In a signature: the field's own new empty list or struct."""
-
-BAD_INPUT: Final = (struct.error, IndexError, OverflowError)
-"""What the compiled decoders raise by themselves where the frame ends too early."""
-BAD_MESSAGE: Final = (struct.error, TypeError, AttributeError, OverflowError, UnicodeEncodeError)
-"""What the compiled encoders raise by themselves where a field holds what its type does not allow."""
-
-
-def whole(view: memoryview) -> bytes | bytearray:
-    """The bytes below a view: decoders slice bytes, at half the price of slicing a view. A view of a part is copied."""
-    below = view.obj
-    if isinstance(below, bytes | bytearray) and len(below) == view.nbytes and view.c_contiguous:
-        return below
-    return bytes(view)
-
 
 S = TypeVar("S", bound="Struct")
 

@@ -1,0 +1,50 @@
+"""How a message is read and written in one version, by the codec that its class keeps for that.
+
+Brokers do it for each request: a broker's process has this compiled, and not `message`, which calls it and from which
+all messages derive.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from barnabas.wire.errors import WireError
+from barnabas.wire.structs import Bytes, Decoder, Encoder, Framer
+
+BAD_INPUT: Final = (struct.error, IndexError, OverflowError)
+"""What the compiled decoders raise by themselves where the frame ends too early."""
+BAD_MESSAGE: Final = (struct.error, TypeError, AttributeError, OverflowError, UnicodeEncodeError)
+"""What the compiled encoders raise by themselves where a field holds what its type does not allow."""
+
+
+def whole(view: memoryview) -> bytes | bytearray:
+    """The bytes below a view: decoders slice bytes, at half the price of slicing a view. A view of a part is copied."""
+    below = view.obj
+    if isinstance(below, bytes | bytearray) and len(below) == view.nbytes and view.c_contiguous:
+        return below
+    return bytes(view)
+
+
+def decoded(cls: Any, buffer: Bytes, version: int, offset: int) -> tuple[Any, int]:
+    """The message that begins at `offset`, and the offset behind it; never looks beyond `buffer`."""
+    decoder: Decoder = cls._decoders.get(version) or cls._compile_decoder(version)
+    try:
+        return decoder(whole(buffer) if isinstance(buffer, memoryview) else buffer, offset, len(buffer))
+    except BAD_INPUT as error:
+        raise WireError(f"{cls.name} v{version} ends too early or holds a bad value: {error}") from None
+
+
+def encoded_into(message: Any, version: int, buffer: bytearray, parts: list[Bytes]) -> bytearray:
+    """Appends to `buffer`; each time records come, moves `buffer` and them to `parts`. Returns the open buffer."""
+    encoder: Encoder = message._encoders.get(version) or message._compile_encoder(version)
+    try:
+        return encoder(message, buffer, parts)
+    except BAD_MESSAGE as error:
+        raise WireError(f"{message.name} v{version} cannot be written: {error}") from error
+
+
+def framed(message: Any, version: int, head: bytearray) -> list[Bytes] | None:
+    """The parts of a frame that begins with `head`, its size among it; None where `encoded_into` has to do it."""
+    framer: Framer = message._framers.get(version) or message._make_framer(version)
+    return framer(message, head)
