@@ -319,7 +319,7 @@ PROTECTIONS: Final = (
         "", "",
         replace(
             "broker.handlers.produce:handle",
-            "authorized(context, _WRITE, _TOPIC, name)",
+            "authorized(context, _WRITE, _TOPIC, topic.name)",
             "True",
         ),
     ),

@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from barnabas.broker.answering_connection import Unanswered
-from barnabas.broker.context import Disconnect, Pending, RequestContext, Route
+from barnabas.broker.context import Disconnect, Pending, RequestContext, Route, is_answer
 from barnabas.broker.framed_connection import ConnectionLimits, FramedConnection
 from barnabas.broker.long_requests import (
     ANSWERED_IN_KIND,
@@ -46,6 +46,7 @@ from barnabas.runtime.story import Story
 from barnabas.security.authorizer import Authorizer
 from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.wire.api import ApiKey
+from barnabas.wire.coding import decoded
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import ReadHeader, decode_request_header, encode_response
 
@@ -228,9 +229,10 @@ class BrokerConnection(FramedConnection):
             timing = Timing(metrics.clock, arrived_ns, TIMED_EACH)
         try:
             if len(frame) <= LONG_BYTES or (api_key in _SAMPLED and len(frame) <= LONG_BYTES_OF_RECORDS):
-                request, _ = route.decode(frame, version, offset)
+                request, _ = decoded(route.request_class, frame, version, offset)
             else:
-                decoding = route.decode_in_turns(frame, version, offset, elements_allowed(api_key))
+                allowed = elements_allowed(api_key)
+                decoding = route.request_class.decode_in_turns(frame, version, offset, allowed)
                 try:
                     next(decoding)
                 except StopIteration as end:
@@ -252,12 +254,19 @@ class BrokerConnection(FramedConnection):
         figures.request_bytes += len(frame)
         if timing is not None:
             timing.figures = figures
-        story = route.handle(self._channel.parts, request, context)
+        try:
+            handled = route.handle(self._channel.parts, request, context)
+        except BaseException as failure:
+            self._ended(context, None, failure, timing)
+            return
         if api_key == _FETCH:
             self._repeated_fetches.learn(self._channel.parts, header, request, frame)
         elif api_key not in _IN_ONE_GO:
-            story = self._channel.long_requests.answer(context, story)
-        self._begin(context, story, timing)
+            handled = self._channel.long_requests.answer(context, handled)
+        if is_answer(handled, route.response_class):
+            self._ended(context, handled, None, timing)
+        else:
+            self._begin(context, handled, timing)
 
     def _not_offered(self, header: ReadHeader, route: Route | None) -> None:
         if route is None:
@@ -308,6 +317,13 @@ class BrokerConnection(FramedConnection):
                 unanswered.waits_for = waiting
                 self._unanswered.append(unanswered)
             return
+        self._ended(context, response, error, timing)
+        del error  # its traceback leads to this very frame
+
+    def _ended(
+        self, context: RequestContext, response: Any, error: BaseException | None, timing: Timing | None
+    ) -> None:
+        """Answers a request whose story is over, or that needs none."""
         if timing is not None:
             timing.begun()
         if type(response) is Pending:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
 from barnabas.broker.request_cost import RequestCost
@@ -17,14 +17,16 @@ from barnabas.security.authorizer import Authorizer
 from barnabas.security.principal import Principal
 from barnabas.wire.api import ApiKey
 from barnabas.wire.frames import ReadHeader
+from barnabas.wire.message import Message
 
 BETWEEN_BROKERS: Final = frozenset(
     (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.ALTER_PARTITION)
 )
 """Requests that have an entry for each partition of the cluster, and that wait for no client's."""
 
-Handle = Callable[[Any, Any, "RequestContext"], Coroutine[Any, Any, Any]]
-"""A handler: given the broker's parts (`BrokerParts`), the request and its context, it returns the response."""
+Handle = Callable[[Any, Any, "RequestContext"], Any]
+"""A handler: given the broker's parts (`BrokerParts`), the request and its context, it returns a coroutine with the
+response, or the response itself (`is_answer`)."""
 Failed = Callable[[Any, KafkaError, "RequestContext"], Any]
 
 
@@ -34,8 +36,7 @@ class Route(NamedTuple):
     name: str
     min_version: int
     max_version: int
-    decode: Callable[[Bytes, int, int], tuple[Any, int]]
-    decode_in_turns: Callable[[bytes | bytearray, int, int, int], Generator[None, None, tuple[Any, int]]]
+    request_class: type[Message]
     handle: Handle
     response_class: Any
     failed: Failed | None
@@ -187,6 +188,12 @@ class Pending:
     async def answered(self) -> Any:
         await self.operation.over()
         return self.answer()
+
+
+def is_answer(handled: Any, response_class: Any) -> bool:
+    """Whether a handler has returned what its story would return, and no story."""
+    kind = type(handled)
+    return kind is response_class or kind is Pending or handled is None
 
 
 class Disconnect(Exception):

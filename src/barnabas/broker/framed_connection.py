@@ -130,7 +130,7 @@ class FramedConnection(AnsweringConnection):
             end += len(self._head)
             self._head = b""
         if end >= 4:
-            size = _SIZE(_shared)[0]
+            size: int = _SIZE(_shared)[0]
             # Exactly one request, and nothing in its way: the common case.
             if (
                 end == size + 4
@@ -147,7 +147,7 @@ class FramedConnection(AnsweringConnection):
         frames: list[bytearray] = []
         refusal: str | None = None
         while end - position >= 4:
-            size = _SIZE(_shared, position)[0]
+            size: int = _SIZE(_shared, position)[0]
             if not 0 <= size <= self.max_request_bytes:
                 refusal = (
                     f"it announced a request of {size} bytes; {self.max_request_bytes} may be"

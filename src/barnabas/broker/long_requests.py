@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Generator
+from collections.abc import Generator
 from typing import Any, Final
 
-from barnabas.broker.context import BETWEEN_BROKERS, Disconnect, Pending, RequestContext
+from barnabas.broker.context import BETWEEN_BROKERS, Disconnect, Pending, RequestContext, is_answer
 from barnabas.broker.parts import BrokerParts
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.turns import Turns
@@ -77,14 +77,12 @@ class LongRequests:
         finally:
             self.turns.end(context)
 
-    async def answer(
-        self, context: RequestContext, handled: Coroutine[Any, Any, Any], *, long: bool = False
-    ) -> list[Bytes]:
+    async def answer(self, context: RequestContext, handled: Any, *, long: bool = False) -> list[Bytes]:
         """The parts of the answer's frame; empty where there is no answer. That to a `long` request may be so, too."""
         self.turns.begin(context)
         try:
             try:
-                response = await handled
+                response = handled if is_answer(handled, context.route.response_class) else await handled
                 if type(response) is Pending:
                     response = await response.answered()
             except Exception as error:

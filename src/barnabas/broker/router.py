@@ -1,9 +1,9 @@
 """From an API key to the handler that answers it, and to the response that says a handler failed.
 
 A handler is a module of `barnabas.broker.handlers` with ``async def handle(broker, request, context)``, where `broker`
-is its `BrokerParts`; where the response has no error code of its own at the top, the module also says what a failed
-request is answered (``failed(request, error, context)``). ApiVersions offers what stands in this table and nothing
-else.
+is its `BrokerParts`; a plain function may return the response itself. Where the response has no error code of its own
+at the top, the module also says what a failed request is answered (``failed(request, error, context)``). ApiVersions
+offers what stands in this table and nothing else.
 """
 
 from __future__ import annotations
@@ -99,8 +99,7 @@ class Router:
                 name,
                 min_version,
                 max_version,
-                request.decode,
-                request.decode_in_turns,
+                request,
                 forwarding(module.handle) if key in FORWARDED else module.handle,
                 response_class(key),
                 getattr(module, "failed", None),

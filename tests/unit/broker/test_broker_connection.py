@@ -81,7 +81,7 @@ class Open:
 
 
 def route(name, request, handle, response):
-    return Route(name, 0, 4, request.decode, request.decode_in_turns, handle, response, None)
+    return Route(name, 0, 4, request, handle, response, None)
 
 
 class Table:

@@ -21,7 +21,7 @@ from barnabas.runtime.turns import SLICE
 from barnabas.wire import frames as wire_frames
 from barnabas.wire import plans
 from barnabas.wire.compression import Codec
-from barnabas.wire.frames import encode_request
+from barnabas.wire.frames import decode_response, encode_request
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.wire.records import Record, build_batch
 
@@ -212,6 +212,28 @@ def test_a_batch_that_takes_long_to_check_keeps_its_place_and_others_do_not_wait
         while busy.busy:  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert base_offsets(served.written, size) == [0, 1, 3, 4]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_a_batch_that_takes_long_comes_behind_those_before_it_in_its_request(tmp_path: Path, acks: int) -> None:
+    async def main() -> None:
+        broker = Broker(tmp_path, partitions=(0, 1, 2))
+        long = cases.batch(cases.record(value=bytes(3 * AT_ONCE_BYTES)), 1, Codec.ZSTD)
+        data = [
+            ProduceRequest.PartitionProduceData(index, records)
+            for index, records in ((0, batch()), (3, batch()), (1, long), (2, batch()), (0, batch()))
+        ]
+        message = ProduceRequest(None, acks, 1000, [ProduceRequest.TopicProduceData(TOPIC, data)])
+        broker.feed(b"".join(encode_request(message, 9, 7, "test")))
+        assert not broker.transport.written
+        while broker.connection.busy:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        _, answer = decode_response(ProduceResponse, 9, bytes(broker.transport.written[4:]))
+        told = [(each.index, each.error_code, each.base_offset) for each in answer.responses[0].partition_responses]
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert told == [(0, 0, 0), (3, unknown, -1), (1, 0, 0), (2, 0, 0), (0, 0, 1)]
 
     asyncio.run(main())
 

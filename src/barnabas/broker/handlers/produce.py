@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Coroutine
 from functools import partial
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from barnabas.broker.authorize import authorized
 from barnabas.broker.context import Disconnect, Pending, RequestContext
@@ -20,6 +21,7 @@ from barnabas.replica.delayed_produce import Appended
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.compression import Codec
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.wire.plans import maker
 from barnabas.wire.records import (
     ATTRIBUTES_AT,
     COMPRESSION_MASK,
@@ -35,6 +37,9 @@ logger = logging.getLogger(__name__)
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 TopicResponse = ProduceResponse.TopicProduceResponse
 RecordError = ProduceResponse.BatchIndexAndErrorMessage
+_partition_response: Final = maker(PartitionResponse)
+_topic_response: Final = maker(TopicResponse)
+_response: Final = maker(ProduceResponse)
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 PIPELINED: Final = True
@@ -54,54 +59,72 @@ _BUFFERS: Final = (memoryview, bytearray)
 _NO_LEADER: Final = ProduceResponse.LeaderIdAndEpoch()
 
 
-async def handle(
+def handle(
     broker: BrokerParts, request: ProduceRequest, context: RequestContext
-) -> ProduceResponse | Pending | None:
-    acks = request.acks
-    if not -1 <= acks <= 1:
+) -> ProduceResponse | Pending | Coroutine[Any, Any, ProduceResponse | Pending | None] | None:
+    """The answer; a story where it takes asking, unpacking or many partitions."""
+    if not -1 <= request.acks <= 1:
         return failed(request, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS), context)
-    version = context.header.api_version
-    replicas = broker.replicas
-    internal_allowed = context.header.client_id == ADMIN_CLIENT_ID
     appended: list[Appended] = []
-    refused: dict[TopicPartition, KafkaError] = {}
     unpacking = Unpacking()
-    just_now = True
-    """Whether nothing can have happened to what was appended, since nobody else had a turn (a log directory that fails
-    tells its partitions in a turn of its own)."""
+    if request.transactional_id is not None or sum([len(topic.partition_data) for topic in request.topic_data]) > SLICE:
+        return _in_turns(broker, request, context, appended, unpacking)
+    try:
+        for topic in request.topic_data:
+            allowed = authorized(context, _WRITE, _TOPIC, topic.name)
+            for data in topic.partition_data:
+                appended.append(_appended(broker, request, context, topic.name, data, allowed, unpacking))
+                # The bytes are the log's from here on, and need not be kept while the request waits.
+                data.records = None
+    except TakesLong:
+        return _in_turns(broker, request, context, appended, unpacking)
+    if request.acks == ACKS_ALL:
+        # Nothing can have happened to what was appended, since nobody else had a turn (a log directory that fails tells
+        # its partitions in a turn of its own).
+        waiting = broker.replicas.appending.replicating(appended, request.timeout_ms, just_now=True)
+        if waiting is not None:
+            context.settle()
+            return Pending(waiting, partial(answered, broker, request, context, appended))
+    return answered(broker, request, context, appended)
+
+
+async def _in_turns(
+    broker: BrokerParts,
+    request: ProduceRequest,
+    context: RequestContext,
+    appended: list[Appended],
+    unpacking: Unpacking,
+) -> ProduceResponse | Pending | None:
+    """As `handle`, of what is behind the partitions that are `appended`; others go on meanwhile."""
+    appending = broker.replicas.appending
+    refused: dict[TopicPartition, KafkaError] = {}
     if request.transactional_id is not None:
         refused = await _unverified(broker, request, request.transactional_id, context)
+    done = len(appended)
     for topic in request.topic_data:
-        name = topic.name
-        allowed = authorized(context, _WRITE, _TOPIC, name)
+        allowed = authorized(context, _WRITE, _TOPIC, topic.name, log_denied=not done)
         for data in topic.partition_data:
-            partition = TopicPartition(name, data.index)
-            records = data.records
+            if done:
+                done -= 1
+                continue
             if context.due_before():
                 await context.turn()
-                just_now = False
-            # The bytes are the log's from here on, and need not be kept while the request waits.
-            data.records = None
-            if not allowed:
-                appended.append(Appended(partition).failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-                continue
-            error = _refusal(records, version, request, context) or refused.get(partition)
-            if error is not None:
-                appended.append(Appended(partition).failed(error.code, error.message))
-                continue
-            assert isinstance(records, _BUFFERS)
             try:
-                result = replicas.appending.append(
-                    partition, records, acks, internal_topics_allowed=internal_allowed, unpacking=unpacking
-                )
+                result = _appended(broker, request, context, topic.name, data, allowed, unpacking, refused)
             except TakesLong:
-                result = await replicas.appending.append_unpacked(
-                    partition, records, acks, unpacking, internal_topics_allowed=internal_allowed
+                records = data.records
+                assert isinstance(records, _BUFFERS), "it was looked at"
+                result = await appending.append_unpacked(
+                    TopicPartition(topic.name, data.index),
+                    records,
+                    request.acks,
+                    unpacking,
+                    internal_topics_allowed=context.header.client_id == ADMIN_CLIENT_ID,
                 )
-                just_now = False
+            data.records = None
             appended.append(result)
-    if acks == ACKS_ALL:
-        waiting = replicas.appending.replicating(appended, request.timeout_ms, just_now=just_now)
+    if request.acks == ACKS_ALL:
+        waiting = appending.replicating(appended, request.timeout_ms)
         if waiting is not None:
             context.settle()
             if len(appended) <= SLICE:
@@ -115,6 +138,36 @@ async def handle(
         if context.due():
             await context.turn()
     return response(broker, request, context, told)
+
+
+def _appended(
+    broker: BrokerParts,
+    request: ProduceRequest,
+    context: RequestContext,
+    topic: str,
+    data: ProduceRequest.PartitionProduceData,
+    allowed: bool,
+    unpacking: Unpacking,
+    refused: dict[TopicPartition, KafkaError] | None = None,
+) -> Appended:
+    """The outcome of one partition's records. Raises `TakesLong`."""
+    # `tuple.__new__` has a third of the price of the class's own constructor.
+    partition: TopicPartition = tuple.__new__(TopicPartition, (topic, data.index))
+    if not allowed:
+        return Appended(partition).failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    records = data.records
+    if not isinstance(records, _BUFFERS) or len(records) == 0:
+        return Appended(partition).failed(ErrorCode.INVALID_RECORD)
+    error = _refusal(records, request, context) or (refused.get(partition) if refused else None)
+    if error is not None:
+        return Appended(partition).failed(error.code, error.message)
+    return broker.replicas.appending.append(
+        partition,
+        records,
+        request.acks,
+        internal_topics_allowed=context.header.client_id == ADMIN_CLIENT_ID,
+        unpacking=unpacking,
+    )
 
 
 def answered(
@@ -193,10 +246,9 @@ _NOT_VERIFIED_YET: Final = frozenset(
 )
 
 
-def _refusal(records: object, version: int, request: ProduceRequest, context: RequestContext) -> KafkaError | None:
+def _refusal(records: bytearray | memoryview, request: ProduceRequest, context: RequestContext) -> KafkaError | None:
     """What is wrong with the records before any log looks at them (``ProduceRequest.validateRecords``)."""
-    if not isinstance(records, _BUFFERS) or len(records) == 0:
-        return KafkaError(ErrorCode.INVALID_RECORD)
+    version = context.header.api_version
     if version < _FIRST_VERSION_OF_BATCHES:
         return None
     if (
@@ -226,7 +278,7 @@ def _told(broker: BrokerParts, outcome: Appended, context: RequestContext) -> Pa
     """What one partition's producer is told."""
     partition = outcome.topic_partition.partition
     if not outcome.error:
-        return PartitionResponse(
+        return _partition_response(
             partition,
             0,
             outcome.base_offset,
@@ -259,11 +311,11 @@ def response(
     begin = 0
     for topic in request.topic_data:
         end = begin + len(topic.partition_data)
-        topics.append(TopicResponse(topic.name, told[begin:end]))
+        topics.append(_topic_response(topic.name, told[begin:end]))
         begin = end
     errors = [answer for answer in told if answer.error_code]
     if not errors:
-        return None if request.acks == 0 else ProduceResponse(topics)
+        return None if request.acks == 0 else _response(topics, 0, [])
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug("[broker %d] produce from %s failed: %s", broker.broker_id, context.client_id, topics)
     if request.acks == 0:
