@@ -184,12 +184,15 @@ except ImportError:  # run as a script
 else:
 
     class FasterInC(BuildHookInterface):  # type: ignore[type-arg, misc, unused-ignore]
-        """A wheel with a kernel is one for this platform and CPython from 3.11 on; one without is for all."""
+        """A wheel with a kernel is one for this platform and CPython from 3.11 on; one without is for all. An sdist has
+        the sources, of which its wheel is built."""
 
         def dependencies(self) -> list[str]:
-            return [] if cannot_compile() else list(MYPYC)
+            return [] if self.target_name == "sdist" or cannot_compile() else list(MYPYC)
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+            if self.target_name == "sdist":
+                return
             missing, interpreted = build(), compile_hot_path()
             for said in complaints(missing, interpreted):
                 self.app.display_warning(said)

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not os.environ.get("BARNABAS_PACKAGE"), reason="asks PyPI: make package")
+pytestmark = [
+    pytest.mark.skipif(not os.environ.get("BARNABAS_PACKAGE"), reason="asks PyPI: make package"),
+    pytest.mark.timeout(1800),  # the hot path is compiled, beside whatever else the machine does
+]
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("bash", "cat", "env", "seq", "sh", "uname", "wc")
