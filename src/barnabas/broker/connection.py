@@ -25,12 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from barnabas.broker.answering_connection import Unanswered
 from barnabas.broker.context import Disconnect, Pending, RequestContext, Route, is_answer
 from barnabas.broker.framed_connection import ConnectionLimits, FramedConnection
-from barnabas.broker.long_requests import (
-    ANSWERED_IN_KIND,
-    LONG_BYTES,
-    LONG_BYTES_OF_RECORDS,
-    elements_allowed,
-)
+from barnabas.broker.long_requests import ANSWERED_IN_KIND, LONG_BYTES, elements_allowed
 from barnabas.broker.passing import code_of, passing
 from barnabas.broker.request_channel import RequestChannel
 from barnabas.broker.request_cost import RequestCost
@@ -46,7 +41,7 @@ from barnabas.runtime.story import Story
 from barnabas.security.authorizer import Authorizer
 from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.wire.api import ApiKey
-from barnabas.wire.coding import decoded
+from barnabas.wire.coding import decoded, decoded_if_short
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import ReadHeader, decode_request_header, encode_response
 
@@ -228,11 +223,13 @@ class BrokerConnection(FramedConnection):
         elif not self.requests & _NOT_TIMED:
             timing = Timing(metrics.clock, arrived_ns, TIMED_EACH)
         try:
-            if len(frame) <= LONG_BYTES or (api_key in _SAMPLED and len(frame) <= LONG_BYTES_OF_RECORDS):
-                request, _ = decoded(route.request_class, frame, version, offset)
+            message = route.request_class
+            if len(frame) <= LONG_BYTES:
+                request, _ = decoded(message, frame, version, offset)
+            elif (found := decoded_if_short(message, frame, version, offset)) is not None:
+                request, _ = found
             else:
-                allowed = elements_allowed(api_key)
-                decoding = route.request_class.decode_in_turns(frame, version, offset, allowed)
+                decoding = message.decode_in_turns(frame, version, offset, elements_allowed(api_key))
                 try:
                     next(decoding)
                 except StopIteration as end:

@@ -27,9 +27,7 @@ from barnabas.wire.frames import encode_response_in_turns
 logger = logging.getLogger(__name__)
 
 LONG_BYTES: Final = 2 * 1024
-LONG_BYTES_OF_RECORDS: Final = 8 * 1024
-"""Shorter requests are decoded in one go: they have some 680 elements at most, which takes a millisecond. So have those
-that write or read records, whose elements are longer."""
+"""Shorter requests are decoded in one go: they have some 680 elements at most, which takes a millisecond."""
 ELEMENTS: Final = 100_000
 ELEMENTS_BETWEEN_BROKERS: Final = 1_000_000
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024

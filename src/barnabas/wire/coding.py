@@ -10,7 +10,7 @@ import struct
 from typing import Any, Final
 
 from barnabas.wire.errors import WireError
-from barnabas.wire.structs import Bytes, Decoder, Encoder, Framer
+from barnabas.wire.structs import Bytes, Decoder, Encoder, Framer, ShortDecoder
 
 BAD_INPUT: Final = (struct.error, IndexError, OverflowError)
 """What the compiled decoders raise by themselves where the frame ends too early."""
@@ -33,6 +33,13 @@ def decoded(cls: Any, buffer: Bytes, version: int, offset: int) -> tuple[Any, in
         return decoder(whole(buffer) if isinstance(buffer, memoryview) else buffer, offset, len(buffer))
     except BAD_INPUT as error:
         raise WireError(f"{cls.name} v{version} ends too early or holds a bad value: {error}") from None
+
+
+def decoded_if_short(cls: Any, frame: bytearray, version: int, offset: int) -> tuple[Any, int] | None:
+    """As `decoded`, of a message that takes no more than a turn, however many bytes of records it has; None for another
+    one, and where the kernel cannot say."""
+    decoder: ShortDecoder = cls._short_decoders.get(version) or cls._make_short_decoder(version)
+    return decoder(frame, offset)
 
 
 def encoded_into(message: Any, version: int, buffer: bytearray, parts: list[Bytes]) -> bytearray:

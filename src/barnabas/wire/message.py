@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 from barnabas.wire.coding import BAD_INPUT, BAD_MESSAGE, decoded, encoded_into
 from barnabas.wire.errors import UnsupportedVersionError, WireError
-from barnabas.wire.structs import Bytes, Decoder, DecoderInTurns, Encoder, EncoderInTurns, Framer, Struct
+from barnabas.wire.structs import Bytes, Decoder, DecoderInTurns, Encoder, EncoderInTurns, Framer, ShortDecoder, Struct
 
 
 class Message(Struct):
@@ -29,12 +29,14 @@ class Message(Struct):
     _decoders: ClassVar[dict[int, Decoder]]
     _encoders: ClassVar[dict[int, Encoder]]
     _framers: ClassVar[dict[int, Framer]]
+    _short_decoders: ClassVar[dict[int, ShortDecoder]]
     _decoders_in_turns: ClassVar[dict[int, DecoderInTurns]]
 
     def __init_subclass__(cls) -> None:
         cls._decoders = {}
         cls._encoders = {}
         cls._framers = {}
+        cls._short_decoders = {}
         cls._decoders_in_turns = {}
 
     @classmethod
@@ -105,6 +107,14 @@ class Message(Struct):
 
         cls._check_version(version)
         decoder = cls._decoders[version] = plans.decoder(cls, version)
+        return decoder
+
+    @classmethod
+    def _make_short_decoder(cls, version: int) -> ShortDecoder:
+        from barnabas.wire import plans
+
+        cls._check_version(version)
+        decoder = cls._short_decoders[version] = plans.short_decoder(cls, version)
         return decoder
 
     @classmethod

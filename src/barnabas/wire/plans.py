@@ -17,7 +17,7 @@ from barnabas.wire.codec import compile_decoder, compile_decoder_in_turns, compi
 from barnabas.wire.kernel import kernel as _kernel
 from barnabas.wire.schema import Field, MessageSchema, StructSchema, message_schema
 from barnabas.wire.source import TURN, is_compact, least_size
-from barnabas.wire.structs import Bytes, Decoder, DecoderInTurns, Encoder, Framer, Struct, default_of
+from barnabas.wire.structs import Bytes, Decoder, DecoderInTurns, Encoder, Framer, ShortDecoder, Struct, default_of
 
 _KINDS: Final = (
     *("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "uuid", "string", "bytes", "records", "struct"),
@@ -51,6 +51,15 @@ def decoder(cls: type[Struct], version: int) -> Decoder:
         return found or in_words()(buffer, offset, end)
 
     return decode
+
+
+def short_decoder(cls: type[Struct], version: int) -> ShortDecoder:
+    plan = plan_of(cls, version)
+    return _not_short if plan is None else partial(_kernel.decode, *plan, TURN - 1)
+
+
+def _not_short(frame: bytes | bytearray, offset: int) -> None:
+    """The `ShortDecoder` where there is no kernel."""
 
 
 def decoder_in_turns(cls: type[Struct], version: int) -> DecoderInTurns:

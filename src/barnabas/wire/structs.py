@@ -18,6 +18,8 @@ Encoder: TypeAlias = Callable[[Any, bytearray, list[Bytes]], bytearray]
 Framer: TypeAlias = Callable[[Any, bytearray], list[Bytes] | None]
 """``(message, head) -> parts of the whole frame``, whose size stands in the first four bytes of the head; None where it
 takes an `Encoder`."""
+ShortDecoder: TypeAlias = Callable[[bytes | bytearray, int], tuple[Any, int] | None]
+"""``(frame, offset) -> (message, offset after it)``; None where a `Decoder` has to do it, or it takes turns."""
 DecoderInTurns: TypeAlias = Callable[[bytes | bytearray, int, int, int], Generator[None, None, tuple[Any, int]]]
 """A `Decoder` that yields now and then; its last argument is how many elements of arrays it may decode."""
 EncoderInTurns: TypeAlias = Callable[[Any, bytearray, list[Bytes]], Generator[int, None, bytearray]]

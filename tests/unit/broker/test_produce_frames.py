@@ -111,7 +111,7 @@ def test_a_broker_without_a_kernel_answers_the_same(
     monkeypatch.setattr(plans, "_kernel", None)
     monkeypatch.setattr(wire_frames, "_kernel", None)
     for cls in (ProduceRequest, ProduceResponse):
-        for codecs in ("_decoders", "_decoders_in_turns", "_encoders", "_framers"):
+        for codecs in ("_decoders", "_decoders_in_turns", "_short_decoders", "_encoders", "_framers"):
             monkeypatch.setattr(cls, codecs, {})
     assert answered(tmp_path / "without", frames) == expected
     assert len(expected[1]) > 10_000
