@@ -12,7 +12,7 @@ from wire_messages import ALL_MESSAGES, ByChance, message_by, message_class, ver
 
 from barnabas.broker.request_metrics import count_of_fine, errors_in
 from barnabas.wire import codec, frames, plans
-from barnabas.wire.coding import BAD_INPUT, BAD_MESSAGE
+from barnabas.wire.coding import BAD_INPUT, BAD_MESSAGE, decoded_if_short
 from barnabas.wire.errors import WireError
 from barnabas.wire.message import Message
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
@@ -217,3 +217,21 @@ def test_structs_are_made_of_all_their_fields(name: str) -> None:
         made = plans.maker(cls)(*fields)
         assert type(made) is cls
         assert made == cls(*fields)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL_MESSAGES if name.endswith("Request")])
+def test_what_is_read_in_one_go_is_what_is_read_otherwise(name: str) -> None:
+    cls = message_class(name)
+    for version in versions_of(name):
+        data = bytearray(message_by(ByChance((name, version, "short")), name, version).encode(version))
+        assert decoded_if_short(cls, data, version, 0) in (None, cls.decode(data, version))
+
+
+def test_a_request_is_short_by_its_elements_and_not_by_its_bytes() -> None:
+    def request(partitions: int, size: int) -> bytearray:
+        data = [ProduceRequest.PartitionProduceData(index, bytes(size)) for index in range(partitions)]
+        return bytearray(ProduceRequest(topic_data=[ProduceRequest.TopicProduceData("t", data)]).encode(9))
+
+    assert decoded_if_short(ProduceRequest, request(1, 100_000), 9, 0) is not None
+    assert decoded_if_short(ProduceRequest, request(254, 1), 9, 0) is not None
+    assert decoded_if_short(ProduceRequest, request(256, 1), 9, 0) is None
