@@ -65,6 +65,18 @@ class Answers:
             or ((group, partition) in checkers.history.commits and checkers.commit_may_be_lost(group, partition))
         )
 
+    def begins(self, client: str, partition: str, offset: int) -> None:
+        """G4: who goes to the beginning is given nothing later than what somebody was given of what is there."""
+        checkers, topic = self.checkers, partition.rpartition("-")[0]
+        begins = checkers.logs.deleted_to(partition)
+        known = [at for place, at in checkers.history.read if place == partition and at >= begins]
+        checkers.world.check("G4")
+        if topic in checkers.compacted or checkers.gone_ns(topic) >= 0 or checkers.logs.losses.may_be_lost(partition):
+            checkers.world.waive("G4")
+        elif known and min(known) < offset:
+            sentence = f"{client} goes to the beginning of {partition} and is given {offset}; {min(known)} is there"
+            checkers.world.violated("G4", sentence, partition)
+
     def looked_up(self, each: TopicPartition, sent: Sent) -> Callable[[ListedOffset], None]:
         """R23: a lookup by a record's time ends at it, or at one before it that is as young."""
         checkers, partition = self.checkers, str(each)

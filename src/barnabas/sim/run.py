@@ -83,6 +83,7 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
     with checkers, Unforeseen(world):
         members = checkers.members
         workload.on_goes_on, workload.on_goes_back = members.goes_on, members.goes_no_further_back
+        workload.on_begins = checkers.answers.begins
         Recorder(world).attach()
         try:
             world.loop.run_until_complete(_story(world, plan, workload, checkers), until_ns=until_ns)

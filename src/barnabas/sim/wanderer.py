@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from barnabas.sim.workload import Workload
 
 GROUP = "wanderers"
-CHANGES_ITS_MIND = 0.3
-TO_AN_END = 0.3
+CHANGES_ITS_MIND = 0.5
+TO_AN_END = 0.5
 """How often it goes to the beginning or to the end, which have to be looked up."""
 
 
@@ -44,6 +44,8 @@ class Wanderer:
         self._sought: dict[TopicPartition, int | None] = {}
         self._floors: dict[TopicPartition, int] = {}
         """Where it went to, or the end that it knew then: nothing from before is given to it."""
+        self._begins: dict[TopicPartition, None] = {}
+        """Of those that it went to the beginning of it is given what is there first."""
 
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
         while not self.workload.stopping:
@@ -55,6 +57,7 @@ class Wanderer:
     async def _wander(self, cluster: ClusterClient) -> None:
         self._sought.clear()
         self._floors.clear()
+        self._begins.clear()
         consumer = Consumer(
             cluster, group=GROUP if self.in_group else None, isolation_level=self.isolation, max_wait_ms=300,
             session_timeout_ms=6_000, max_poll_interval_ms=20_000,
@@ -67,7 +70,7 @@ class Wanderer:
         while not self.workload.stopping:
             name = self._another_name()
             for _ in range(self.chance.whole(1, 6)):
-                await self.workload.take(consumer, name, "", 300, self._sought, self._floors)
+                await self._take(consumer, name, 300)
                 await asyncio.sleep(self.chance.exponential_ns(50_000_000) / 1e9)
             self._known.update(
                 (partition, max(at, self._known.get(partition, 0))) for partition, at in consumer.positions().items()
@@ -78,10 +81,17 @@ class Wanderer:
                 place = self.chance.one_of(sorted(consumer.positions()))
                 self._go(consumer, [place])
                 if self.chance.happens(CHANGES_ITS_MIND):
-                    await self.workload.take(consumer, self._another_name(), "", 1, self._sought, self._floors)
+                    await self._take(consumer, self._another_name(), 1)
                     if place in consumer.assignment:
                         self._go(consumer, [place])
         await consumer.close()
+
+    async def _take(self, consumer: Consumer, name: str, max_ms: int) -> None:
+        first = await self.workload.take(consumer, name, "", max_ms, self._sought, self._floors)
+        for place in [given for given in first if given in self._begins]:
+            del self._begins[place]
+            if self.isolation != READ_COMMITTED:
+                self.workload.on_begins(self.client, str(place), first[place])
 
     def _another_name(self) -> str:
         name = f"{self.client} {next(self._times)}"
@@ -93,6 +103,7 @@ class Wanderer:
         self._sought.clear()
         for partition in partitions:
             self._floors.pop(partition, None)
+            self._begins.pop(partition, None)
             if self.chance.happens(TO_AN_END):
                 self._go_to_an_end(consumer, partition)
                 continue
@@ -103,6 +114,7 @@ class Wanderer:
     def _go_to_an_end(self, consumer: Consumer, partition: TopicPartition) -> None:
         self._sought[partition] = None
         if self.chance.happens(0.5):
+            self._begins[partition] = None
             consumer.seek_to_beginning(partition)
         else:
             self._floors[partition] = consumer.high_watermark(partition)

@@ -80,6 +80,8 @@ class Workload:
         """A poll gave records to a consumer: see `watch_members`."""
         self.on_goes_back: Callable[[str, str, str, int, int], None] = lambda *_: None
         """A consumer that sought a place was given its first record from there."""
+        self.on_begins: Callable[[str, str, int], None] = lambda *_: None
+        """A consumer that went to a partition's beginning was given its first record from there."""
         self.coordinators_lost_something: Callable[[], bool] = lambda: False
         self._waiting: list[Callable[[], None]] = []
         self._stories: dict[str, Callable[[Action], None]] = {
@@ -206,8 +208,9 @@ class Workload:
         max_ms: int,
         sought: dict[TopicPartition, int | None] | None = None,
         floors: dict[TopicPartition, int] | None = None,
-    ) -> None:
+    ) -> dict[TopicPartition, int]:
         """One poll: what is given, and how far positions went. One that was reset has not passed what is between.
+        Returns where what is given begins.
 
         `sought` are offsets that the consumer was told to go to, before or while it polls (none: an end that it looks
         up), and `floors` those before which nothing may be given then; what it went on from is taken out of both.
@@ -237,6 +240,7 @@ class Workload:
                 begin = first[place] if went_to is None else went_to
             if place in first and begin <= first[place] < end:
                 history.went(client, str(place), begin, end, self.world.loop.now_ns)
+        return first
 
     def _group(self, action: Action) -> None:
         client, group = str(action.arguments["client"]), str(action.arguments["group"])

@@ -1057,13 +1057,13 @@ def sequence(cluster: Cluster, producer_epoch: int, base_sequence: int) -> None:
 
 def r30(cluster: Cluster) -> None:
     """A follower does not get what its leader has had for long."""
-    name, partition, log, _ = cluster.leading(0)
+    name, partition, log, _ = cluster.leading(with_records(cluster))
     lag, member = cluster.checkers.lag, next(iter(partition.progress))
-    wanted = Wanted(-100 * A_SECOND, log.log_end_offset + 1, 0, partition.leader_epoch)
-    with patched(watch_lag, "GETS_ON_NS", 0):
-        lag._wanted[name, "orders-0", member] = wanted
+    key, copy = str(partition.topic_partition), cluster.logs.of[broker_name(member), str(partition.topic_partition)]
+    wanted = Wanted(-100 * A_SECOND, log.log_end_offset, 0, partition.leader_epoch)
+    with patched(watch_lag, "GETS_ON_NS", 0), patched(copy, "log_end_offset", log.log_end_offset - 1):
+        lag._wanted[name, key, member] = wanted
         lag.look()
-    assert lag._wanted[name, "orders-0", member] != wanted
 
 
 def r30_of_a_high_watermark(cluster: Cluster) -> None:
@@ -1269,6 +1269,12 @@ def t7(cluster: Cluster) -> None:
 def t7_of_one_that_is_left_out(cluster: Cluster) -> None:
     partition = f"orders-{with_records(cluster)}"
     begun_within(cluster, {(partition, offset): b"one" for offset in range(10_000)}, "auditor-6")
+
+
+def g4_of_one_that_goes_to_the_beginning(cluster: Cluster) -> None:
+    """And is given what comes last."""
+    partition, offset = next(iter(cluster.history.read))
+    cluster.checkers.answers.begins("wanderer", partition, offset + 1000)
 
 
 def g5(cluster: Cluster) -> None:
@@ -1536,7 +1542,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     t3_of_one_that_nobody_acknowledged, t5, t5_of_one_that_is_prepared, t6, t6_of_one_with_two, t7,
     t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t9, g1, g1_of_books, g2, g3,
     g3_of_one_that_believes_in_its_session, g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4,
-    g4_of_a_group, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed,
+    g4_of_a_group, g4_of_one_that_goes_to_the_beginning, g5, g5_of_a_group, g5_of_commits, g6,
+    g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed,
     g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller,
     l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
     g8_of_offsets_that_expire_at_once, g9,
