@@ -191,7 +191,8 @@ class LagWatch:
                 self._wanted.pop(key, None)
                 continue
             world.check("R30")
-            if wanted.leader_epoch != now.leader_epoch or _has(copy, wanted):
+            lost = wanted.end > now.end or wanted.high_watermark > now.high_watermark  # by the leader, with the power
+            if wanted.leader_epoch != now.leader_epoch or lost or _has(copy, wanted):
                 self._wanted[key] = now
                 continue
             since_ns = max(wanted.since_ns, self.calm_since(name, broker_name(member)))
