@@ -18,9 +18,11 @@ from barnabas.sim.widen_operations import (
     away,
     blinded,
     book_kept,
+    busier,
     made_again,
     moved_coordinators,
     moved_on_disk,
+    one_directory,
     operations_at_events,
     spared,
     usurped,
@@ -35,7 +37,7 @@ _OF_COORDINATORS: Final = (
     "TxnOffsetCommit", "TxnOffsetCommit", "AddOffsetsToTxn", "AddPartitionsToTxn", "EndTxn", "WriteTxnMarkers",
     "OffsetCommit", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup",
 )  # fmt: skip
-_AT_COORDINATORS: Final = ("kill", "kill", "shutdown", "zk-expire", "pause")
+_AT_COORDINATORS: Final = ("kill", "kill", "bounce", "bounce", "shutdown", "zk-expire", "pause")
 _OF_THE_CUT_OFF: Final = ("shutdown", "shutdown", "kill", "bounce", "pause")
 
 _LONG_SHARE: Final = 0.02
@@ -52,6 +54,9 @@ _CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
     "log.segment.delete.delay.ms": (500, 5_000),
     "log.flush.interval.ms": (500, 5_000),
     "replica.high.watermark.checkpoint.interval.ms": (500, 5_000),
+    "log.flush.start.offset.checkpoint.interval.ms": (300, 5_000),
+    "log.flush.offset.checkpoint.interval.ms": (300, 5_000),
+    "offsets.commit.timeout.ms": (1_000, 5_000),
     "offsets.retention.check.interval.ms": (500, 5_000),
     "offsets.load.buffer.size": (100, 5_000),
     "group.initial.rebalance.delay.ms": (0, 3_000),
@@ -80,8 +85,8 @@ def widen(plan: Plan, base: Chance) -> Plan:
         _records, _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members,
         _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers,
         _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once, _stand_still, _cut_off,
-        _unhurried, _at_coordinators, _by_hand, _crowds, away, moved_coordinators, made_again, spared,
-        usurped, blinded, book_kept, moved_on_disk, operations_at_events,
+        _unhurried, _at_coordinators, _by_hand, _crowds, busier, away, moved_coordinators, made_again, spared,
+        usurped, blinded, book_kept, moved_on_disk, one_directory, operations_at_events,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
@@ -96,8 +101,10 @@ def _constants(plan: Plan, chance: Chance) -> Plan:
     }
     lag_ms = int(drawn.get("replica.lag.time.max.ms", "10000"))
     drawn["replica.fetch.wait.max.ms"] = str(min(500, lag_ms // 2))
-    if chance.happens(0.3):
+    if chance.happens(0.5):
         drawn["group.min.session.timeout.ms"] = "500"
+    if chance.happens(0.3):
+        drawn["min.insync.replicas"] = "2"  # of the topic of groups as well, whose commits fail then
 
     def of_producer() -> dict[str, Argument]:
         said: dict[str, Argument] = {}
@@ -179,9 +186,10 @@ def _compaction(plan: Plan, chance: Chance) -> Plan:
 
 def _transactions(plan: Plan, chance: Chance) -> Plan:
     """Clients that write in transactions to one topic, whose transactions overlap."""
-    if not chance.happens(0.35):
+    compacted = [drawn.name for drawn in plan.topics if "compact" in drawn.configs.get("cleanup.policy", "")]
+    if not chance.happens(0.6 if compacted else 0.35):
         return plan
-    topic = chance.one_of([drawn.name for drawn in plan.topics])
+    topic = chance.one_of(compacted or [drawn.name for drawn in plan.topics])
     more: list[tuple[int, str, dict[str, Any], int]] = []
     for number in range(chance.whole(1, 3)):
         begins_ns = chance.whole(0, plan.length_ns // 3)
@@ -242,7 +250,7 @@ def _members(plan: Plan, chance: Chance) -> Plan:
 def _wanderers(plan: Plan, chance: Chance) -> Plan:
     """Consumers that go back and forth."""
     more: list[tuple[int, str, dict[str, Any], int]] = []
-    for number in range(chance.whole(1, 2) if chance.happens(0.25) else 0):
+    for number in range(chance.whole(1, 2) if chance.happens(0.35) else 0):
         said: dict[str, Any] = {"client": f"wanderer-{number + 1}", "topic": chance.one_of(plan.topics).name}
         said["isolation"] = chance.one_of(["read_uncommitted", "read_committed"])
         said["in_group"] = chance.happens(0.5)
@@ -256,7 +264,7 @@ def _workers(plan: Plan, chance: Chance) -> Plan:
         return plan
     source = chance.one_of(plan.topics).name
     more: list[tuple[int, str, dict[str, Any], int]] = []
-    for number in range(chance.whole(1, 2)):
+    for number in range(chance.whole(1, 3)):
         said: dict[str, Any] = {"client": f"worker-{number + 1}", "topic": source}
         said["transaction_timeout_ms"] = chance.whole(2_000, 10_000)
         if chance.happens(0.5):
@@ -387,10 +395,10 @@ def _damage(plan: Plan, chance: Chance) -> Plan:
 
 def _at_events(plan: Plan, chance: Chance) -> Plan:
     """Faults that strike at the n-th event of a kind, where the window between two steps is."""
-    if not chance.happens(0.6):
+    if not chance.happens(0.75):
         return plan
     more: list[tuple[int, str, dict[str, Any], int]] = []
-    for _ in range(chance.whole(1, 5)):
+    for _ in range(chance.whole(1, 6)):
         kind = chance.one_of([ZK, ZK, RPC, RPC, DISK])
         name = chance.one_of(_ON_DISKS if kind == DISK else _AT_COMMITS)
         if name not in {action.name for action in plan.actions} and name in ("power-loss", *_ON_DISKS[2:]):
@@ -457,7 +465,7 @@ def _stand_still(plan: Plan, chance: Chance) -> Plan:
 
     Not where brokers soon forget producers: whoever sends a batch again that late has it appended twice.
     """
-    if "producer.id.expiration.check.interval.ms" in plan.config or not chance.happens(0.3):
+    if "producer.id.expiration.check.interval.ms" in plan.config or not chance.happens(0.4):
         return plan
     names = [str(action.arguments["client"]) for action in plan.actions if action.name in _STAND_STILL]
     more: list[tuple[int, str, dict[str, Any], int]] = []
@@ -465,7 +473,22 @@ def _stand_still(plan: Plan, chance: Chance) -> Plan:
         at_ns = chance.whole(SECOND, plan.length_ns - SECOND)
         lasts_ns = min(chance.whole(2_000, 12_000) * MS, plan.length_ns - at_ns)
         more.append((at_ns, "pause", {"node": chance.one_of(names)}, lasts_ns))
+        if chance.happens(0.4):
+            more += _hard_of_hearing(plan, chance, chance.one_of(names), at_ns)
     return with_actions(plan, more)
+
+
+def _hard_of_hearing(plan: Plan, chance: Chance, client: str, at_ns: int) -> list[tuple[int, str, dict[str, Any], int]]:
+    """A client hears late of what brokers answer, and then they hear nothing of it any more."""
+    brokers = [f"broker-{number}" for number in range(plan.brokers)]
+    late: dict[str, Any] = {
+        "links": [f"{broker}>{client}" for broker in brokers],
+        "delay_ns": chance.whole(300, 3_000) * MS,
+    }
+    gone_ns = min(at_ns + chance.whole(2_000, 6_000) * MS, plan.length_ns)
+    gone: dict[str, Any] = {"node": client, "others": brokers}
+    more = [(at_ns, "delay", late, gone_ns - at_ns), (gone_ns, "partition", gone, plan.length_ns - gone_ns)]
+    return [(at, name, said, min(lasts, 8 * SECOND)) for at, name, said, lasts in more if lasts > 0]
 
 
 def _cut_off(plan: Plan, chance: Chance) -> Plan:
@@ -506,7 +529,7 @@ def _unhurried(plan: Plan, chance: Chance) -> Plan:
 
 def _at_coordinators(plan: Plan, chance: Chance) -> Plan:
     """Whoever coordinates groups or transactions dies, or leads no more, amid what it is asked."""
-    if not chance.happens(0.3):
+    if not chance.happens(0.4):
         return plan
     more: list[tuple[int, str, dict[str, Any], int]] = []
     for _ in range(chance.whole(1, 3)):
@@ -517,6 +540,7 @@ def _at_coordinators(plan: Plan, chance: Chance) -> Plan:
             "nth": chance.whole(1, 20),
         }
         name, lasts_ns = chance.one_of(_AT_COORDINATORS), chance.whole(300, 9_000) * MS
+        lasts_ns = min(lasts_ns, SECOND) if name == "bounce" else lasts_ns
         more.append((chance.whole(0, plan.length_ns * 2 // 3), name, said, 0 if name == "zk-expire" else lasts_ns))
     return with_actions(plan, more)
 

@@ -11,22 +11,22 @@ from barnabas.model.metadata_version import metadata_version_of
 from barnabas.sim.actions import ADMINISTRATION
 from barnabas.sim.chance import Chance
 from barnabas.sim.events import EVENTS, RPC, ZK
-from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, with_actions
+from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, with_actions, with_arguments
 from barnabas.sim.worker import RESULTS
 
 
 def away(plan: Plan, chance: Chance) -> Plan:
     """A broker is away for longer than its session lasts, and administrators work all the same, also with it: of what
     goes meanwhile it does not hear."""
-    if not chance.happens(0.25):
+    if not chance.happens(0.4):
         return plan
     session_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
     absent, at_ns = chance.whole(0, plan.brokers - 1), chance.whole(SECOND, plan.length_ns // 3)
     there = [number for number in range(plan.brokers) if number != absent]
     topics = [topic for topic in plan.topics if topic.name != RESULTS]
-    lasts_ns = session_ns + chance.whole(3_000, 9_000) * MS
+    lasts_ns = session_ns + chance.whole(5_000, 11_000) * MS
     gone: dict[str, Any] = {"node": f"broker-{absent}"}
-    name = chance.one_of(["kill", "kill", "pause", "partition"])
+    name = chance.one_of(["kill", "kill", "pause", "partition", *_of_disks(plan)])
     if name == "partition":
         gone["others"] = [*(f"broker-{number}" for number in there), "zookeeper"]
     more: list[tuple[int, str, dict[str, Any], int]] = [(at_ns, name, gone, lasts_ns)]
@@ -51,8 +51,15 @@ def away(plan: Plan, chance: Chance) -> Plan:
         if _tells_topics_apart(plan):
             asked += [("recreate-topic", {**made, "replicas": replicas}) for replicas in (with_it, without)]
         name, said = chance.one_of(asked)
-        more.append((at_ns + chance.whole(session_ns, lasts_ns), name, said, 0))
+        more.append((at_ns + session_ns + chance.whole(500, 6_000) * MS, name, said, 0))
+    if chance.happens(0.5):
+        more.append((at_ns + session_ns + chance.whole(500, 3_000) * MS, "delete-topic", passing, 0))
     return with_actions(plan, [drawn for drawn in more if drawn[0] < plan.length_ns - SECOND])
+
+
+def _of_disks(plan: Plan) -> tuple[str, ...]:
+    """A broker with two log directories goes on without one, and what was in it is away."""
+    return ("dir-gone", "dir-gone", "eio-write") if "," in plan.config.get("log.dirs", "") else ()
 
 
 def moved_coordinators(plan: Plan, chance: Chance) -> Plan:
@@ -70,18 +77,38 @@ def moved_coordinators(plan: Plan, chance: Chance) -> Plan:
     return with_actions(plan, more)
 
 
+def busier(plan: Plan, chance: Chance) -> Plan:
+    """Smaller segments, a second log directory, and more of what every cluster's administrators do."""
+    config: dict[str, str] = {}
+    if chance.happens(0.3):
+        config["log.segment.bytes"] = str(chance.whole(1_000, 8_000))
+    if chance.happens(0.15):
+        config["log.dirs"] = "/kafka/a,/kafka/b"
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 4) if chance.happens(0.5) else 0):
+        topic = chance.one_of(plan.topics)
+        asked: list[tuple[str, dict[str, Any]]] = [
+            ("delete-records", {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}),
+            ("create-topic", {"topic": f"new-{chance.whole(1, 2)}", "partitions": chance.whole(1, 3)}),
+            ("delete-topic", {"topic": f"new-{chance.whole(1, 2)}"}),
+        ]
+        more.append((chance.whole(SECOND, plan.length_ns - SECOND), *chance.one_of(asked), 0))
+    return with_actions(replace(plan, config={**config, **plan.config}), more)
+
+
 def made_again(plan: Plan, chance: Chance) -> Plan:
     """A topic that clients use is deleted and made again; not where ids tell no topic from the next of its name."""
     topics = [topic for topic in plan.topics if topic.name != RESULTS and "cleanup.policy" not in topic.configs]
-    if not topics or not _tells_topics_apart(plan) or not chance.happens(0.15):
+    if not topics or not _tells_topics_apart(plan) or not chance.happens(0.2):
         return plan
-    said: dict[str, Any] = {"topic": topics[-1].name, "partitions": topics[-1].partitions, "replication_factor": 3}
+    partitions = chance.whole(1, topics[-1].partitions + 1)
+    said: dict[str, Any] = {"topic": topics[-1].name, "partitions": partitions, "replication_factor": 3}
     return with_actions(plan, [(chance.whole(plan.length_ns // 3, plan.length_ns - SECOND), "recreate-topic", said, 0)])
 
 
 def spared(plan: Plan, chance: Chance) -> Plan:
     """There are more brokers than replicas need, so that some may have none, and these go as others do."""
-    if not chance.happens(0.06):
+    if not chance.happens(0.1):
         return plan
     spare = [f"broker-{plan.brokers + number}" for number in range(2)]
     config = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", **plan.config}
@@ -137,8 +164,8 @@ def blinded(plan: Plan, chance: Chance) -> Plan:
         numbers = list(range(plan.brokers))
         chance.shuffle(numbers)
         changes: list[tuple[int, str, dict[str, Any], int]] = [
-            (amid_ns - session_ns, "kill", dies, session_ns + chance.whole(3_000, 9_000) * MS),
-            (amid_ns - session_ns, "kill", dies, session_ns + chance.whole(3_000, 9_000) * MS),
+            # Its session lasts for a while less than from now on, for it was last heard of before.
+            *[(amid_ns - session_ns * 5 // 6, "kill", dies, session_ns + chance.whole(6_000, 11_000) * MS)] * 2,
             (amid_ns, "legacy-reassign", {**where, "replicas": numbers[:2]}, 0),
             (amid_ns, "legacy-elect", {"topic": topic.name}, 0),
             (amid_ns, "config", {"topic": topic.name, "key": "retention.ms", "value": "600000"}, 0),
@@ -155,6 +182,20 @@ def book_kept(plan: Plan, chance: Chance) -> Plan:
     return with_actions(plan, [(chance.whole(0, plan.length_ns // 3), "keep-books", said, plan.length_ns)])
 
 
+def one_directory(plan: Plan, chance: Chance) -> Plan:
+    """What fails is one log directory of two: its broker goes on with the other."""
+    paths = plan.config.get("log.dirs", "").split(",")
+    if len(paths) < 2:
+        return plan
+
+    def in_one() -> dict[str, Argument]:
+        return {"path": chance.one_of(paths)} if chance.happens(0.7) else {}
+
+    for name in ("eio-read", "eio-write", "eio-fsync", "dir-gone"):
+        plan = with_arguments(plan, name, in_one)
+    return plan
+
+
 def moved_on_disk(plan: Plan, chance: Chance) -> Plan:
     """Replicas move from one log directory of their broker to the other."""
     paths = plan.config.get("log.dirs", "").split(",")
@@ -164,8 +205,11 @@ def moved_on_disk(plan: Plan, chance: Chance) -> Plan:
     for _ in range(chance.whole(1, 6)):
         topic = chance.one_of(plan.topics)
         said: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+        where = dict(said)
         said.update(broker=chance.whole(0, plan.brokers - 1), path=chance.one_of(paths))
         more.append((chance.whole(SECOND, plan.length_ns), "move-replica", said, 0))
+        if chance.happens(0.4):
+            more.append((max(SECOND, more[-1][0] - chance.whole(500, 5_000) * MS), "delete-records", where, 0))
     return with_actions(plan, more)
 
 
