@@ -33,7 +33,7 @@ def many_of_some_size(target: Target) -> None:
         each.answer_bytes()
 
 
-@attack("two hundred fetches of two thousand partitions that wait for minutes", memory_bytes=192 * MIB)
+@attack("two hundred fetches of two thousand partitions that wait for minutes", memory_bytes=256 * MIB)
 def fetches_that_wait(target: Target) -> None:
     topic = target.topic()
     partitions = [FetchRequest.FetchPartition(0, partition_max_bytes=1)] * WAITING
@@ -42,7 +42,7 @@ def fetches_that_wait(target: Target) -> None:
         topics=[FetchRequest.FetchTopic(topic, partitions=partitions)],
     )  # fmt: skip
     data = b"".join(encode_request(request, 11, 1, ""))
-    for _ in range(CONNECTIONS if target.thorough else 80):
+    for _ in range(CONNECTIONS if target.thorough else 20):
         target.caller().send(data)
     # Those for which there was no room are answered; when this one is, they all have had their turn.
     last = target.caller()
