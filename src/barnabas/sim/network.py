@@ -271,7 +271,7 @@ class SimulatedNetwork:
         self.refused = 0
         self.fragments = 0
         self.untold_ns: dict[frozenset[str], int] = {}
-        """By two nodes: when something between them was last lost or changed, and nobody was told."""
+        """By two nodes: when something between them was last lost or changed, and nobody was told, or they were reset."""
         self._port = 40_000
 
     # ---- faults
@@ -355,6 +355,8 @@ class SimulatedNetwork:
     def reset_between(self, a: str, b: str) -> int:
         """Both sides of every connection between the two learn of a reset."""
         found = self.between(a, b)
+        if found:
+            self.nobody_told(a, b)
         for transport in found:
             for end in (transport, transport.peer):
                 if end is not None and not end.closing and end.protocol is not None:

@@ -85,7 +85,9 @@ class CleanerWatch:
 
     def _around_make_leader(self, original: Any) -> Any:
         def make_leader(partition: Partition, *arguments: Any) -> Any:
-            before = partition.leader_epoch
+            before, log = partition.leader_epoch, partition.log
+            # The only one in sync has committed all that it has once it leads.
+            committed = 0 if log is None else log.high_watermark
             new_leader = original(partition, *arguments)
             if new_leader or partition.leader_epoch != before:
                 log = partition.local_log()
@@ -94,7 +96,7 @@ class CleanerWatch:
                     for segment in log.segments if self._is_followed(log) else ():
                         for batch in segment.batches():
                             # Who died amid an append may have done it, and leads on alone with what it has.
-                            if batch.last_offset >= log.high_watermark or batch.last_offset not in written:
+                            if batch.last_offset >= committed or batch.last_offset not in written:
                                 self._note(str(log.topic_partition), partition.leader_epoch, segment.read_batch(batch))
             return new_leader
 
