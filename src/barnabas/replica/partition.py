@@ -129,6 +129,15 @@ class Partition(ReadablePartition):
         )
         return new_epoch
 
+    def step_down(self) -> None:
+        """Leads no more, and follows nobody until the controller says whom."""
+        assert self.log is not None, "a leader has one"
+        self.traffic.look(self.log, leading=False)
+        self.leader_id = NO_BROKER
+        self.leader_epoch_start_offset = None
+        self.progress = {}
+        self.isr_state = CommittedIsr(frozenset(), self.partition_epoch)
+
     def _assign(self, state: PartitionState) -> None:
         self.assigned_replicas = tuple(state.replicas)
         self.adding_replicas = tuple(state.adding_replicas)

@@ -168,6 +168,9 @@ class Replicas:
                 self.isr_expands += 1
             else:
                 self.isr_shrinks += 1
+            if outcome is ErrorCode.FENCED_LEADER_EPOCH and partition.isr_state is proposed.state:
+                self._deposed(partition)
+                return
             if partition.isr_altered(proposed, outcome, self._clock.monotonic_ms()):
                 asyncio.get_running_loop().call_later(RETRY_BACKOFF_MS / 1000, again)
 
@@ -178,6 +181,18 @@ class Replicas:
         self._alter_partition.submit(
             partition.topic_partition, partition.topic_id, proposed.sent, partition.controller_epoch, answered
         )
+
+    def _deposed(self, partition: Partition) -> None:
+        """Leads no more: somebody does in a later epoch, of which this broker was not told.
+
+        It may never be, as the controller died that moved the replica away, and its StopReplica with it. (Apache's goes
+        on then: members of a group whose coordinator it was join it again and again.)
+        """
+        logger.warning("%s has another leader in an epoch beyond %d", partition.topic_partition, partition.leader_epoch)
+        self.purgatories.stir(partition)
+        partition.step_down()
+        self.purgatories.wake_all(partition.topic_partition)
+        self.on_leadership_change([], [partition])
 
     def too_few_in_sync(self, partition: Partition, outcome: ErrorCode) -> None:
         """Logs why, once a minute, for whoever looks after the cluster; the producer is told anyway."""

@@ -271,7 +271,7 @@ class SimulatedNetwork:
         self.refused = 0
         self.fragments = 0
         self.untold_ns: dict[frozenset[str], int] = {}
-        """By two nodes: when something between them was last lost or changed, and nobody was told, or they were reset."""
+        """By two nodes: when something between them was last lost or changed, and nobody was told, or all was reset."""
         self._port = 40_000
 
     # ---- faults

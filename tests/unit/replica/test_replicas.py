@@ -71,10 +71,11 @@ class Call:
 
 
 class Controller:
-    """Grants every change of an ISR, while it is `there`."""
+    """Grants every change of an ISR, while it is `there`, or `refuses` it."""
 
     def __init__(self) -> None:
         self.there = True
+        self.refuses: ErrorCode | None = None
         self.sent: list[LeaderAndIsr] = []
 
     def submit(
@@ -86,7 +87,9 @@ class Controller:
         answered: Callable[[LeaderAndIsr | ErrorCode], None],
     ) -> None:
         self.sent.append(sent)
-        if self.there:
+        if self.refuses is not None:
+            asyncio.get_running_loop().call_soon(answered, self.refuses)
+        elif self.there:
             granted = LeaderAndIsr(sent.leader, sent.leader_epoch, sent.isr, partition_epoch=sent.partition_epoch + 1)
             asyncio.get_running_loop().call_soon(answered, granted)
 
@@ -292,6 +295,28 @@ def test_acks_all_is_answered_when_the_follower_has_the_records(tmp_path: Path) 
         assert two.end == 2
         await until(lambda: one.replicas.purgatories.follower_fetch.delayed == 1)
         assert len(one.requests) == 2, "one long poll that the append answered, one that commits and waits"
+
+    play(tmp_path, story)
+
+
+def test_a_leader_that_hears_of_a_later_epoch_leads_no_more(tmp_path: Path) -> None:
+    """Its replica was moved away, and StopReplica was lost with the controller: nobody tells it but by a refusal."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        changes: list[tuple[list[Partition], list[Partition]]] = []
+        one.replicas.on_leadership_change = lambda leaders, followers: changes.append((leaders, followers))
+        one.leads(1, 3, (1, 2))
+        partition = one.partition
+        one.controller.refuses = ErrorCode.FENCED_LEADER_EPOCH
+        waits = asyncio.ensure_future(one.append(b"x"))
+        await asyncio.sleep(0)
+        assert partition.maybe_shrink_isr(1 << 60)
+        (result,) = await waits
+        assert result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not partition.is_leader
+        assert changes[-1] == ([], [partition]), "coordinators resign"
+        assert one.leads(1, 5, (1, 2)) is ErrorCode.NONE
+        assert partition.is_leader
 
     play(tmp_path, story)
 
