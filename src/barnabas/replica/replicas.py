@@ -170,8 +170,7 @@ class Replicas:
                 self.isr_shrinks += 1
             if outcome is ErrorCode.FENCED_LEADER_EPOCH and partition.isr_state is proposed.state:
                 self._deposed(partition)
-                return
-            if partition.isr_altered(proposed, outcome, self._clock.monotonic_ms()):
+            elif partition.isr_altered(proposed, outcome, self._clock.monotonic_ms()):
                 asyncio.get_running_loop().call_later(RETRY_BACKOFF_MS / 1000, again)
 
         def again() -> None:
@@ -183,11 +182,8 @@ class Replicas:
         )
 
     def _deposed(self, partition: Partition) -> None:
-        """Leads no more: somebody does in a later epoch, of which this broker was not told.
-
-        It may never be, as the controller died that moved the replica away, and its StopReplica with it. (Apache's goes
-        on then: members of a group whose coordinator it was join it again and again.)
-        """
+        """Leads no more: another does, and it may never be told: StopReplica is lost with a controller that dies.
+        (Apache's goes on; members of a group at it join again and again.)"""
         logger.warning("%s has another leader in an epoch beyond %d", partition.topic_partition, partition.leader_epoch)
         self.purgatories.stir(partition)
         partition.step_down()
@@ -298,10 +294,8 @@ class Replicas:
     def _judge(
         self, topic_partition: TopicPartition, topic_id: Uuid, state: PartitionState, *, of_kraft: bool
     ) -> tuple[ErrorCode, Partition | None]:
-        """Whether the state of one partition is to be applied, and if not, the answer.
-
-        A KRaft controller changes replicas and ISR within a leader epoch: there the partition epoch says what is older.
-        """
+        """Whether the state of one partition is to be applied, and if not, the answer. A KRaft controller changes
+        replicas and ISR within a leader epoch: there the partition epoch says what is older."""
         if topic_partition in self._hosted.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR, None
         partition = self._hosted.online.get(topic_partition)
@@ -552,10 +546,8 @@ class Replicas:
         self.purgatories.wake_all(topic_partition)
 
     def _log_dir_went_offline(self, path: str, partitions: list[TopicPartition]) -> None:
-        """Leads and follows the directory's replicas no more; the controller learns of it and elects others.
-
-        This is called in the midst of whatever met the disk's error, so the rest waits for the loop's next turn.
-        """
+        """Leads and follows the directory's replicas no more, from the loop's next turn on: this is called in the midst
+        of whatever met the disk's error. The controller learns of it and elects others."""
         asyncio.get_running_loop().call_soon(self._take_offline, path, partitions)
 
     def _take_offline(self, path: str, partitions: list[TopicPartition]) -> None:

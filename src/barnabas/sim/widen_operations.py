@@ -85,8 +85,9 @@ def busier(plan: Plan, chance: Chance) -> Plan:
     if chance.happens(0.15):
         config["log.dirs"] = "/kafka/a,/kafka/b"
     more: list[tuple[int, str, dict[str, Any], int]] = []
+    topics = [topic for topic in plan.topics if topic.name != RESULTS]
     for _ in range(chance.whole(1, 4) if chance.happens(0.5) else 0):
-        topic = chance.one_of(plan.topics)
+        topic = chance.one_of(topics)
         asked: list[tuple[str, dict[str, Any]]] = [
             ("delete-records", {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}),
             ("create-topic", {"topic": f"new-{chance.whole(1, 2)}", "partitions": chance.whole(1, 3)}),
@@ -208,7 +209,7 @@ def moved_on_disk(plan: Plan, chance: Chance) -> Plan:
         where = dict(said)
         said.update(broker=chance.whole(0, plan.brokers - 1), path=chance.one_of(paths))
         more.append((chance.whole(SECOND, plan.length_ns), "move-replica", said, 0))
-        if chance.happens(0.4):
+        if chance.happens(0.4) and topic.name != RESULTS:
             more.append((max(SECOND, more[-1][0] - chance.whole(500, 5_000) * MS), "delete-records", where, 0))
     return with_actions(plan, more)
 
