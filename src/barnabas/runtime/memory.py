@@ -26,6 +26,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ INTERVAL_S: Final = 5.0
 LOOKS: Final = 4
 """How many times in a row the process has to be larger."""
 BUSY: Final = 0.25
-"""The share of a core above which a process is busy."""
+"""The share of a core above which a process is busy, had or waited for."""
 LOOKED_AT_MAX: Final = 200_000
 """How many objects the collector looks at, at most, while the process is busy."""
 WASTE: Final = 1 / 3
@@ -79,6 +80,9 @@ class Heap:
     def __init__(self, slabs: Callable[[int], int] | None = None) -> None:
         self._slabs = slabs or (lambda back: -1)
         self._pages = KernelFigures("statm")
+        self._scheduled: KernelFigures | None = None
+        with suppress(OSError):  # not every kernel tells
+            self._scheduled = KernelFigures("schedstat")
         libc = ctypes.CDLL(None)
         self._trim = libc.malloc_trim
         self._option: Callable[[int, int], int] = libc.mallopt
@@ -89,6 +93,14 @@ class Heap:
     def used_bytes(self) -> int:
         """Bytes allocated and not freed, without those in mappings of their own."""
         return int(self._info().uordblks) + max(self._slabs(0), 0)
+
+    def wanted_s(self) -> float:
+        """Seconds of CPU that the process has had, or its first thread has had and waited for: on a machine with more
+        to do than it has cores, a busy process gets as little as an idle one takes."""
+        if self._scheduled is None:
+            return time.process_time()
+        had_ns, waited_ns, _ = self._scheduled.read()
+        return max(time.process_time(), (had_ns + waited_ns) / 1e9)
 
     def sweep(self) -> None:
         """Gives back what takes next to nothing: what young cycles had, empty slabs, free pages."""
@@ -134,17 +146,17 @@ async def give_memory_back(known: Heap) -> None:
     worked_meanwhile = False
     rest_s = 0.0
     while True:
-        began, worked = time.monotonic(), time.process_time()
+        began, wanted = time.monotonic(), known.wanted_s()
         await asyncio.sleep(INTERVAL_S + rest_s)
         rest_s = 0.0
         share = BUSY * (time.monotonic() - began)
-        worked_s = time.process_time() - worked
-        if worked_s <= share:
+        wanted_s = known.wanted_s() - wanted
+        if wanted_s <= share:
             known.sweep()
         resident, unused = sizes()
         larger = resident >= least[0] + GROWTH_BYTES or unused >= least[1] + GROWTH_BYTES
         # The objects are counted only where it matters: a list of all of them is made for that.
-        busy = larger and worked_s > share and len(gc.get_objects()) > LOOKED_AT_MAX
+        busy = larger and wanted_s > share and len(gc.get_objects()) > LOOKED_AT_MAX
         wasted = unused - least[1] >= WASTE * resident
         least = min(resident, least[0]), min(unused, least[1])
         worked_meanwhile = busy or (worked_meanwhile and looks > 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -87,6 +88,36 @@ asyncio.run(main())
 @pytest.mark.skipif(memory.heap() is None, reason="the C library is not glibc 2.33 or later")
 def test_a_process_that_has_little_to_do_keeps_no_few_megabytes_either() -> None:
     subprocess.run([sys.executable, "-c", A_LITTLE], check=True, timeout=60)
+
+
+STARVED = """
+import os, signal, sys, time
+from barnabas.runtime import memory
+
+heap = memory.heap()
+core = min(os.sched_getaffinity(0))
+other = os.fork()
+os.sched_setaffinity(0, {core})
+if not other:
+    signal.alarm(60)
+    while True:
+        pass
+try:
+    wanted, had = heap.wanted_s(), time.process_time()
+    while time.process_time() < had + 0.5:
+        pass
+    assert heap.wanted_s() - wanted > 0.75, "it waited for as much again"
+finally:
+    os.kill(other, signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(
+    memory.heap() is None or not os.path.exists("/proc/self/schedstat"),
+    reason="the C library is not glibc 2.33 or later, or the kernel does not tell who waited",
+)
+def test_a_process_that_waits_for_its_core_is_not_taken_for_idle() -> None:
+    subprocess.run([sys.executable, "-c", STARVED], check=True, timeout=120)
 
 
 AFTERWARDS = """
