@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from barnabas.broker.context import Disconnect, FollowersConnection, Handle, Pending, RequestContext, Route
+from barnabas.broker.context import Disconnect, FollowersConnection, Handle, Pending, RequestContext, Route, is_answer
 from barnabas.broker.parts import BrokerParts
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.broker.server import Broker
@@ -99,13 +99,23 @@ def instrument(broker: Broker, injections: Injections, history: ClusterHistory) 
     routes = router.routes
     for number, route in list(routes.items()):
         api = ApiKey(number)
-        handle = route.handle
+        handle = _story_of(route)
         if api is ApiKey.PRODUCE:
             handle = _acknowledging(handle, history)
         elif api is ApiKey.FETCH:
             handle = _serving(handle, history)
         routes[number] = route._replace(handle=_failing(handle, api, injections, history))
     router.repeated_fetches = _RepeatedFetches(routes[int(ApiKey.FETCH)], injections)
+
+
+def _story_of(route: Route) -> Handle:
+    """A handler that is always a story: some answer at once."""
+
+    async def story(broker: BrokerParts, request: Any, context: RequestContext) -> Any:
+        handled = route.handle(broker, request, context)
+        return handled if is_answer(handled, route.response_class) else await handled
+
+    return story
 
 
 def _failing(handle: Handle, api: ApiKey, injections: Injections, history: ClusterHistory) -> Handle:
