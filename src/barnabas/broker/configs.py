@@ -342,7 +342,7 @@ _LEAST: Final = {
 """Below these numbers a broker would stand still, or let nobody in who could set them right."""
 _LEAST_OF_LISTENER: Final = {"max.connections": 0, "max.connection.creation.rate": 1}
 _POSITIVE: Final = frozenset({"log.cleaner.io.max.bytes.per.second", "log.cleaner.io.buffer.load.factor"})
-_DEDUPE_BUFFER_MIN_BYTES: Final = 1024 * 1024
+DEDUPE_BUFFER_MIN_BYTES: Final = 1024 * 1024
 
 
 def check_usable(config: Config, name: str) -> None:
@@ -359,7 +359,7 @@ def check_usable(config: Config, name: str) -> None:
         raise ConfigError(f"{name} must be greater than 0")
     # Without a cleaner thread nothing is compacted, and Kafka divides by zero.
     threads = max(1, config.number("log.cleaner.threads"))
-    if name == "log.cleaner.dedupe.buffer.size" and config.number(name) // threads <= _DEDUPE_BUFFER_MIN_BYTES:
+    if name == "log.cleaner.dedupe.buffer.size" and config.number(name) // threads <= DEDUPE_BUFFER_MIN_BYTES:
         raise ConfigError(f"{name} must be at least 1MB per cleaner thread.")
     if any(definition.broker_config == name for definition in topic_definitions().values()):
         topic_config(config, {})

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from barnabas.broker import configs as broker_configs
 from barnabas.client.admin import Admin, NewTopic, ResourceType
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
@@ -116,6 +117,7 @@ class CompactionCampaign(Campaign):
         self.watch.before_swap = self._maybe_die
         self.watch.after_swap = self._lives
         self.probes.instead(cleaner, "PIECE_BYTES", PIECE_BYTES)
+        self.probes.instead(broker_configs, "DEDUPE_BUFFER_MIN_BYTES", 0)
 
     @property
     def topics(self) -> list[NewTopic]:
