@@ -1,5 +1,7 @@
-"""Drawn plans that once did not hold, by a fault of the brokers or of what judges them. They are kept as they were drawn,
-since the same seed draws another plan when the draw is widened."""
+"""Drawn plans that once did not hold, by a fault of the brokers or of what judges them.
+
+They are kept as they were drawn: the same seed draws another plan when the draw is widened.
+"""
 
 from __future__ import annotations
 
