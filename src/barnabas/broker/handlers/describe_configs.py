@@ -37,14 +37,11 @@ async def handle(
         key = (resource.resource_type, resource.resource_name, wanted)
         if key not in answers:
             try:
-                found = await _found(broker, resource, request, context)
+                answers[key] = await _found(broker, resource, wanted, request, context)
             except KafkaError as error:
                 result.error_code = error.code
                 result.error_message = error.message or ""
                 continue
-            answers[key] = [each for each in found if not wanted or each.name in wanted]
-            if context.due(len(found)):
-                await context.turn()
         result.configs = answers[key]  # as often as it was named
         described += len(result.configs)
         if described > DESCRIBED_MAX:
@@ -59,15 +56,25 @@ def failed(request: DescribeConfigsRequest, error: KafkaError, context: RequestC
 async def _found(
     broker: BrokerParts,
     resource: DescribeConfigsRequest.DescribeConfigsResource,
+    wanted: frozenset[str],
     request: DescribeConfigsRequest,
     context: RequestContext,
 ) -> list[DescribeConfigsResponse.DescribeConfigsResourceResult]:
+    """All values of the resource, or those that are `wanted`."""
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         if not authorized_cluster(context, Operation.DESCRIBE_CONFIGS):
             raise _unauthorized(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return _described_loggers(resource.resource_name, broker.broker_id)
+        levels = _described_loggers(resource.resource_name, broker.broker_id)
+        return [level for level in levels if not wanted or level.name in wanted]
     entries = await _entries(broker, resource, context)
-    return [_described(entry, request, context.header.api_version) for entry in entries]
+    described = [
+        _described(entry, request, context.header.api_version)
+        for entry in entries
+        if not wanted or entry.definition.name in wanted
+    ]
+    if context.due(len(entries)):
+        await context.turn()
+    return described
 
 
 async def _entries(
