@@ -392,7 +392,7 @@ class Replicas:
         self.controller_epoch = request.controller_epoch
         response = StopReplicaResponse()
         deleted: list[tuple[StopReplicaResponse.StopReplicaPartitionError, LogDir]] = []
-        for topic_partition, leader_epoch, delete in _to_stop(request):
+        for topic_partition, leader_epoch, delete in to_stop(request):
             log = self._log_dirs.get(topic_partition) if delete else None
             code = self.stop_replica(topic_partition, leader_epoch, delete)
             told = StopReplicaResponse.StopReplicaPartitionError(topic_partition.topic, topic_partition.partition, code)
@@ -558,7 +558,8 @@ class Replicas:
         self._on_log_dir_failure(path)
 
 
-def _to_stop(request: StopReplicaRequest) -> list[tuple[TopicPartition, int, bool]]:
+def to_stop(request: StopReplicaRequest) -> list[tuple[TopicPartition, int, bool]]:
+    """The replicas in whichever form they are named, with the leader epoch, and whether they are to be deleted."""
     if request.topic_states:
         return [
             (TopicPartition(topic.topic_name, state.partition_index), state.leader_epoch, state.delete_partition)

@@ -12,7 +12,7 @@ from barnabas.broker.parts import BrokerParts
 from barnabas.broker.shares import shares
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import NO_EPOCH, TopicPartition
+from barnabas.replica.replicas import to_stop
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 
@@ -33,15 +33,11 @@ async def handle(broker: BrokerParts, request: StopReplicaRequest, context: Requ
 
 
 def failed(request: StopReplicaRequest, error: KafkaError, context: RequestContext) -> StopReplicaResponse:
-    named = [(partition.topic_name, partition.partition_index) for partition in request.ungrouped_partitions]
-    named += [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
-    named += [
-        (topic.topic_name, state.partition_index) for topic in request.topic_states for state in topic.partition_states
-    ]
     return StopReplicaResponse(
         error_code=error.code,
         partition_errors=[
-            StopReplicaResponse.StopReplicaPartitionError(topic, index, error.code) for topic, index in named
+            StopReplicaResponse.StopReplicaPartitionError(named.topic, named.partition, error.code)
+            for named, _, _ in to_stop(request)
         ],
     )
 
@@ -62,20 +58,6 @@ def _tell_deletions(broker: BrokerParts, request: StopReplicaRequest, answer: St
         for partition in answer.partition_errors
         if not partition.error_code
     }
-    for name, number, leader_epoch in _deletions(request):
-        if (name, number) in stopped:
-            broker.coordinators.replica_deleted(TopicPartition(name, number), leader_epoch)
-
-
-def _deletions(request: StopReplicaRequest) -> Iterator[tuple[str, int, int]]:
-    """What is to be deleted, in whichever form it is asked for: topic, partition and leader epoch."""
-    if request.delete_partitions:  # before version 3
-        for partition in request.ungrouped_partitions:
-            yield partition.topic_name, partition.partition_index, NO_EPOCH
-        for named in request.topics:
-            for number in named.partition_indexes:
-                yield named.name, number, NO_EPOCH
-    for topic in request.topic_states:
-        for state in topic.partition_states:
-            if state.delete_partition:
-                yield topic.topic_name, state.partition_index, state.leader_epoch
+    for named, leader_epoch, delete in to_stop(request):
+        if delete and named in stopped:
+            broker.coordinators.replica_deleted(named, leader_epoch)
