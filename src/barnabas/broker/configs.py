@@ -357,10 +357,11 @@ def check_usable(config: Config, name: str) -> None:
         raise ConfigError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
     if name in _POSITIVE and not config.real(name) > 0:
         raise ConfigError(f"{name} must be greater than 0")
-    # Without a cleaner thread nothing is compacted, and Kafka divides by zero.
-    threads = max(1, config.number("log.cleaner.threads"))
-    if name == "log.cleaner.dedupe.buffer.size" and config.number(name) // threads <= DEDUPE_BUFFER_MIN_BYTES:
-        raise ConfigError(f"{name} must be at least 1MB per cleaner thread.")
+    if name == "log.cleaner.dedupe.buffer.size":
+        # Without a cleaner thread nothing is compacted, and Kafka divides by zero.
+        threads = max(1, config.number("log.cleaner.threads"))
+        if config.number(name) // threads <= DEDUPE_BUFFER_MIN_BYTES:
+            raise ConfigError(f"{name} must be at least 1MB per cleaner thread.")
     if any(definition.broker_config == name for definition in topic_definitions().values()):
         topic_config(config, {})
 

@@ -112,7 +112,7 @@ def maker(cls: type[S]) -> Callable[..., S]:
     """Makes structs of all their fields, in their order, where the class's own constructor takes six times as long."""
     if _kernel is None:
         return cls
-    slots = [_kernel.slot_of(cls, name, cls.__basicsize__) for name in cls.__slots__]
+    slots = _slots(cls).values()
     return partial(_kernel.make, cls, struct.pack(f"={len(slots)}i", *slots))
 
 
