@@ -292,7 +292,11 @@ def test_kafkas_brokers_are_rolled_to_barnabas_and_back_by_the_pages_own_command
             load = Load(cluster.bootstrap, cluster.login)
             with under(load), log.open("wb") as out:
                 # The group reads, so the topic of its offsets is made: before, the first `whole` finds it half there.
-                eventually(lambda: load.seen, what="records are taken and read")
+                try:
+                    eventually(lambda: load.seen, what="records are taken and read")
+                except AssertionError as error:
+                    error.add_note(f"{len(load.told)} told, errors {load.errors}, complaints {load.complaints}")
+                    raise
                 commands = ["bash", "-x", "-c", script(cluster.kind)]
                 done = subprocess.run(commands, cwd=tmp_path, env=environment, stdout=out, stderr=out, timeout=1200)
             assert done.returncode == 0, log.read_text()[-4000:]
