@@ -81,6 +81,7 @@ unsigned long PyType_GetFlags(PyObject *type) {
 }
 
 PyObject *PyType_GenericAlloc(PyObject *type, Py_ssize_t items) {
+    if (type == &PyTuple_Type) return made_of(type, items);
     check(type->type == &class_type && !items);
     Instance *instance = calloc(1, sizeof *instance);
     instance->base = (PyObject){1, type};
@@ -154,6 +155,11 @@ PyObject *PyTuple_GetItem(PyObject *tuple, Py_ssize_t index) {
     check(0 <= index && index < of(tuple)->size);
     return of(tuple)->items[index];
 }
+int PyTuple_SetItem(PyObject *tuple, Py_ssize_t index, PyObject *item) {
+    check(index < of(tuple)->size && !of(tuple)->items[index]);
+    of(tuple)->items[index] = item;
+    return 0;
+}
 Py_ssize_t PyTuple_Size(PyObject *tuple) { return of(tuple)->size; }
 PyObject *PyList_New(Py_ssize_t count) { return made_of(&PyList_Type, count); }
 Py_ssize_t PyList_Size(PyObject *list) { return of(list)->size; }
@@ -226,8 +232,8 @@ static void read_header(PyObject *data) {
     char versions[200];
     for (int at = 0; at < 200; at++) versions[at] = (char)(at % 20 ? 3 + at % 2 * 6 : 255);
     PyObject *table = PyBytes_FromStringAndSize(versions, sizeof versions);
-    PyObject *arguments[] = {table, table, table, data};
-    PyObject *found = header(NULL, arguments, 4);
+    PyObject *arguments[] = {table, &PyTuple_Type, data};
+    PyObject *found = header(NULL, arguments, 3);
     check(found == &_Py_NoneStruct || of(of(found)->items[1])->number <= of(data)->size);
     Py_DecRef(found);
     Py_DecRef(table);
