@@ -122,6 +122,14 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
     def _abort(self, reason: str) -> None:
         """Ends the connection, and says why."""
 
+    @abstractmethod
+    def files_wait(self) -> None:
+        """Parts of files wait for a client that reads slowly (`SendsFiles`): no request may begin."""
+
+    @abstractmethod
+    def files_sent(self) -> None:
+        """They are sent."""
+
     @property
     def busy(self) -> bool:
         return bool(self._unanswered)
@@ -256,7 +264,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
 
     def _write_files(self, transport: asyncio.Transport, parts: list[Any]) -> None:
         if self._file_sender is None:
-            self._file_sender = FileSender(transport)
+            self._file_sender = FileSender(transport, self)
         joined: list[Bytes | FileRecords] = []
         before: list[Bytes] = []
         for part in parts:

@@ -103,6 +103,7 @@ class BrokerConnection(FramedConnection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self.sends_files = FileSender.can_send_over(transport)
+        self._limits.buffers.size(transport)
         peer = transport.get_extra_info("peername")
         if peer:
             self.peer_host = host_address(str(peer[0]))

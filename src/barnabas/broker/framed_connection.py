@@ -21,6 +21,8 @@ from typing import Final
 from barnabas.broker.answering_connection import AnsweringConnection
 from barnabas.broker.request_channel import RequestChannel
 from barnabas.broker.request_memory import ORDINARY_BYTES, RequestMemory
+from barnabas.model.config import Config
+from barnabas.runtime.socket_buffers import SocketBuffers
 
 SHARED_BYTES: Final = 32 * 1024
 """Frames up to about this size are copied once, into their own bytearray; of larger ones only this much is."""
@@ -41,6 +43,7 @@ _WRITING_PAUSED: Final = 1
 _THROTTLED: Final = 2
 _GIVES_WAY: Final = 4
 _HELD: Final = 8
+_FILES_WAIT: Final = 16
 _SIZE: Final = Struct(">i").unpack_from
 _shared: Final = bytearray(SHARED_BYTES)
 _shared_view: Final = memoryview(_shared)
@@ -49,11 +52,21 @@ _shared_view: Final = memoryview(_shared)
 class ConnectionLimits:
     """What a listener grants each of its connections, and all of them together."""
 
-    __slots__ = ("max_request_bytes", "memory")
+    __slots__ = ("buffers", "max_request_bytes", "memory")
 
-    def __init__(self, max_request_bytes: int, memory: RequestMemory | None = None) -> None:
+    def __init__(
+        self, max_request_bytes: int, memory: RequestMemory | None = None, buffers: SocketBuffers | None = None
+    ) -> None:
         self.max_request_bytes = max_request_bytes
         self.memory = RequestMemory() if memory is None else memory
+        self.buffers = SocketBuffers() if buffers is None else buffers
+
+    @classmethod
+    def of(cls, config: Config, memory: RequestMemory) -> ConnectionLimits:
+        send, receive = "socket.send.buffer.bytes", "socket.receive.buffer.bytes"
+        # With what Kafka takes by itself, receiving is several times as dear on a local network (decision 23).
+        buffers = SocketBuffers(config.number(send), config.number(receive) if config.is_set(receive) else -1)
+        return cls(config.number("socket.request.max.bytes"), memory, buffers)
 
 
 class FramedConnection(AnsweringConnection):
@@ -65,6 +78,7 @@ class FramedConnection(AnsweringConnection):
         "_frame_size",
         "_frame_view",
         "_head",
+        "_limits",
         "_memory",
         "_muted",
         "_reading_paused",
@@ -79,6 +93,7 @@ class FramedConnection(AnsweringConnection):
     def __init__(self, channel: RequestChannel, limits: ConnectionLimits) -> None:
         super().__init__(channel)
         self._routes = channel.router.routes
+        self._limits = limits
         self._memory = limits.memory
         self.max_request_bytes = limits.max_request_bytes
         """The longest request that may be announced; less than the listener grants before authentication."""
@@ -311,8 +326,13 @@ class FramedConnection(AnsweringConnection):
     def resume_writing(self) -> None:
         self._stalled &= ~_WRITING_PAUSED
         self._channel.unsent_answers.remove(self)
-        if self._file_sender is not None and self._file_sender.waits:
-            self._file_sender.go_on()
+        self._begin_waiting()
+
+    def files_wait(self) -> None:
+        self._stalled |= _FILES_WAIT
+
+    def files_sent(self) -> None:
+        self._stalled &= ~_FILES_WAIT
         self._begin_waiting()
 
     @property

@@ -60,7 +60,7 @@ class SocketServer:
     async def _listen(self, endpoint: Endpoint, gate: ListenerGate) -> None:
         """Raises ``OSError``."""
         node, channel = self._node, self._channel
-        limits = ConnectionLimits(node.config.number("socket.request.max.bytes"), channel.memory)
+        limits = ConnectionLimits.of(node.config, channel.memory)
         socket = await node.runtime.network.listen(lambda: gate.accept(channel, limits), endpoint.host, endpoint.port)
         self._open[endpoint.listener] = _Open(endpoint, socket)
         self.gates[endpoint.listener] = gate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -17,8 +18,7 @@ logger = logging.getLogger(__name__)
 FILE_RECORDS_BYTES: Final = 64 * 1024
 """Fewer bytes than this are read, which costs less than sending them from the file."""
 PIECE_BYTES: Final = 256 * 1024
-"""How much of what the socket does not take is read and left to the transport, which tells when it is gone. It is more
-than a transport takes silently (64 KiB)."""
+"""How much is read and left to the transport where a file cannot be sent."""
 _MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 """Makes Linux send the head in one packet with what comes next; elsewhere the head may leave alone."""
 
@@ -67,23 +67,38 @@ class FileRecords:
         return data
 
 
+class SendsFiles(Protocol):
+    """Whose parts of files wait for a client that reads slowly."""
+
+    def files_wait(self) -> None:
+        """The socket is full: what is written next has to go the same way."""
+        ...
+
+    def files_sent(self) -> None:
+        """All that waited is sent."""
+        ...
+
+
 class FileSender:
     """Sends parts of files over one plain TCP connection, past its transport while that has nothing to send.
 
-    What the socket does not take stays in its file: a client that asks for fifty megabytes and reads none of them costs
-    `PIECE_BYTES`. The protocol calls `go_on` when the transport has room again (``resume_writing``), and writes nothing
-    past this while it `waits`.
+    What the socket does not take stays in its file, however much that is, and is sent by and by as the client reads.
+    The protocol writes nothing past this while it `waits`.
     """
 
-    __slots__ = ("_parts", "_sent", "_socket", "_transport")
+    __slots__ = ("_loop", "_owner", "_parts", "_sent", "_socket", "_transport", "waits")
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, owner: SendsFiles) -> None:
         self._transport = transport
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
         # A socket of its own: the one that a transport shows refuses to send.
         self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         self._parts: deque[Bytes | FileRecords] = deque()
         self._sent = 0
         """How many bytes of the first part are sent, where that is in a file."""
+        self.waits = False
+        """Whether something is left until the socket has room."""
 
     @staticmethod
     def can_send_over(transport: asyncio.BaseTransport) -> bool:
@@ -91,68 +106,76 @@ class FileSender:
         connected = transport.get_extra_info("socket") is not None and transport.get_extra_info("sslcontext") is None
         return connected and hasattr(os, "sendfile")
 
-    @property
-    def waits(self) -> bool:
-        """Whether something is left that neither the socket nor the transport has taken."""
-        return bool(self._parts)
-
     def send(self, parts: Sequence[Bytes | FileRecords]) -> None:
         """Sends them in their order.
 
         The connection ends where a file fails or has become shorter: the answer's size is already sent.
         """
         self._parts += parts
-        self.go_on()
+        if not self.waits and not self._take_all():
+            self.waits = True
+            self._loop.add_writer(self._socket.fileno(), self._go_on)
+            self._owner.files_wait()
 
-    def go_on(self) -> None:
-        """Sends until all is sent, or the transport has a piece and will tell when that is gone."""
+    def _go_on(self) -> None:
+        if self._take_all() and self.waits:
+            self._wait_no_more()
+            self._owner.files_sent()
+
+    def _wait_no_more(self) -> None:
+        if self.waits:
+            self.waits = False
+            self._loop.remove_writer(self._socket.fileno())
+
+    def _take_all(self) -> bool:
+        """Sends until all is sent, or the socket is full: then False."""
         transport, parts = self._transport, self._parts
         try:
-            while parts and transport.get_write_buffer_size() < PIECE_BYTES:
+            while parts:
                 first = parts[0]
-                if isinstance(first, FileRecords):
-                    self._send_some(first)
-                    if self._sent < len(first):
-                        continue
-                    self._sent = 0
-                elif not self._send_head(first):
-                    transport.write(first)
+                # What the transport has goes first; as soon as the socket has room, it hears of that as well.
+                if transport.get_write_buffer_size():
+                    return False
+                if not isinstance(first, FileRecords):
+                    self._send_head(first)
+                elif not self._send_some(first):
+                    return False
+                self._sent = 0
                 parts.popleft()
         except (OSError, EOFError) as error:
             logger.warning("a connection is ended in the midst of an answer: %s", error)
             parts.clear()
+            self._wait_no_more()
             transport.abort()
-
-    def _send_head(self, head: Bytes) -> bool:
-        """Sends what comes before records in a file, in one packet with them; returns whether the socket took it."""
-        if self._transport.get_write_buffer_size() or len(self._parts) < 2:
-            return False
-        try:
-            sent = self._socket.send(head, _MORE)
-        except OSError:  # the socket is full, or the transport will meet it as well, and tell
-            return False
-        if sent < len(head):
-            self._transport.write(memoryview(head)[sent:])
         return True
 
-    def _send_some(self, records: FileRecords) -> None:
+    def _send_head(self, head: Bytes) -> None:
+        """Sends bytes, those before records in a file in one packet with them. The transport gets what is left."""
+        sent = 0
+        if len(self._parts) > 1:
+            with contextlib.suppress(OSError):  # the socket is full, or the transport will meet it as well, and tell
+                sent = self._socket.send(head, _MORE)
+        if sent < len(head):
+            self._transport.write(memoryview(head)[sent:])
+
+    def _send_some(self, records: FileRecords) -> bool:
+        """Sends of a part in a file what the socket takes; False where that is not all."""
         file, left = records.file, len(records) - self._sent
-        if not self._transport.get_write_buffer_size():
-            try:
-                sent = os.sendfile(self._socket.fileno(), file.fileno(), records.position + self._sent, left)
-            except BlockingIOError:
-                pass  # the socket is full
-            except OSError as error:
-                logger.debug("not sent from the file: %s", error)  # the transport will meet it as well, and tell
-            else:
-                self._sent += sent
-                if sent:
-                    return
-        piece = records.read(self._sent, PIECE_BYTES)
-        if piece:
+        try:
+            sent = os.sendfile(self._socket.fileno(), file.fileno(), records.position + self._sent, left)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            logger.debug("not sent from the file: %s", error)  # the transport will meet it as well, and tell
+            sent = 0
+        if not sent:
+            piece = records.read(self._sent, PIECE_BYTES)
             self._transport.write(piece)
-            self._sent += len(piece)
+            sent = len(piece)
+        self._sent += sent
+        return sent == left
 
     def close(self) -> None:
         self._parts.clear()
+        self._wait_no_more()
         self._socket.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import Awaitable, Callable
@@ -35,18 +36,24 @@ class Sending(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.sender = FileSender(self.transport)
+        self.sender = FileSender(self.transport, self)
+        self.waits = False
         self.send(self.transport, self.sender)
-        self.close_when_sent()
+        if not self.waits:
+            self.close()
 
-    def resume_writing(self) -> None:
-        self.sender.go_on()
-        self.close_when_sent()
+    def files_wait(self) -> None:
+        self.waits = True
 
-    def close_when_sent(self) -> None:
-        if not self.sender.waits:
-            self.sender.close()
-            self.transport.close()
+    def files_sent(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.sender.close()
+        self.transport.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.sender.close()
 
 
 async def received(send: Callable[[asyncio.Transport, FileSender], None]) -> bytes:
@@ -163,4 +170,22 @@ def test_what_nobody_reads_stays_in_its_file_and_is_not_sent_once_that_was_cut(
         segment.cuts += 1  # what is there now is something else
 
     assert len(run(received(send))) < 20_000_000
-    assert 0 < unsent[0] <= 2 * PIECE_BYTES
+    assert unsent == [0]
+
+
+def test_a_file_that_cannot_be_sent_is_read(
+    tmp_path: Path, run: Callable[[Awaitable[bytes]], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems refuse ``sendfile``."""
+
+    def refuses(*_: int) -> int:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "sendfile", refuses)
+    content = os.urandom(3 * PIECE_BYTES + 1)
+    segment = OneFile(tmp_path / "00000000000000000000.log", content)
+
+    def send(transport: asyncio.Transport, sender: FileSender) -> None:
+        sender.send([HEAD, FileRecords(segment, 0, len(content)), TAIL])
+
+    assert run(received(send)) == HEAD + content + TAIL

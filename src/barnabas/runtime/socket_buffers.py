@@ -1,0 +1,22 @@
+"""How much the kernel keeps of a connection, each way."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import NamedTuple
+
+
+class SocketBuffers(NamedTuple):
+    """Bytes; -1: as many as the kernel finds good."""
+
+    send: int = -1
+    receive: int = -1
+
+    def size(self, transport: asyncio.BaseTransport) -> None:
+        """Nothing where `transport` has no socket."""
+        connected = transport.get_extra_info("socket")
+        if connected is not None:
+            for option, size in ((socket.SO_SNDBUF, self.send), (socket.SO_RCVBUF, self.receive)):
+                if size != -1:
+                    connected.setsockopt(socket.SOL_SOCKET, option, size)
