@@ -88,6 +88,8 @@ def consume(subject: LoadTarget, topic: str, records: int, settings: Mapping[str
             "enable.auto.commit": False,
             "fetch.message.max.bytes": 8_000_000,
             "queued.max.messages.kbytes": 200_000,
+            # It pauses for a second when it has read ahead far enough: that would be measured, of either broker.
+            "fetch.queue.backoff.ms": 1,
             **settings,
         }
     )
