@@ -287,10 +287,11 @@ clients: setup
 		tests/conformance/test_coordinators_move.py tests/conformance/test_spark_beside_connector.py \
 		tests/conformance/test_spark_stream.py
 
-# GSSAPI beside Apache Kafka, with a realm of the test's own; wants krb5-kdc, krb5-admin-server and libkrb5-dev.
+# GSSAPI beside Apache Kafka and towards ZooKeeper, with a realm of the test's own; wants krb5-kdc, krb5-admin-server and libkrb5-dev.
 kerberos: setup
 	@uv=uv; command -v uv >/dev/null || uv=.uv/bin/uv; $$uv pip install --quiet --python $(BIN)/python 'gssapi>=1.8'
-	BARNABAS_KERBEROS=1 $(PYTEST) tests/conformance/test_kerberos_beside_kafka.py
+	BARNABAS_KERBEROS=1 $(PYTEST) tests/conformance/test_kerberos_beside_kafka.py \
+		tests/conformance/test_kerberos_zookeeper.py tests/process/zk/test_zk_client_kerberos.py
 
 # Apache Kafka on a real ZooKeeper and on the coordinator: what the first causes in Kafka's logs, the second may cause.
 zookeeper-play: setup

@@ -1,12 +1,10 @@
 """GSSAPI with a Kerberos realm of the test's own: both clients log in to a broker of either kind.
 
-`make kerberos`; it wants krb5-kdc, krb5-admin-server and the Python package gssapi (libkrb5-dev to build it). Where
-Kerberos is not in its usual place, ``BARNABAS_KERBEROS_PLUGINS`` names the directory of its plugins.
+`make kerberos`; it wants krb5-kdc, krb5-admin-server and the Python package gssapi (libkrb5-dev to build it).
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import apache
 import pytest
 from cluster import BARNABAS, until
+from kerberos_realm import MARKS, MODULE, REALM, kerberos_realm
 
 from barnabas.client import blocking
 from barnabas.client.blocking import BlockingConnection
@@ -22,50 +21,18 @@ from barnabas.security.sasl.login import login_of
 from barnabas.testing import KafkaCluster
 from barnabas.wire.messages.metadata import MetadataRequest
 
-pytestmark = [
-    pytest.mark.apache,
-    pytest.mark.skipif(not os.environ.get("BARNABAS_KERBEROS"), reason="BARNABAS_KERBEROS=1 runs it"),
-]
-
-REALM = "EXAMPLE.COM"
+pytestmark = MARKS
 SERVICE, USER = f"kafka/localhost@{REALM}", f"alice@{REALM}"
-_MODULE = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
+_MODULE = f"{MODULE} useKeyTab=true storeKey=true"
 
 
 @pytest.fixture
 def realm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory with the key tabs ``kafka`` and ``alice``; its centre runs meanwhile."""
-    port = apache.free_port()
-    extra = os.environ.get("BARNABAS_KERBEROS_PLUGINS", "")
-    plugins = f" plugin_base_dir = {extra}\n" if extra else ""
-    modules = f"[dbmodules]\n db_module_dir = {extra}/kdb\n" if extra else ""
-    (tmp_path / "krb5.conf").write_text(
-        f"[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n dns_canonicalize_hostname = false\n"
-        f" rdns = false\n udp_preference_limit = 1\n default_ccache_name = FILE:{tmp_path}/cache\n{plugins}"
-        f"[realms]\n {REALM} = {{\n  kdc = 127.0.0.1:{port}\n }}\n"
-    )
-    (tmp_path / "kdc.conf").write_text(
-        f"[kdcdefaults]\n kdc_ports = {port}\n kdc_tcp_ports = {port}\n[realms]\n {REALM} = {{\n"
-        f"  database_name = {tmp_path}/principal\n  key_stash_file = {tmp_path}/stash\n }}\n"
-        f"{modules}"
-    )
-    monkeypatch.setenv("KRB5_CONFIG", str(tmp_path / "krb5.conf"))
-    monkeypatch.setenv("KRB5_KDC_PROFILE", str(tmp_path / "kdc.conf"))
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Djava.security.krb5.conf={tmp_path}/krb5.conf")
-
-    def run(*words: str) -> None:
-        subprocess.run(words, check=True, capture_output=True, timeout=60)
-
-    run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
-    for principal, name in ((SERVICE, "kafka"), (USER, "alice")):
-        run("kadmin.local", "-q", f"addprinc -randkey {principal}")
-        run("kadmin.local", "-q", f"ktadd -k {tmp_path / name} {principal}")
-    centre = subprocess.Popen(["krb5kdc", "-n"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
+    with kerberos_realm(tmp_path, monkeypatch) as found:
+        found.add("kafka/localhost", "kafka")
+        found.add("alice", "alice")
         yield tmp_path
-    finally:
-        centre.terminate()
-        centre.wait(30)
 
 
 def test_both_clients_log_in_to_both_kinds_of_broker(realm: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_cluster_lives_on_a_secured_ensemble_and_outlives_one_of_its_servers(t
         assert "barnabas.zookeeper.sasl.password is not set" in said
         wrong = [*chosen[:-2], "--config", "barnabas.zookeeper.sasl.password=wrong"]
         said = _barnabas("up", "-n", "2", "--dir", place, "--zookeeper", zookeeper, *wrong, expect=1)
-        assert "the server refused SASL user and password" in said
+        assert "the server refused SASL user 'kafka' (DIGEST-MD5)" in said
         up = json.loads(
             _barnabas("up", "-n", "2", "--dir", place, "--zookeeper", zookeeper, *chosen, "--format", "json")
         )

@@ -408,7 +408,7 @@ def test_what_belongs_to_a_sasl_user_is_moved_by_that_user(zk: Zk, tmp_path: Pat
         assert zk("export", file, at=f"{at}/old").code == 1
         refused = zk("ls", "--auth", "sasl:kafka:wrong", at=at)
         assert refused.code == 1
-        assert "refused this --auth" in refused.err
+        assert "did not let you in" in refused.err
         assert zk("export", file, *sasl, at=f"{at}/old").code == 0
         moved = zk("import", file, at=f"{at}/new")
         assert moved.code == 0, moved.err

@@ -13,18 +13,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from barnabas.broker.listeners import listeners_of
-from barnabas.model.config import JAAS_FILE, JUTE_MAX_BUFFER_KEY, broker_config
+from barnabas.model.config import JAAS_FILE, JUTE_MAX_BUFFER_KEY, ZOOKEEPER_JAAS, broker_config
 from barnabas.model.errors import ConfigError
 from barnabas.security.listener_config import mechanism_key
+from barnabas.security.sasl.gssapi import LOGIN_MODULE as KERBEROS_LOGIN
 from barnabas.security.sasl.http import ALLOWED_URLS
 from barnabas.security.sasl.jaas import LoginModule, jaas_sections
 from barnabas.security.sasl.offered import LOGIN_MODULES, enabled_mechanisms
 
 _KEYS: Final = {"jute.maxbuffer": JUTE_MAX_BUFFER_KEY}
 """Properties that are keys by another name."""
-_READ: Final = (JAAS_FILE, ALLOWED_URLS, *_KEYS)
+_READ: Final = (
+    *(JAAS_FILE, ALLOWED_URLS, *_KEYS),
+    *("zookeeper.sasl.client.username", "zookeeper.sasl.client.canonicalize.hostname"),
+    *("zookeeper.server.principal", "zookeeper.server.realm"),
+)
 _SERVER: Final = "KafkaServer"
-_ZOOKEEPER_LOGIN: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
+_DIGEST_LOGIN: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
 _ZOOKEEPER_USER: Final = "barnabas.zookeeper.sasl.username"
 _ZOOKEEPER_PASSWORD: Final = "barnabas.zookeeper.sasl.password"
 
@@ -46,7 +51,10 @@ def with_jvm_properties(values: Mapping[str, str], options: str, read: Callable[
     except ValueError as error:
         raise ConfigError(f"{JAAS_FILE} {path} cannot be read: {error}.") from None
     found |= _of_listeners(found, sections, path)
-    if given.get("zookeeper.sasl.client", "true").lower() == "true" and _ZOOKEEPER_USER not in found:
+    if (
+        given.get("zookeeper.sasl.client", "true").lower() == "true"
+        and not {_ZOOKEEPER_USER, ZOOKEEPER_JAAS} & found.keys()
+    ):
         found |= _of_zookeeper(sections.get(given.get("zookeeper.sasl.clientconfig", "Client"), ()), path)
     return found
 
@@ -89,9 +97,11 @@ def _of_zookeeper(modules: Sequence[LoginModule], path: str) -> dict[str, str]:
     if not modules:
         return {}
     module = modules[0]
-    if module.class_name != _ZOOKEEPER_LOGIN or not {"username", "password"} <= module.options.keys():
+    if module.class_name == KERBEROS_LOGIN:
+        return {ZOOKEEPER_JAAS: module.text}
+    if module.class_name != _DIGEST_LOGIN or not {"username", "password"} <= module.options.keys():
         raise ConfigError(
-            f"{JAAS_FILE} {path} says for ZooKeeper {module.class_name}: this broker logs in there by "
-            f"{_ZOOKEEPER_LOGIN} with a username and a password."
+            f"{JAAS_FILE} {path} says for ZooKeeper {module.class_name}: this broker logs in there by {_DIGEST_LOGIN} "
+            f"with a username and a password, or by {KERBEROS_LOGIN}."
         )
     return {_ZOOKEEPER_USER: module.options["username"], _ZOOKEEPER_PASSWORD: module.options["password"]}

@@ -15,10 +15,12 @@ from barnabas.cli.command import Argument, Option
 from barnabas.cli.local_state import state_in
 from barnabas.cli.options import Directory, directory_of
 from barnabas.cli.output import CommandError, UsageError
+from barnabas.cli.plain import KAFKA_OPTS
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Runtime
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.client.client import ClientSecurity, ZooKeeperAuthFailed, ZooKeeperClient, ZooKeeperTimeout
+from barnabas.zk.client.login import DigestMd5Login
 from barnabas.zk.kafka.znodes import ClusterIdZNode
 from barnabas.zk.protocol.acl import Identity, digest_of
 from barnabas.zk.protocol.data import Stat
@@ -74,7 +76,7 @@ class Where:
         """The identities that this client has at the server, as far as they are known here."""
         sasl, auth = self.security.sasl, (*self.reached_by.auth, *self.auth)
         return (
-            *((("sasl", sasl[0]),) if sasl is not None else ()),
+            *((("sasl", sasl.user),) if sasl is not None and sasl.user else ()),
             *(("digest", digest_of(identity)) for scheme, identity in auth if scheme == "digest"),
         )
 
@@ -85,7 +87,7 @@ class Where:
         if sasl is None:
             return self.reached_by
         user, _, password = sasl.partition(":")
-        return replace(self.reached_by, sasl=(user, password))
+        return replace(self.reached_by, sasl=DigestMd5Login(user, password))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class ZooKeeperReach:
             identities.append((scheme, rest.encode()))
         if self.zookeeper:
             file = self.tls_config or os.environ.get(TLS_CONFIG)
-            return Where(self.zookeeper, tuple(identities), reached_by=_said_in(file) if file else ClientSecurity())
+            return Where(self.zookeeper, tuple(identities), reached_by=_said_in(file))
         place = Path(directory_of(self.directory)).absolute()
         state = state_in(place)
         if state is None:
@@ -123,21 +125,24 @@ class ZooKeeperReach:
         return Where(state.zookeeper, tuple(identities), reached_by=ClientSecurity(tls=tls))
 
 
-def _said_in(file: str) -> ClientSecurity:
+def _said_in(file: str | None) -> ClientSecurity:
     """As a broker with this file, and with these ``KAFKA_OPTS``, reaches its ZooKeeper. Raises `UsageError`."""
+    options = os.environ.get(KAFKA_OPTS, "")
+    if not file and not options:
+        return ClientSecurity()
     from barnabas.broker.jvm_properties import with_jvm_properties
-    from barnabas.model.config import broker_config, parse_properties
+    from barnabas.model.config import JAAS_FILE, broker_config, parse_properties
     from barnabas.zk.client.config import security_of
 
+    own = ("zookeeper.", "barnabas.zookeeper.", JAAS_FILE)
     try:
-        said = parse_properties(Path(file).read_text()).items()
-        values = {name: text for name, text in said if name.startswith(("zookeeper.", "barnabas.zookeeper."))}
-        options = os.environ.get("KAFKA_OPTS", "")
+        said = parse_properties(Path(file).read_text()) if file else {}
+        values = {name: text for name, text in said.items() if name.startswith(own)}
         return security_of(broker_config(with_jvm_properties(values, options, lambda path: Path(path).read_text())))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--zk-tls-config-file {file} cannot be read: {error}.") from None
     except ConfigError as error:
-        raise UsageError(f"--zk-tls-config-file {file}: {error}") from None
+        raise UsageError(f"{f'--zk-tls-config-file {file}' if file else KAFKA_OPTS}: {error}") from None
 
 
 HERE: Final = ZooKeeperReach()
@@ -189,7 +194,7 @@ def with_zookeeper(place: Where, story: Callable[[ZooKeeperClient], Awaitable[T]
     try:
         return asyncio.run(run())
     except ZooKeeperAuthFailed as error:
-        raise CommandError(f"ZooKeeper at {place.connect} refused this --auth: {error.cause}.") from None
+        raise CommandError(f"ZooKeeper at {place.connect} did not let you in: {error.cause}.") from None
     except ZooKeeperTimeout as error:
         raise CommandError(
             f"No ZooKeeper answers at {place.connect} ({error.cause}): start one (`barnabas up`, "

@@ -179,6 +179,7 @@ DYNAMIC_ONLY: Final = {
 
 JAAS_FILE: Final = "java.security.auth.login.config"
 JUTE_MAX_BUFFER_KEY: Final = "barnabas.zookeeper.jute.maxbuffer"
+ZOOKEEPER_JAAS: Final = "barnabas.zookeeper.sasl.jaas.config"
 _OWN_BROKER_KEYS: Final = (
     _own(
         "barnabas.registration.timeout.ms",
@@ -264,6 +265,36 @@ _OWN_BROKER_KEYS: Final = (
         "[1,...]",
     ),
     _own("barnabas.zookeeper.sasl.password", "password", "", "The password of barnabas.zookeeper.sasl.username."),
+    _own(
+        ZOOKEEPER_JAAS,
+        "password",
+        "",
+        "The Krb5LoginModule by which the broker logs in to ZooKeeper (GSSAPI); Kafka reads it from a JAAS file.",
+    ),
+    _own(
+        "zookeeper.sasl.client.username",
+        "string",
+        "zookeeper",
+        "The service in the Kerberos principals of ZooKeeper's servers; Kafka reads it from a JVM's properties.",
+    ),
+    _own(
+        "zookeeper.sasl.client.canonicalize.hostname",
+        "boolean",
+        "true",
+        "Whether a ZooKeeper server's principal has the name of its address; Kafka reads it from a JVM's properties.",
+    ),
+    _own(
+        "zookeeper.server.principal",
+        "string",
+        "",
+        "The Kerberos principal of all ZooKeeper's servers, where it is one; Kafka reads it from a JVM's properties.",
+    ),
+    _own(
+        "zookeeper.server.realm",
+        "string",
+        "",
+        "The Kerberos realm of ZooKeeper's servers; Kafka reads it from a JVM's properties.",
+    ),
     _own(
         "barnabas.zookeeper.auth",
         "password",

@@ -23,6 +23,7 @@ from barnabas.zk.client.client import (
     ZooKeeperTimeout,
 )
 from barnabas.zk.client.config import client_of
+from barnabas.zk.client.login import DigestMd5Login
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.protocol.data import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, ZkPermission
 from barnabas.zk.protocol.errors import AuthFailed, NoAuth
@@ -104,8 +105,8 @@ def test_a_certificate_is_an_identity(run_tls: Run, authority: Authority) -> Non
 def test_a_user_proves_itself_by_sasl_on_every_connection(run: Run) -> None:
     async def play(address: str) -> None:
         async with (
-            connected(address, security=ClientSecurity(sasl=("bob", "secret"))) as bob,
-            connected(address, security=ClientSecurity(sasl=("eve", "other"))) as eve,
+            connected(address, security=ClientSecurity(sasl=DigestMd5Login("bob", "secret"))) as bob,
+            connected(address, security=ClientSecurity(sasl=DigestMd5Login("eve", "other"))) as eve,
         ):
             await bob.create("/bobs", b"1", acl=CREATOR_ALL_ACL)
             assert (await bob.submit(GetACL("/bobs")))[0] == (ACL(ZkPermission.ALL, "sasl", "bob"),)
@@ -126,9 +127,9 @@ def test_a_wrong_password_is_told_at_once(run: Run, user: str, password: str) ->
             address,
             session_timeout_ms=6000,
             connection_timeout_ms=10_000,
-            security=ClientSecurity(sasl=(user, password)),
+            security=ClientSecurity(sasl=DigestMd5Login(user, password)),
         )
-        with pytest.raises(ZooKeeperAuthFailed, match="the server refused SASL user and password"):
+        with pytest.raises(ZooKeeperAuthFailed, match=f"the server refused SASL user {user!r}"):
             await client.start()
         assert client.state is ConnectionState.CLOSED
 
@@ -165,7 +166,7 @@ def test_credentials_that_stop_being_good_are_tried_until_they_are_good_again(tm
 
     async def play(ensemble: apache.ZooKeeperEnsemble) -> None:
         told: list[str] = []
-        async with connected(ensemble.connect, security=ClientSecurity(sasl=("bob", "secret"))) as client:
+        async with connected(ensemble.connect, security=ClientSecurity(sasl=DigestMd5Login("bob", "secret"))) as client:
             zk = KafkaZkClient(client.runtime, client, secure=True)
             await zk.create_recursive("/a/b", b"1")
             await client.create("/e", ephemeral=True)

@@ -81,6 +81,23 @@ def test_the_section_client_is_who_the_broker_is_at_zookeeper() -> None:
     assert named["barnabas.zookeeper.sasl.username"] == "kafka"
 
 
+def test_kerberos_at_zookeeper_comes_with_what_its_servers_are_called() -> None:
+    client = FILE[FILE.index("Client {") : FILE.index("KafkaClient {")]
+    kerberos = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/a b" principal="k/h@R";'
+    file = FILE.replace(client, f"Client {{ {kerberos} }};\n")
+    words = "-Dzookeeper.sasl.client.username=zk -Dzookeeper.server.realm=Z -Dzookeeper.server.principal=zk/all@Z"
+    found = told(options=f"{OPTIONS} {words} -Dzookeeper.sasl.client.canonicalize.hostname=false", file=file)
+    module = login_module(found["barnabas.zookeeper.sasl.jaas.config"])
+    assert module.options == {"useKeyTab": "true", "keyTab": "/a b", "principal": "k/h@R"}
+    config = broker_config(found)
+    assert config.text("zookeeper.sasl.client.username") == "zk"
+    assert (config.text("zookeeper.server.principal"), config.text("zookeeper.server.realm")) == ("zk/all@Z", "Z")
+    assert not config.flag("zookeeper.sasl.client.canonicalize.hostname")
+    assert "barnabas.zookeeper.sasl.username" not in found
+    mine = {**PROPERTIES, "barnabas.zookeeper.sasl.username": "me"}
+    assert "barnabas.zookeeper.sasl.jaas.config" not in told(mine, file=file)
+
+
 def test_a_key_of_the_properties_names_the_file_as_well() -> None:
     values = {**PROPERTIES, "java.security.auth.login.config": "/etc/kafka/server jaas.conf"}
     assert told(values, options="")["listener.name.outside.scram-sha-256.sasl.jaas.config"].endswith("required;")

@@ -12,6 +12,7 @@ from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.client.config import client_of, security_of
+from barnabas.zk.client.login import DigestMd5Login
 
 
 def test_a_plain_configuration_makes_a_plain_client() -> None:
@@ -32,7 +33,7 @@ def test_identities_are_read_and_never_shown() -> None:
             }
         )
     )
-    assert security.sasl == ("kafka", "hidden")
+    assert security.sasl == DigestMd5Login("kafka", "hidden")
     assert security.auth == (("digest", b"me:hidden"), ("ip", b"10.0.0.1"))
     assert "hidden" not in repr(security)
 
@@ -75,6 +76,16 @@ def test_kafkas_tls_keys_make_a_context(tmp_path: Path) -> None:
         ({"barnabas.zookeeper.sasl.username": "kafka"}, r"sasl\.password is not set"),
         ({"barnabas.zookeeper.sasl.password": "x"}, r"sasl\.username is not set"),
         ({"barnabas.zookeeper.auth": "digest:alone"}, "takes scheme:identity"),
+        ({"barnabas.zookeeper.sasl.jaas.config": "a.B required;"}, r"login module a\.B: it takes com.sun"),
+        ({"barnabas.zookeeper.sasl.jaas.config": "a.B"}, r"jaas\.config cannot be read: it needs a control flag"),
+        (
+            {
+                "barnabas.zookeeper.sasl.jaas.config": "a.B required;",
+                "barnabas.zookeeper.sasl.username": "kafka",
+                "barnabas.zookeeper.sasl.password": "x",
+            },
+            "it takes one",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(values: dict[str, str], said: str) -> None:

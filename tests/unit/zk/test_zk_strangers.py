@@ -13,8 +13,11 @@ import pytest
 from certificates import Authority
 
 from barnabas.runtime.real import real_runtime
+from barnabas.security.sasl.exchange import SaslRefused
+from barnabas.zk.client.client import ClientSecurity, ZooKeeperAuthFailed, ZooKeeperClient
+from barnabas.zk.client.login import BegunLogin, DigestMd5Login, ZooKeeperLogin
 from barnabas.zk.protocol.data import AUTH_XID
-from barnabas.zk.protocol.digest_md5 import DigestMd5Client
+from barnabas.zk.protocol.digest_md5 import client_tokens
 from barnabas.zk.protocol.errors import ZkErrorCode
 from barnabas.zk.protocol.frames import ConnectRequest, decode_reply_header, encode_request, framed
 from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl
@@ -174,12 +177,11 @@ def test_where_sasl_is_required_a_session_is_not_enough(tmp_path: Path, monkeypa
 
     async def story(server: CoordinatorServer) -> None:
         known = await session(server)
-        known.say(encode_request(1, Sasl(b"")))
+        tokens = client_tokens("kafka", "secret", "nonce")
+        known.say(encode_request(1, Sasl(next(tokens))))
         challenge = Sasl(b"").decode_result(await known.frame(), 16)[0]
         assert challenge is not None
-        answer = DigestMd5Client("kafka", "secret", "nonce").respond(challenge)
-        assert answer is not None
-        known.say(encode_request(2, Sasl(answer)))
+        known.say(encode_request(2, Sasl(tokens.send(challenge))))
         assert await known.code() == 0
         long = await session(server)
         long.say(framed(bytes(bounds.STRANGER_BYTES + 1))[:4])
@@ -192,6 +194,37 @@ def test_where_sasl_is_required_a_session_is_not_enough(tmp_path: Path, monkeypa
         assert await known.code() == 0
 
     play(tmp_path, CoordinatorConfig(sasl_users={"kafka": "secret"}, sasl_required=True), story)
+
+
+class NoTickets:
+    """A login that has nothing to log in with, as Kerberos without its centre."""
+
+    mechanism, user = "GSSAPI", "kafka"
+
+    async def begin(self, host: str, address: str, nonce: str) -> BegunLogin:
+        raise SaslRefused(f"no tickets for {host} at {address}")
+
+
+@pytest.mark.parametrize(
+    ("login", "said"),
+    [
+        (DigestMd5Login("kafka", "secret"), r"the server does not offer SASL \(DIGEST-MD5\)"),
+        (NoTickets(), r"SASL: no tickets for localhost at 127\.0\.0\.1"),
+    ],
+)
+def test_a_client_that_cannot_prove_who_it_is_says_why(tmp_path: Path, login: ZooKeeperLogin, said: str) -> None:
+    async def story(server: CoordinatorServer) -> None:
+        client = ZooKeeperClient(
+            real_runtime(),
+            f"localhost:{server.port}",
+            session_timeout_ms=6000,
+            connection_timeout_ms=10_000,
+            security=ClientSecurity(sasl=login),
+        )
+        with pytest.raises(ZooKeeperAuthFailed, match=said):
+            await client.start()
+
+    play(tmp_path, CoordinatorConfig(), story)
 
 
 def test_a_connection_proves_to_be_so_many_and_no_more(tmp_path: Path) -> None:

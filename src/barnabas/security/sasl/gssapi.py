@@ -1,21 +1,25 @@
 """GSSAPI (Kerberos, RFC 4752), both sides, by the ``gssapi`` package: ``pip install 'barnabas[kerberos]'``.
 
-Tickets are the system's: a client's come from its credential cache (``kinit``) or from the ``keyTab`` of its JAAS
-options, a broker's key from its ``keyTab``. As in Kafka, TLS protects connections, never GSSAPI's own layers.
+Tickets are the system's: a client's come from a credential cache (``kinit``) or by the ``keyTab`` of its JAAS options,
+by which they are taken again when they end; a broker's key from its ``keyTab``. As in Kafka, TLS protects connections,
+never GSSAPI's own layers.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from barnabas.model.errors import ConfigError
 from barnabas.security.principal import USER, Principal
 from barnabas.security.sasl.exchange import Authenticated, InvalidCredentials, SaslRefused
 
 MECHANISM: Final = "GSSAPI"
+LOGIN_MODULE: Final = "com.sun.security.auth.module.Krb5LoginModule"
 _NO_LAYER: Final = 1
+_NO_CACHE: Final = 0x96C73AC3
+"""``KRB5_FCC_NOFILE``: what MIT's library says of a key tab by which no cache can be filled."""
 _RULE: Final = re.compile(r"(DEFAULT)|RULE:\[(\d*):([^\]]*)\](?:\(([^)]*)\))?(?:s/([^/]*)/([^/]*)/(g)?)?/?(L|U)?")
 _PRINCIPAL: Final = re.compile(r"([^/@]*)(?:/([^/@]*))?@([^/@]*)")
 
@@ -26,21 +30,42 @@ def gssapi_package() -> Any:
         import gssapi
     except (ImportError, OSError) as error:
         raise ConfigError(
-            f"sasl.mechanism GSSAPI needs the Python package gssapi and the system's Kerberos libraries ({error}): "
+            f"GSSAPI needs the Python package gssapi and the system's Kerberos libraries ({error}): "
             "pip install 'barnabas[kerberos]'."
         ) from None
     return gssapi
 
 
-def client_tokens(service: str, host: str, principal: str, key_tab: str) -> Generator[bytes, bytes, None]:
-    """A client's side; `service` is the brokers', which is ``service/host@REALM`` to Kerberos."""
+class Tickets(NamedTuple):
+    """Where a client's tickets come from: the options of Java's ``Krb5LoginModule``. By default, whatever there is."""
+
+    principal: str = ""
+    key_tab: str = ""
+    cache: str = ""
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Tickets:
+        """Raises `ConfigError` where they could never be used."""
+        gssapi_package()
+        principal = options.get("principal", "")
+        by_key, by_cache = (options.get(name, "").lower() == "true" for name in ("useKeyTab", "useTicketCache"))
+        if by_key and not options.get("keyTab"):
+            raise ConfigError("the JAAS options of GSSAPI have useKeyTab=true and no keyTab.")
+        return cls(principal, options["keyTab"] if by_key else "", options.get("ticketCache", "") if by_cache else "")
+
+    def __str__(self) -> str:
+        source = f"key tab {self.key_tab}" if self.key_tab else f"ticket cache {self.cache or 'of the system'}"
+        return f"{self.principal or 'whoever is there'}, {source}"
+
+
+def client_tokens(server: str, tickets: Tickets) -> Generator[bytes, bytes, None]:
+    """A client's side; `server` is a principal with its realm, or ``service@host``, whose realm Kerberos finds."""
     gssapi = gssapi_package()
     try:
-        broker = gssapi.Name(f"{service}@{host}", gssapi.NameType.hostbased_service)
-        credentials = _credentials(gssapi, principal, key_tab, "initiate")
+        form = gssapi.NameType.kerberos_principal if "/" in server else gssapi.NameType.hostbased_service
         context = gssapi.SecurityContext(
-            name=broker,
-            creds=credentials,
+            name=gssapi.Name(server, form),
+            creds=_initiating(gssapi, tickets),
             usage="initiate",
             mech=gssapi.MechType.kerberos,
             flags=[gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.integrity],
@@ -50,10 +75,18 @@ def client_tokens(service: str, host: str, principal: str, key_tab: str) -> Gene
             answer = yield context.step(answer) or b""
         offer = context.unwrap(answer).message
         if len(offer) != 4 or not offer[0] & _NO_LAYER:
-            raise SaslRefused("the broker wants a security layer of GSSAPI's, and TLS is spoken")
+            raise SaslRefused("the server wants a security layer of GSSAPI's, and TLS is spoken")
         yield context.wrap(bytes((_NO_LAYER, 0, 0, 0)), False).message
     except gssapi.exceptions.GSSError as error:
-        raise SaslRefused(f"Kerberos: {error}") from None
+        no_key = tickets.key_tab and error.min_code == _NO_CACHE
+        why = "the file is not there, or has no key of this principal" if no_key else _said(error)
+        raise SaslRefused(f"Kerberos, towards {server} by {tickets}: {why}") from None
+
+
+def _said(error: Any) -> str:
+    """What a ``GSSError`` says of Kerberos, where it says anything of it."""
+    told = error.get_all_statuses(error.min_code, False) if error.min_code else ()
+    return "; ".join(told) or str(error)
 
 
 class Gssapi:
@@ -68,7 +101,7 @@ class Gssapi:
         if not key_tab:
             raise ConfigError("the JAAS options of GSSAPI need keyTab, the file with the broker's key.")
         try:
-            self.credentials = _credentials(self.gssapi, principal, key_tab, "accept")
+            self.credentials = _credentials(self.gssapi, principal, "accept", {"keytab": key_tab})
         except self.gssapi.exceptions.GSSError as error:
             raise ConfigError(f"the key tab {key_tab} cannot be used: {error}") from None
         self.rules = ShortNames(rules, (principal or str(self.credentials.name)).rpartition("@")[2])
@@ -166,15 +199,19 @@ class ShortNames:
         raise InvalidCredentials(MECHANISM, f"no rule of sasl.kerberos.principal.to.local.rules fits {principal!r}")
 
 
-def _credentials(gssapi: Any, principal: str, key_tab: str, usage: str) -> Any:
-    """The credentials of a key tab; None stands for whatever the system has."""
-    if not key_tab:
+def _initiating(gssapi: Any, tickets: Tickets) -> Any:
+    """None stands for whatever the system has."""
+    principal, key_tab, cache = tickets
+    if key_tab:
+        # In a cache of their own: the system's may have another principal's, and is not ours to write to.
+        store = {"client_keytab": key_tab, "ccache": f"MEMORY:{principal} {key_tab}"}
+        return _credentials(gssapi, principal, "initiate", store)
+    if not principal and not cache:
         return None
+    return _credentials(gssapi, principal, "initiate", {"ccache": cache} if cache else None)
+
+
+def _credentials(gssapi: Any, principal: str, usage: str, store: Mapping[str, str] | None) -> Any:
     name = gssapi.Name(principal, gssapi.NameType.kerberos_principal) if principal else None
     # Kerberos alone: SPNEGO would negotiate what else the system has.
-    return gssapi.Credentials(
-        name=name,
-        usage=usage,
-        mechs=[gssapi.MechType.kerberos],
-        store={"keytab" if usage == "accept" else "client_keytab": key_tab},
-    )
+    return gssapi.Credentials(name=name, usage=usage, mechs=[gssapi.MechType.kerberos], store=store)

@@ -96,27 +96,25 @@ class SaslLogin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GssapiLogin:
-    """GSSAPI, by the tickets of a key tab or of the system's credential cache."""
+    """GSSAPI, by the tickets of a key tab or of a credential cache."""
 
     mechanism = gssapi.MECHANISM
 
     service: str
     """The brokers' service name."""
-    principal: str = ""
-    key_tab: str = ""
+    tickets: gssapi.Tickets
 
     @classmethod
     def of(cls, options: Mapping[str, str], settings: Mapping[str, str]) -> GssapiLogin:
         """Raises `ConfigError`."""
-        gssapi.gssapi_package()
+        tickets = gssapi.Tickets.of(options)
         service = settings.get("sasl.kerberos.service.name") or options.get("serviceName", "")
         if not service:
             raise ConfigError("sasl.kerberos.service.name is not set: it is the brokers' service, such as kafka.")
-        key_tab = options.get("keyTab", "") if options.get("useKeyTab", "").lower() == "true" else ""
-        return cls(service, options.get("principal", ""), key_tab)
+        return cls(service, tickets)
 
     async def begin(self, doors: Doors) -> Tokens:
-        return gssapi.client_tokens(self.service, doors.host, self.principal, self.key_tab)
+        return gssapi.client_tokens(f"{self.service}@{doors.host}", self.tickets)
 
 
 class _Held(NamedTuple):

@@ -29,7 +29,7 @@ LOGIN_MODULES: Final = {
     plain.MECHANISM: "org.apache.kafka.common.security.plain.PlainLoginModule",
     **dict.fromkeys(SCRAM, "org.apache.kafka.common.security.scram.ScramLoginModule"),
     oauthbearer.MECHANISM: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
-    gssapi.MECHANISM: "com.sun.security.auth.module.Krb5LoginModule",
+    gssapi.MECHANISM: gssapi.LOGIN_MODULE,
 }
 """The class that a mechanism's JAAS options are written for."""
 BETWEEN_BROKERS: Final = "sasl.mechanism.inter.broker.protocol"

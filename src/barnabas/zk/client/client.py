@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from barnabas.runtime import Condition, Runtime, Tasks, ended, within
+from barnabas.security.sasl.exchange import SaslRefused
 from barnabas.zk.client.chroot import absolute, outcome, relative
 from barnabas.zk.client.connect_string import parse_connect
 from barnabas.zk.client.connection import ClientConnection, ClientSecurity, Phase, Request
@@ -539,10 +540,9 @@ class ZooKeeperClient(ZooKeeperOperations):
         timeout_ms = max(1, session.timeout // len(self.hosts))
         self.server = (host, port)
         clock = self.runtime.clock
-        nonce = self.runtime.entropy.token(16).hex() if self.security.sasl is not None else ""
         try:
             connection = await self.runtime.network.connect(
-                lambda: ClientConnection(self, session, clock, self.security, self._auth, nonce),
+                lambda: ClientConnection(self, session, clock, self.security, self._auth),
                 host,
                 port,
                 timeout_ms=timeout_ms,
@@ -553,6 +553,7 @@ class ZooKeeperClient(ZooKeeperOperations):
             return False
         self._connection = connection
         try:
+            await self._log_in(connection, host)
             if not await within(connection.ready, timeout_ms):
                 connection.drop("the server did not take up the session in time")
             ready = connection.phase is Phase.READY
@@ -564,6 +565,18 @@ class ZooKeeperClient(ZooKeeperOperations):
             self._last_error = f"{host}:{port}: {connection.why}"
             logger.info("%s lost ZooKeeper at %s:%d: %s", self.name, host, port, connection.why)
         return ready
+
+    async def _log_in(self, connection: ClientConnection, host: str) -> None:
+        login = self.security.sasl
+        if login is None or connection.transport is None:
+            return
+        peer = connection.transport.get_extra_info("peername")
+        try:
+            begun = await login.begin(host, peer[0] if peer else host, self.runtime.entropy.token(16).hex())
+        except SaslRefused as error:
+            connection.refused(f"SASL: {error}")
+        else:
+            connection.log_in(begun)
 
     def _report(self, name: str, error: BaseException) -> None:
         logger.error("%s: %s failed", self.name, name, exc_info=error)

@@ -1,20 +1,22 @@
 """A broker's ``zookeeper.*`` configuration as a client.
 
 Where Kafka reads a JVM's properties or a JAAS file, there are keys of our own: ``barnabas.zookeeper.sasl.username`` and
-``.password`` (DIGEST-MD5), ``barnabas.zookeeper.auth`` for further identities (``digest:user:password``), and
-``barnabas.zookeeper.jute.maxbuffer`` for what the servers' ``jute.maxbuffer`` is where it is not the default. The key
-``zookeeper.clientCnxnSocket`` is accepted and means nothing: the one socket there is speaks TLS when told to.
+``.password`` (DIGEST-MD5) or ``.jaas.config`` (GSSAPI), ``barnabas.zookeeper.auth`` for further identities
+(``digest:user:password``), and ``barnabas.zookeeper.jute.maxbuffer`` for what the servers' ``jute.maxbuffer`` is where
+it is not the default. The key ``zookeeper.clientCnxnSocket`` is accepted and means nothing: the one socket there is
+speaks TLS when told to.
 """
 
 from __future__ import annotations
 
 import ssl
 
-from barnabas.model.config import JUTE_MAX_BUFFER_KEY, Config
+from barnabas.model.config import JUTE_MAX_BUFFER_KEY, ZOOKEEPER_JAAS, Config
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Runtime
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.client.connection import ClientSecurity
+from barnabas.zk.client.login import DigestMd5Login, KerberosLogin, ZooKeeperLogin
 
 
 def client_of(runtime: Runtime, config: Config, *, name: str, connect: str | None = None) -> ZooKeeperClient:
@@ -24,7 +26,7 @@ def client_of(runtime: Runtime, config: Config, *, name: str, connect: str | Non
     if config.flag("zookeeper.set.acl") and not _proves_identity(config, security):
         raise ConfigError(
             "zookeeper.set.acl=true needs an identity that ZooKeeper can check: set barnabas.zookeeper.sasl.username "
-            "and .password, or barnabas.zookeeper.auth, or zookeeper.ssl.client.enable=true with "
+            "and .password, or .jaas.config, or barnabas.zookeeper.auth, or zookeeper.ssl.client.enable=true with "
             "zookeeper.ssl.keystore.location."
         )
     return ZooKeeperClient(
@@ -46,10 +48,6 @@ def _proves_identity(config: Config, security: ClientSecurity) -> bool:
 
 def security_of(config: Config) -> ClientSecurity:
     """How this broker reaches ZooKeeper and who it says it is. Raises `ConfigError`."""
-    user, password = config.text("barnabas.zookeeper.sasl.username"), config.text("barnabas.zookeeper.sasl.password")
-    if bool(user) != bool(password):
-        missing = "password" if user else "username"
-        raise ConfigError(f"barnabas.zookeeper.sasl.{missing} is not set: SASL needs a user and its password.")
     identities = []
     for identity in filter(None, map(str.strip, config.text("barnabas.zookeeper.auth").split(","))):
         scheme, colon, auth = identity.partition(":")
@@ -58,8 +56,44 @@ def security_of(config: Config) -> ClientSecurity:
         identities.append((scheme, auth.encode()))
     return ClientSecurity(
         tls=_tls(config) if config.flag("zookeeper.ssl.client.enable") else None,
-        sasl=(user, password) if user else None,
+        sasl=_login(config),
         auth=tuple(identities),
+    )
+
+
+def _login(config: Config) -> ZooKeeperLogin | None:
+    user, password = config.text("barnabas.zookeeper.sasl.username"), config.text("barnabas.zookeeper.sasl.password")
+    if bool(user) != bool(password):
+        missing = "password" if user else "username"
+        raise ConfigError(f"barnabas.zookeeper.sasl.{missing} is not set: SASL needs a user and its password.")
+    jaas = config.text(ZOOKEEPER_JAAS)
+    if user and jaas:
+        raise ConfigError(f"{ZOOKEEPER_JAAS} is set, and barnabas.zookeeper.sasl.username too: it takes one.")
+    if jaas:
+        return _kerberos(config, jaas)
+    return DigestMd5Login(user, password) if user else None
+
+
+def _kerberos(config: Config, jaas: str) -> KerberosLogin:
+    from barnabas.security.sasl.gssapi import LOGIN_MODULE, Tickets  # here, so that a process starts sooner
+    from barnabas.security.sasl.jaas import login_module
+
+    try:
+        module = login_module(jaas)
+    except ValueError as error:
+        raise ConfigError(f"{ZOOKEEPER_JAAS} cannot be read: {error}.") from None
+    if module.class_name != LOGIN_MODULE:
+        raise ConfigError(f"{ZOOKEEPER_JAAS} names the login module {module.class_name}: it takes {LOGIN_MODULE}.")
+    try:
+        tickets = Tickets.of(module.options)
+    except ConfigError as error:
+        raise ConfigError(f"{ZOOKEEPER_JAAS}: {error}") from None
+    return KerberosLogin(
+        tickets,
+        service=config.text("zookeeper.sasl.client.username"),
+        server_principal=config.text("zookeeper.server.principal"),
+        server_realm=config.text("zookeeper.server.realm"),
+        canonicalize=config.flag("zookeeper.sasl.client.canonicalize.hostname"),
     )
 
 

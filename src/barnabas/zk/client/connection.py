@@ -18,10 +18,12 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from barnabas.runtime import Clock
+from barnabas.security.sasl.exchange import SaslRefused
 from barnabas.zk.client.chroot import below
+from barnabas.zk.client.login import BegunLogin, ZooKeeperLogin
 from barnabas.zk.client.session import ClientSession
 from barnabas.zk.protocol.data import AUTH_XID, NOTIFICATION_XID, PING_XID, SET_WATCHES_XID
 from barnabas.zk.protocol.errors import MarshallingError, ZkErrorCode
@@ -39,9 +41,6 @@ from barnabas.zk.protocol.jute import JuteError
 from barnabas.zk.protocol.ops import Exists, GetChildren, GetChildrenWithoutStat, GetData, ZkOperation
 from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl
 
-if TYPE_CHECKING:
-    from barnabas.zk.protocol.digest_md5 import DigestMd5Client  # imported where it is needed: a process starts sooner
-
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """Longest packet taken from a server: children of a znode may be many more bytes than ``jute.maxbuffer``."""
 _SASL_REFUSED: Final = (ZkErrorCode.AUTH_FAILED, ZkErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)
@@ -51,12 +50,12 @@ _SASL_REFUSED: Final = (ZkErrorCode.AUTH_FAILED, ZkErrorCode.SESSION_CLOSED_REQU
 class ClientSecurity:
     """How a client reaches servers and who it says it is.
 
-    `sasl` is a user and its password (DIGEST-MD5); `auth` are further identities, such as ``("digest", b"user:word")``.
+    `sasl` comes before anything else; `auth` are further identities, such as ``("digest", b"user:word")``.
     A certificate (scheme x509) is part of `tls`.
     """
 
     tls: ssl.SSLContext | None = None
-    sasl: tuple[str, str] | None = field(default=None, repr=False)
+    sasl: ZooKeeperLogin | None = None
     auth: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
 
 
@@ -123,7 +122,6 @@ class ClientConnection(asyncio.Protocol):
         clock: Clock,
         security: ClientSecurity,
         auth: Iterable[tuple[str, bytes]],
-        sasl_nonce: str,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.session = session
@@ -140,7 +138,8 @@ class ClientConnection(asyncio.Protocol):
         self._clock = clock
         self._auth = deque(auth)
         self._auth_sent: deque[tuple[str, asyncio.Future[bool] | None]] = deque()
-        self._sasl = None if security.sasl is None else _digest_md5(*security.sasl, sasl_nonce)
+        self._login = security.sasl
+        self._begun: BegunLogin | None = None
         self._sasl_xid = 0
         self._next_xid = 1
         self._buffer = bytearray()
@@ -237,39 +236,46 @@ class ClientConnection(asyncio.Protocol):
             self.drop("the session has expired")
             return
         session.timeout, session.id, session.password = greeting.timeout_ms, greeting.session_id, greeting.password
-        if self._sasl is None:
+        if self._login is None:
             self._introduced()
         else:
             self.phase = Phase.SASL
-            self._send_sasl(b"")
+            self._begin_sasl()
+
+    def log_in(self, begun: BegunLogin) -> None:
+        """Has the tokens of the exchange, which begins when the session is taken up, too."""
+        self._begun = begun
+        self._begin_sasl()
+
+    def _begin_sasl(self) -> None:
+        if self._begun is not None and self.phase is Phase.SASL and not self.closed.done():
+            self._send_sasl(self._begun.first)
 
     def _send_sasl(self, token: bytes) -> None:
         self._sasl_xid = self._xid()
         self._write(encode_request(self._sasl_xid, Sasl(token)))
 
     def _sasl_answered(self, code: int, packet: bytes) -> None:
-        from barnabas.zk.protocol.digest_md5 import SaslError
-
-        assert self._sasl is not None
+        assert self._login is not None
+        assert self._begun is not None
+        mechanism = self._login.mechanism
         if code != 0:
-            why = "the server refused SASL user and password"
+            why = f"the server refused SASL user {self._login.user!r} ({mechanism})"
             if code not in _SASL_REFUSED:
                 why = f"the server answered SASL with error {code}"
-            self._refused(why)
+            self.refused(why)
             return
         token, _ = Sasl(b"").decode_result(packet, REPLY_HEADER_SIZE)
-        if token is None:
-            self._refused("the server does not offer SASL (DIGEST-MD5)")
-            return
         try:
-            response = self._sasl.respond(token)
-        except SaslError as error:
-            self._refused(f"SASL: {error}")
-            return
-        if response is not None:
-            self._send_sasl(response)
-        else:
+            response = self._begun.tokens.send(token or b"")
+        except StopIteration:
             self._introduced()
+        except SaslRefused as error:
+            # A server without SASL answers with nothing, as one does at the end of GSSAPI.
+            why = f"SASL: {error}" if token is not None else f"the server does not offer SASL ({mechanism})"
+            self.refused(why)
+        else:
+            self._send_sasl(response)
 
     def _introduced(self) -> None:
         """The server knows the session and the SASL user: identities, watches, and from now on requests."""
@@ -293,7 +299,7 @@ class ClientConnection(asyncio.Protocol):
     def _auth_answered(self, code: int) -> None:
         scheme, accepted = self._auth_sent[0] if self._auth_sent else ("", None)
         if code != 0:
-            self._refused(f"the server refused the identity of scheme {scheme}" if scheme else "the server refused us")
+            self.refused(f"the server refused the identity of scheme {scheme}" if scheme else "the server refused us")
             return
         if not self._auth_sent:
             raise JuteError("an answer to no auth")
@@ -301,7 +307,8 @@ class ClientConnection(asyncio.Protocol):
         if accepted is not None and not accepted.done():
             accepted.set_result(True)
 
-    def _refused(self, why: str) -> None:
+    def refused(self, why: str) -> None:
+        """Nobody believes who we are, or there is nothing to prove it with."""
         self._owner.auth_failed(self.session, why)
         self.drop(why)
 
@@ -383,9 +390,3 @@ class ClientConnection(asyncio.Protocol):
             if accepted is not None and not accepted.done():
                 accepted.set_result(False)
         self._owner.disconnected(self, [request for _, request in lost])
-
-
-def _digest_md5(user: str, password: str, nonce: str) -> DigestMd5Client:
-    from barnabas.zk.protocol.digest_md5 import DigestMd5Client
-
-    return DigestMd5Client(user, password, nonce)

@@ -33,8 +33,8 @@ class ZooKeeperAuthFailed(AuthFailed):
 
     def __str__(self) -> str:
         return (
-            f"ZooKeeper at {self.connect} refused this client: {self.cause}. "
-            "Check barnabas.zookeeper.sasl.username, its password and barnabas.zookeeper.auth."
+            f"This client is not let in at ZooKeeper {self.connect}: {self.cause}. Check what says who it is: "
+            "barnabas.zookeeper.sasl.*, barnabas.zookeeper.auth, or the section Client of a JAAS file."
         )
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Final
 
-MECHANISM: Final = "DIGEST-MD5"
+from barnabas.security.sasl.exchange import SaslRefused
+
 REALM: Final = "zk-sasl-md5"
 """What a ZooKeeper server calls itself, whatever its host's name is."""
 DIGEST_URI: Final = f"zookeeper/{REALM}"
@@ -20,12 +21,8 @@ DIGEST_URI: Final = f"zookeeper/{REALM}"
 _DIRECTIVE: Final = re.compile(r'\s*([A-Za-z-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^,"\s]*))\s*(?:,|$)', re.S)
 
 
-class SaslError(Exception):
-    """The other side's token is not what it should be, or does not prove what it should; the text says which."""
-
-
 def directives(token: bytes) -> dict[str, str]:
-    """The ``name=value`` pairs of a token, names in lower case. Raises `SaslError`."""
+    """The ``name=value`` pairs of a token, names in lower case. Raises `SaslRefused`."""
     try:
         text = token.decode()
     except UnicodeDecodeError:
@@ -35,7 +32,7 @@ def directives(token: bytes) -> dict[str, str]:
     while position < len(text):
         match = _DIRECTIVE.match(text, position)
         if match is None:
-            raise SaslError(f"a token that cannot be read from byte {position} on")
+            raise SaslRefused(f"a token that cannot be read from byte {position} on")
         name, quoted, plain = match.groups()
         found[name.lower()] = plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
         position = match.end()
@@ -72,51 +69,37 @@ def _proof(user: str, password: str, fields: Mapping[str, str], method: str) -> 
     return _md5(":".join(parts).encode()).hex()
 
 
-class DigestMd5Client:
-    """One authentication: `respond` to each token of the server, the first of which answers an empty one."""
-
-    def __init__(self, user: str, password: str, cnonce: str) -> None:
-        self._user = user
-        self._password = password
-        self._cnonce = cnonce
-        self._sent: dict[str, str] | None = None
-        self.complete = False
-
-    def respond(self, challenge: bytes) -> bytes | None:
-        """The next token, or None when the server has proved itself. Raises `SaslError`."""
-        fields = directives(challenge)
-        if self._sent is not None:
-            expected = _proof(self._user, self._password, self._sent, "")
-            if not hmac.compare_digest(fields.get("rspauth", ""), expected):
-                raise SaslError("the server did not prove that it knows the password")
-            self.complete = True
-            return None
-        if "nonce" not in fields:
-            raise SaslError("a challenge without a nonce")
-        if "auth" not in [quality.strip() for quality in fields.get("qop", "auth").split(",")]:
-            raise SaslError(f"the server wants qop {fields['qop']}, and only auth is spoken")
-        sent = {
-            "realm": fields.get("realm", ""),
-            "nonce": fields["nonce"],
-            "cnonce": self._cnonce,
-            "nc": "00000001",
-            "qop": "auth",
-            "digest-uri": DIGEST_URI,
-        }
-        self._sent = sent
-        return ",".join(
-            (
-                "charset=utf-8",
-                f"username={_quoted(self._user)}",
-                f"realm={_quoted(sent['realm'])}",
-                f"nonce={_quoted(sent['nonce'])}",
-                f"nc={sent['nc']}",
-                f"cnonce={_quoted(sent['cnonce'])}",
-                f"digest-uri={_quoted(DIGEST_URI)}",
-                "qop=auth",
-                f"response={_proof(self._user, self._password, sent, 'AUTHENTICATE')}",
-            )
-        ).encode()
+def client_tokens(user: str, password: str, cnonce: str) -> Generator[bytes, bytes, None]:
+    """A client's side: it ends when the server has proved itself. Raises `SaslRefused`."""
+    challenge = directives((yield b""))
+    if "nonce" not in challenge:
+        raise SaslRefused("a challenge without a nonce")
+    if "auth" not in [quality.strip() for quality in challenge.get("qop", "auth").split(",")]:
+        raise SaslRefused(f"the server wants qop {challenge['qop']}, and only auth is spoken")
+    sent = {
+        "realm": challenge.get("realm", ""),
+        "nonce": challenge["nonce"],
+        "cnonce": cnonce,
+        "nc": "00000001",
+        "qop": "auth",
+        "digest-uri": DIGEST_URI,
+    }
+    answer = ",".join(
+        (
+            "charset=utf-8",
+            f"username={_quoted(user)}",
+            f"realm={_quoted(sent['realm'])}",
+            f"nonce={_quoted(sent['nonce'])}",
+            f"nc={sent['nc']}",
+            f"cnonce={_quoted(cnonce)}",
+            f"digest-uri={_quoted(DIGEST_URI)}",
+            "qop=auth",
+            f"response={_proof(user, password, sent, 'AUTHENTICATE')}",
+        )
+    )
+    proof = directives((yield answer.encode())).get("rspauth", "")
+    if not hmac.compare_digest(proof, _proof(user, password, sent, "")):
+        raise SaslRefused("the server did not prove that it knows the password")
 
 
 class DigestMd5Server:
@@ -130,21 +113,21 @@ class DigestMd5Server:
         return f'realm="{REALM}",nonce={_quoted(self._nonce)},qop="auth",charset=utf-8,algorithm=md5-sess'.encode()
 
     def verify(self, token: bytes) -> tuple[str, bytes]:
-        """The user that proved to know its password, and the server's own proof. Raises `SaslError`."""
+        """The user that proved to know its password, and the server's own proof. Raises `SaslRefused`."""
         fields = {"qop": "auth", **directives(token)}
         missing = {"username", "nonce", "cnonce", "nc", "digest-uri", "response"} - fields.keys()
         if missing:
-            raise SaslError(f"an answer without {', '.join(sorted(missing))}")
+            raise SaslRefused(f"an answer without {', '.join(sorted(missing))}")
         user = fields["username"]
         if fields["nonce"] != self._nonce or fields["nc"] != "00000001" or fields["qop"] != "auth":
-            raise SaslError("an answer to another challenge")
+            raise SaslRefused("an answer to another challenge")
         if fields["digest-uri"].lower() != DIGEST_URI or fields.get("realm", REALM) != REALM:
-            raise SaslError(f"an answer meant for {fields['digest-uri']}")
+            raise SaslRefused(f"an answer meant for {fields['digest-uri']}")
         # An unknown user costs as much time as a wrong password.
         password = self._passwords.get(user, "")
         expected = _proof(user, password, fields, "AUTHENTICATE")
         if not hmac.compare_digest(fields["response"], expected) or user not in self._passwords:
-            raise SaslError(f"no user {user!r} with this password")
+            raise SaslRefused(f"no user {user!r} with this password")
         if fields.get("authzid", user) != user:
-            raise SaslError(f"{user!r} may not act as {fields['authzid']!r}")
+            raise SaslRefused(f"{user!r} may not act as {fields['authzid']!r}")
         return user, f"rspauth={_proof(user, password, fields, '')}".encode()

@@ -6,6 +6,7 @@ import logging
 from typing import Final
 
 from barnabas.runtime.doors import Entropy
+from barnabas.security.sasl.exchange import SaslRefused
 from barnabas.zk.protocol.data import OpCode
 from barnabas.zk.protocol.errors import ZkErrorCode
 from barnabas.zk.protocol.frames import encode_reply
@@ -43,8 +44,6 @@ class Introductions:
         """One step of DIGEST-MD5; as in ZooKeeper, a server without users answers with nothing."""
         token: bytes | None = None
         if self._authentication.offers_sasl:
-            from barnabas.zk.protocol.digest_md5 import SaslError
-
             try:
                 if connection.sasl is None or not request.token:
                     connection.sasl = self._authentication.sasl(self._entropy.token(16).hex())
@@ -57,7 +56,7 @@ class Introductions:
                     connection.identities += [
                         identity for identity in identities if identity not in connection.identities
                     ]
-            except SaslError as error:
+            except SaslRefused as error:
                 logger.info("%s failed to authenticate by SASL: %s", connection.peer, error)
                 required = self._config.sasl_required
                 code = ZkErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else ZkErrorCode.AUTH_FAILED

@@ -1,0 +1,99 @@
+"""How a client proves by SASL who it is, on every connection anew: DIGEST-MD5 by a password, GSSAPI by Kerberos.
+
+One exchange is a generator of tokens, as towards brokers (`barnabas.security.sasl`). ZooKeeper's server answers each,
+and the last one of GSSAPI with nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from barnabas.security.sasl.gssapi import Tickets
+    from barnabas.security.sasl.login import Tokens
+
+
+class BegunLogin(NamedTuple):
+    first: bytes
+    """What is sent before the server has said anything."""
+    tokens: Tokens
+
+
+class ZooKeeperLogin(Protocol):
+    @property
+    def mechanism(self) -> str: ...
+
+    @property
+    def user(self) -> str:
+        """Whom the server will know, as far as that is known here."""
+        ...
+
+    def begin(self, host: str, address: str, nonce: str) -> Awaitable[BegunLogin]:
+        """For one connection to the server at `host`, whose `address` answers. Raises `SaslRefused`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DigestMd5Login:
+    mechanism = "DIGEST-MD5"
+
+    user: str
+    password: str = field(repr=False)
+
+    async def begin(self, host: str, address: str, nonce: str) -> BegunLogin:
+        from barnabas.zk.protocol.digest_md5 import client_tokens  # here, so that a process starts sooner
+
+        tokens = client_tokens(self.user, self.password, nonce)
+        return BegunLogin(next(tokens), tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class KerberosLogin:
+    """GSSAPI at the server ``zookeeper/host``, or at what the fields say instead (``SaslServerPrincipal``)."""
+
+    mechanism = "GSSAPI"
+
+    tickets: Tickets
+    service: str = "zookeeper"
+    server_principal: str = ""
+    """The servers' principal, the same for all of them, where it does not follow from their hosts' names."""
+    server_realm: str = ""
+    """Their realm, where the system's configuration of Kerberos does not know it from their hosts' names."""
+    canonicalize: bool = True
+    """Whether a server goes by the name that its address has."""
+
+    @property
+    def user(self) -> str:
+        return self.tickets.principal
+
+    async def begin(self, host: str, address: str, nonce: str) -> BegunLogin:
+        from barnabas.security.sasl.gssapi import client_tokens
+
+        tokens = client_tokens(await self._server(host, address), self.tickets)
+        # The first token takes the tickets, for which the centre is asked: nobody else has to wait for that.
+        return BegunLogin(await asyncio.get_running_loop().run_in_executor(None, next, tokens), tokens)
+
+    async def _server(self, host: str, address: str) -> str:
+        """The server's principal, or ``service@host`` where Kerberos is to find its realm."""
+        name, _, realm = self.server_principal.partition("@")
+        if not name:
+            name = f"{self.service}/{await _canonical(host, address) if self.canonicalize else host}"
+        realm = realm or self.server_realm
+        return f"{name}@{realm}" if realm else name.replace("/", "@", 1)
+
+
+async def _canonical(host: str, address: str) -> str:
+    """The name by which an address is known, if that is its name (``InetAddress.getCanonicalHostName``); else `host`.
+
+    Past the door of the network, as Kerberos is itself: both are the system's.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        name, _ = await loop.getnameinfo((address, 0))
+        found = await loop.getaddrinfo(name, None)
+    except OSError:
+        return host
+    return name if name != address and any(entry[4][0] == address for entry in found) else host
