@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import apache
 import pytest
+from aiokafka import AIOKafkaProducer
 from cluster import BARNABAS, until
 from kerberos_realm import MARKS, MODULE, REALM, kerberos_realm
 
@@ -35,12 +37,14 @@ def realm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path
 
 
-def test_both_clients_log_in_to_both_kinds_of_broker(realm: Path) -> None:
+def test_clients_and_brokers_of_both_kinds_log_in_to_both(realm: Path) -> None:
     plaintext, sasl = ({broker: apache.free_port() for broker in (0, 1)} for _ in range(2))
     config = {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "SASL",
         "sasl.enabled.mechanisms": "GSSAPI",
         "sasl.kerberos.service.name": "kafka",
+        "min.insync.replicas": "2",
         "listener.name.sasl.gssapi.sasl.jaas.config": f'{_MODULE} keyTab="{realm / "kafka"}" principal="{SERVICE}";',
         "zookeeper.session.timeout.ms": "18000",
     }
@@ -63,6 +67,7 @@ def test_both_clients_log_in_to_both_kinds_of_broker(realm: Path) -> None:
             }
             client = realm / "client.properties"
             client.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+            _goes_round(realm, client, settings, sasl)
             for broker, port in sasl.items():
                 with BlockingConnection("localhost", port, "kerberos", login=login_of(settings)) as asking:
                     assert len(asking.send(MetadataRequest(topics=[]), 12).brokers) == 2
@@ -75,6 +80,51 @@ def test_both_clients_log_in_to_both_kinds_of_broker(realm: Path) -> None:
         finally:
             process.terminate()
             process.wait(30)
+
+
+def _goes_round(realm: Path, client: Path, settings: dict[str, str], sasl: dict[int, int]) -> None:
+    """Records that both brokers have, each by each client that is there, through the broker that it was told of."""
+    at = {broker: f"localhost:{port}" for broker, port in sasl.items()}
+    ours = ("--command-config", str(client))
+    made = barnabas("topic", "create", "t", "--partitions", "2", "--replication-factor", "2", "-b", at[1], *ours)
+    assert made.returncode == 0, made.stderr
+    subprocess.run(["kinit", "-k", "-t", realm / "alice", USER], check=True, capture_output=True, timeout=60)
+    sent = []
+    for broker, address in at.items():
+        with blocking.connect(address, config=settings) as connected, connected.producer() as producer:
+            producer.send("t", b"blocking %d" % broker)
+        assert barnabas("produce", "-t", "t", "-b", address, *ours, text=f"command {broker}\n").returncode == 0
+        asyncio.run(_by_aiokafka(address, f"aiokafka {broker}"))
+        sent += [f"{who} {broker}" for who in ("blocking", "command", "aiokafka")]
+    for address in at.values():
+        read = barnabas("consume", "-t", "t", "-o", "start", "-e", "-b", address, *ours)
+        assert sorted(read.stdout.split("\n")[:-1]) == sorted(sent), read.stderr
+        tool = apache.tool(
+            "kafka-console-consumer",
+            *("--bootstrap-server", address, "--topic", "t", "--from-beginning", "--consumer.config", str(client)),
+            *("--max-messages", str(len(sent)), "--timeout-ms", "30000"),
+        )
+        assert sorted(tool.stdout.split("\n")[:-1]) == sorted(sent), tool.stderr
+
+
+def barnabas(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*BARNABAS, *words], input=text, capture_output=True, text=True, timeout=60, check=False)
+
+
+async def _by_aiokafka(address: str, value: str) -> None:
+    """It goes by the ticket cache."""
+    producer = AIOKafkaProducer(
+        bootstrap_servers=address,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="GSSAPI",
+        sasl_kerberos_service_name="kafka",
+        acks="all",
+    )
+    await producer.start()
+    try:
+        await producer.send_and_wait("t", value.encode())
+    finally:
+        await producer.stop()
 
 
 def test_a_user_of_a_tests_cluster_comes_in_by_her_ticket(realm: Path) -> None:

@@ -145,7 +145,14 @@ class Connection(asyncio.BufferedProtocol):
         runtime = self._runtime
         nonce = base64.b64encode(runtime.entropy.token(24)).decode()
         now_ms = runtime.clock.now_ms()
-        doors = Doors(self.host, nonce, now_ms, lambda request: fetch(runtime, request), runtime.disk.read)
+        doors = Doors(
+            self.host,
+            nonce,
+            now_ms,
+            fetch=lambda request: fetch(runtime, request),
+            read=runtime.disk.read,
+            beside=lambda call: asyncio.get_running_loop().run_in_executor(None, call),
+        )
         lifetime_ms = await authenticate(self._ask, f"{self.host}:{self.port}", login, doors)
         self._session_ends_s = None
         if lifetime_ms:

@@ -14,8 +14,9 @@ from certificates import Authority
 
 from barnabas.runtime.real import real_runtime
 from barnabas.security.sasl.exchange import SaslRefused
+from barnabas.security.sasl.login import Tokens
 from barnabas.zk.client.client import ClientSecurity, ZooKeeperAuthFailed, ZooKeeperClient
-from barnabas.zk.client.login import BegunLogin, DigestMd5Login, ZooKeeperLogin
+from barnabas.zk.client.login import DigestMd5Login, ZooKeeperLogin
 from barnabas.zk.protocol.data import AUTH_XID
 from barnabas.zk.protocol.digest_md5 import client_tokens
 from barnabas.zk.protocol.errors import ZkErrorCode
@@ -201,7 +202,7 @@ class NoTickets:
 
     mechanism, user = "GSSAPI", "kafka"
 
-    async def begin(self, host: str, address: str, nonce: str) -> BegunLogin:
+    async def begin(self, host: str, address: str, nonce: str) -> Tokens:
         raise SaslRefused(f"no tickets for {host} at {address}")
 
 

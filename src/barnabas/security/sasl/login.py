@@ -49,6 +49,10 @@ Tokens: TypeAlias = Generator[bytes, bytes, None]
 """Yields what to send and is sent the broker's answer to it; raises `SaslRefused`."""
 
 
+async def _at_once(call: Callable[[], Tokens]) -> Tokens:
+    return call()
+
+
 class Doors(NamedTuple):
     """What a login may need of the world for one connection."""
 
@@ -61,6 +65,8 @@ class Doors(NamedTuple):
     fetch: Fetch
     read: Callable[[str], bytes]
     """A file's bytes."""
+    beside: Callable[[Callable[[], Tokens]], Awaitable[Tokens]] = _at_once
+    """Calls what takes its time, so that nobody else has to wait for it."""
 
 
 class Login(Protocol):
@@ -114,7 +120,8 @@ class GssapiLogin:
         return cls(service, tickets)
 
     async def begin(self, doors: Doors) -> Tokens:
-        return gssapi.client_tokens(f"{self.service}@{doors.host}", self.tickets)
+        server = f"{self.service}@{doors.host}"
+        return await doors.beside(lambda: gssapi.client_tokens(server, self.tickets))
 
 
 class _Held(NamedTuple):

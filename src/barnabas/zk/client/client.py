@@ -572,11 +572,11 @@ class ZooKeeperClient(ZooKeeperOperations):
             return
         peer = connection.transport.get_extra_info("peername")
         try:
-            begun = await login.begin(host, peer[0] if peer else host, self.runtime.entropy.token(16).hex())
+            tokens = await login.begin(host, peer[0] if peer else host, self.runtime.entropy.token(16).hex())
         except SaslRefused as error:
             connection.refused(f"SASL: {error}")
         else:
-            connection.log_in(begun)
+            connection.log_in(tokens)
 
     def _report(self, name: str, error: BaseException) -> None:
         logger.error("%s: %s failed", self.name, name, exc_info=error)

@@ -18,12 +18,12 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from barnabas.runtime import Clock
 from barnabas.security.sasl.exchange import SaslRefused
 from barnabas.zk.client.chroot import below
-from barnabas.zk.client.login import BegunLogin, ZooKeeperLogin
+from barnabas.zk.client.login import ZooKeeperLogin
 from barnabas.zk.client.session import ClientSession
 from barnabas.zk.protocol.data import AUTH_XID, NOTIFICATION_XID, PING_XID, SET_WATCHES_XID
 from barnabas.zk.protocol.errors import MarshallingError, ZkErrorCode
@@ -40,6 +40,9 @@ from barnabas.zk.protocol.frames import (
 from barnabas.zk.protocol.jute import JuteError
 from barnabas.zk.protocol.ops import Exists, GetChildren, GetChildrenWithoutStat, GetData, ZkOperation
 from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl
+
+if TYPE_CHECKING:
+    from barnabas.security.sasl.login import Tokens
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """Longest packet taken from a server: children of a znode may be many more bytes than ``jute.maxbuffer``."""
@@ -139,7 +142,7 @@ class ClientConnection(asyncio.Protocol):
         self._auth = deque(auth)
         self._auth_sent: deque[tuple[str, asyncio.Future[bool] | None]] = deque()
         self._login = security.sasl
-        self._begun: BegunLogin | None = None
+        self._tokens: Tokens | None = None
         self._sasl_xid = 0
         self._next_xid = 1
         self._buffer = bytearray()
@@ -242,14 +245,14 @@ class ClientConnection(asyncio.Protocol):
             self.phase = Phase.SASL
             self._begin_sasl()
 
-    def log_in(self, begun: BegunLogin) -> None:
+    def log_in(self, tokens: Tokens) -> None:
         """Has the tokens of the exchange, which begins when the session is taken up, too."""
-        self._begun = begun
+        self._tokens = tokens
         self._begin_sasl()
 
     def _begin_sasl(self) -> None:
-        if self._begun is not None and self.phase is Phase.SASL and not self.closed.done():
-            self._send_sasl(self._begun.first)
+        if self._tokens is not None and self.phase is Phase.SASL and not self.closed.done():
+            self._send_sasl(next(self._tokens))
 
     def _send_sasl(self, token: bytes) -> None:
         self._sasl_xid = self._xid()
@@ -257,7 +260,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _sasl_answered(self, code: int, packet: bytes) -> None:
         assert self._login is not None
-        assert self._begun is not None
+        assert self._tokens is not None
         mechanism = self._login.mechanism
         if code != 0:
             why = f"the server refused SASL user {self._login.user!r} ({mechanism})"
@@ -267,7 +270,7 @@ class ClientConnection(asyncio.Protocol):
             return
         token, _ = Sasl(b"").decode_result(packet, REPLY_HEADER_SIZE)
         try:
-            response = self._begun.tokens.send(token or b"")
+            response = self._tokens.send(token or b"")
         except StopIteration:
             self._introduced()
         except SaslRefused as error:

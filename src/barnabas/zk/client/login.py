@@ -9,17 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from barnabas.security.sasl.gssapi import Tickets
     from barnabas.security.sasl.login import Tokens
-
-
-class BegunLogin(NamedTuple):
-    first: bytes
-    """What is sent before the server has said anything."""
-    tokens: Tokens
 
 
 class ZooKeeperLogin(Protocol):
@@ -31,7 +25,7 @@ class ZooKeeperLogin(Protocol):
         """Whom the server will know, as far as that is known here."""
         ...
 
-    def begin(self, host: str, address: str, nonce: str) -> Awaitable[BegunLogin]:
+    def begin(self, host: str, address: str, nonce: str) -> Awaitable[Tokens]:
         """For one connection to the server at `host`, whose `address` answers. Raises `SaslRefused`."""
         ...
 
@@ -43,11 +37,10 @@ class DigestMd5Login:
     user: str
     password: str = field(repr=False)
 
-    async def begin(self, host: str, address: str, nonce: str) -> BegunLogin:
+    async def begin(self, host: str, address: str, nonce: str) -> Tokens:
         from barnabas.zk.protocol.digest_md5 import client_tokens  # here, so that a process starts sooner
 
-        tokens = client_tokens(self.user, self.password, nonce)
-        return BegunLogin(next(tokens), tokens)
+        return client_tokens(self.user, self.password, nonce)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +62,12 @@ class KerberosLogin:
     def user(self) -> str:
         return self.tickets.principal
 
-    async def begin(self, host: str, address: str, nonce: str) -> BegunLogin:
+    async def begin(self, host: str, address: str, nonce: str) -> Tokens:
         from barnabas.security.sasl.gssapi import client_tokens
 
-        tokens = client_tokens(await self._server(host, address), self.tickets)
-        # The first token takes the tickets, for which the centre is asked: nobody else has to wait for that.
-        return BegunLogin(await asyncio.get_running_loop().run_in_executor(None, next, tokens), tokens)
+        server = await self._server(host, address)
+        # Nobody else has to wait while Kerberos' centre is asked.
+        return await asyncio.get_running_loop().run_in_executor(None, client_tokens, server, self.tickets)
 
     async def _server(self, host: str, address: str) -> str:
         """The server's principal, or ``service@host`` where Kerberos is to find its realm."""
