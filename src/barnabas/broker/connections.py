@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
-from barnabas.broker.quotas import UNLIMITED_CONNECTION_RATE, Quotas
+from barnabas.broker.quotas import Quotas
 from barnabas.model.cluster import host_address
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError
@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 GIVES_WAY_AFTER_MS: Final = 1_000
 """How long a connection has to say something before it makes room for another."""
 UNLIMITED: Final = 2**31 - 1
+_CREATION_RATE: Final = "max.connection.creation.rate"
 OVERRIDES: Final = "max.connections.per.ip.overrides"
 
 
@@ -77,7 +78,7 @@ class Connections:
         """For each, how many requests it had made when it was last looked at, and since when it has been idle (ms)."""
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
-        self._listener_limits: dict[str, int] = {}
+        self._listener_limits: dict[tuple[str, str], int] = {}
         self._log = SparingLog(logger)
         self._overrides_of = config()
         self._overrides = overrides_of(self._overrides_of)
@@ -108,13 +109,16 @@ class Connections:
 
     def _throttle(self, connection: OpenConnection) -> None:
         """Holds a new connection to its quotas (KIP-612): one too many of an address waits and is then closed; one too
-        many of all is read from later."""
-        quotas = self._quotas
-        rate = self._config().number("max.connection.creation.rate")
-        if rate != UNLIMITED_CONNECTION_RATE and connection.listener != self.protected_listener:
-            throttle_ms = quotas.delay_connection(rate)
-            if throttle_ms:
-                connection.throttle(throttle_ms)
+        many of all, or of its listener, is read from later."""
+        quotas, config, listener = self._quotas, self._config(), connection.listener
+        every, own = config.number(_CREATION_RATE), self._limit_of(config, listener, _CREATION_RATE)
+        throttle_ms = 0
+        if every != UNLIMITED and listener != self.protected_listener:
+            throttle_ms = quotas.delay_connection(every)
+        if own != UNLIMITED:
+            throttle_ms = max(throttle_ms, quotas.delay_connection(own, listener))
+        if throttle_ms:
+            connection.throttle(throttle_ms)
         if quotas.limits_addresses:
             throttle_ms = quotas.refuse_address(connection.peer_host)
             if throttle_ms:
@@ -138,7 +142,7 @@ class Connections:
         allowed = self._overrides.get(address, per_ip)
         if self._by_address[address] >= allowed:
             return f"its address has as many connections as max.connections.per.ip allows ({allowed})"
-        allowed = self._limit_of(config, connection.listener)
+        allowed = self._limit_of(config, connection.listener, "max.connections")
         if self._by_listener[connection.listener] >= allowed:
             return f"listener {connection.listener} has as many connections as its max.connections allows ({allowed})"
         allowed = config.number("max.connections")
@@ -151,13 +155,14 @@ class Connections:
             return "file descriptors run short, and no connection is idle (raise `ulimit -n`)"
         return None
 
-    def _limit_of(self, config: Config, listener: str) -> int:
-        """``listener.name.<listener>.max.connections``; without it a listener has no limit of its own."""
-        if listener not in self._listener_limits:
-            own = f"{listener_prefix(listener)}max.connections" in config.overrides
-            limit = of_listener(config, listener).number("max.connections") if own else UNLIMITED
-            self._listener_limits[listener] = limit
-        return self._listener_limits[listener]
+    def _limit_of(self, config: Config, listener: str, key: str) -> int:
+        """``listener.name.<listener>.max.connections`` or another; without it a listener has no limit of its own."""
+        limit = self._listener_limits.get((listener, key))
+        if limit is None:
+            own = f"{listener_prefix(listener)}{key}" in config.overrides
+            limit = of_listener(config, listener).number(key) if own else UNLIMITED
+            self._listener_limits[listener, key] = limit
+        return limit
 
     def _make_room(self, count: int, *, idle_ms: int) -> int:
         """Closes up to `count` idle connections: first those that never asked anything, then those idle for longest.

@@ -39,7 +39,7 @@ KINDS: Final = (PRODUCE, FETCH, REQUEST, CONTROLLER_MUTATION)
 METERS_MAX: Final = 65_536
 """Above this, those that did nothing for all windows are forgotten: made up client ids take no more room."""
 LOOKS_EVERY_MS: Final = 1_000
-UNLIMITED_CONNECTION_RATE: Final = (1 << 31) - 1
+UNLIMITED_BYTES: Final = (1 << 31) - 1
 
 _EXEMPT: Final = frozenset(
     {
@@ -75,7 +75,8 @@ class Quotas:
         self._addresses: dict[str, float] = {}
         self._meters: dict[tuple[str, Entity], Meter] = {}
         self._found: dict[tuple[str, str], dict[str, Meter | None]] = {}
-        self._all_connections = SampledRate(windows)
+        self._connections = {"": SampledRate(windows)}
+        """Those of each listener that has a limit of its own, and of all."""
         self._looked_ms: int | None = None
 
     # What is set
@@ -219,9 +220,9 @@ class Quotas:
         """The size above which any fetch would be throttled (``getMaxValueInQuotaWindow``)."""
         meter = self._meter(FETCH, context)
         if meter is None:
-            return UNLIMITED_CONNECTION_RATE
+            return UNLIMITED_BYTES
         windows = self._windows[FETCH]
-        return int(min(meter.limit * (windows.number - 1) * windows.size_ms / 1000, UNLIMITED_CONNECTION_RATE))
+        return int(min(meter.limit * (windows.number - 1) * windows.size_ms / 1000, UNLIMITED_BYTES))
 
     def mutations(self, context: RequestContext, *, strict_since: int = -1) -> Mutations:
         """For one request; versions from `strict_since` on know THROTTLING_QUOTA_EXCEEDED."""
@@ -244,9 +245,11 @@ class Quotas:
         meter.used_ms = now_ms
         return self._connection(meter.rate, limit, now_ms, counts_if_throttled=False)
 
-    def delay_connection(self, limit: float) -> int:
-        """Records a connection against ``max.connection.creation.rate``; returns how long it is not read from."""
-        return self._connection(self._all_connections, limit, self._clock.monotonic_ms(), counts_if_throttled=True)
+    def delay_connection(self, limit: float, listener: str = "") -> int:
+        """Records a connection against ``max.connection.creation.rate``, the listener's own where one is named; returns
+        how long it is not read from."""
+        rate = self._connections.setdefault(listener, SampledRate(self._windows[CONNECTION_CREATION]))
+        return self._connection(rate, limit, self._clock.monotonic_ms(), counts_if_throttled=True)
 
     def _connection(self, rate: SampledRate, limit: float, now_ms: int, *, counts_if_throttled: bool) -> int:
         rate.record(1, now_ms)
