@@ -1,7 +1,8 @@
-"""One Apache Kafka broker and one of ours that speak to each other over SASL_SSL, and authenticate again and again."""
+"""One Apache Kafka broker and one of ours that log in to each other: over SASL_SSL again and again, and by tokens."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from pathlib import Path
@@ -12,6 +13,10 @@ from certificates import Authority
 from cluster import BARNABAS, until
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+
+from barnabas.security.sasl.http import ALLOWED_URLS
 
 pytestmark = pytest.mark.apache
 
@@ -118,6 +123,65 @@ def test_both_kinds_lead_follow_and_reign_over_sasl_ssl(tmp_path: Path) -> None:
             )
             consumer.close()
             assert "its session has ended" not in log.read_text()
+        finally:
+            ours.terminate()
+            ours.wait(60)
+
+
+def test_both_kinds_log_in_to_each_other_by_tokens(tmp_path: Path) -> None:
+    """OAUTHBEARER: each shows the token in a file, and knows the authority's keys from another."""
+    key = RSAKey.generate_key(2048, {"kid": "one", "use": "sig"}, private=True)
+    now_s = int(time.time())
+    claims = {"sub": "broker", "iat": now_s, "exp": now_s + 3600}
+    keys, token = tmp_path / "jwks.json", tmp_path / "token"
+    keys.write_text(json.dumps({"keys": [key.as_dict(private=False)]}))
+    token.write_text(jwt.encode({"alg": "RS256", "kid": "one"}, claims, key))
+    allowed = f"file:{keys},file:{token}"
+    oauthbearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
+    mechanism = "listener.name.both.oauthbearer.sasl."
+    shared = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BOTH:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "BOTH",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        f"{mechanism}jaas.config": f"{oauthbearer}LoginModule required;",
+        f"{mechanism}server.callback.handler.class": f"{oauthbearer}ValidatorCallbackHandler",
+        f"{mechanism}login.callback.handler.class": f"{oauthbearer}LoginCallbackHandler",
+        "sasl.oauthbearer.jwks.endpoint.url": f"file:{keys}",
+        "sasl.oauthbearer.token.endpoint.url": f"file:{token}",
+        "zookeeper.session.timeout.ms": "10000",
+        "min.insync.replicas": "2",
+    }
+    ports = {number: (apache.free_port(), apache.free_port()) for number in (APACHES, OURS)}
+    listeners = {number: f"PLAINTEXT://127.0.0.1:{a},BOTH://127.0.0.1:{b}" for number, (a, b) in ports.items()}
+    kafka = apache.ApacheCluster(
+        tmp_path / "apache",
+        1,
+        config={**shared, "listeners": listeners[APACHES]},
+        first_id=APACHES,
+        jvm=(f"-D{ALLOWED_URLS}={allowed}",),
+    )
+    kafka.ports[APACHES] = ports[APACHES][0]
+    with kafka:
+        own = {"broker.id": str(OURS), "listeners": listeners[OURS], "zookeeper.connect": kafka.zookeeper}
+        values = {**shared, **own, "log.dirs": str(tmp_path / "logs"), ALLOWED_URLS: allowed}
+        properties = tmp_path / "ours.properties"
+        properties.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+        with (tmp_path / "ours.log").open("wb") as output:
+            ours = subprocess.Popen([*BARNABAS, "broker", str(properties)], stdout=output, stderr=output)
+        try:
+            client = {"bootstrap.servers": f"127.0.0.1:{ports[OURS][0]}", "log_level": 0}
+            admin = AdminClient(client)
+            until(lambda: (known := metadata(admin)) and len(known.brokers) == 2, "both kinds are known")
+            admin.create_topics([NewTopic("t", 2, 2)])["t"].result(60)
+            told: list[object] = []
+            producer = Producer({**client, "acks": "all"})
+            for partition in (0, 1):
+                producer.produce("t", b"x", partition=partition, on_delivery=lambda e, _: told.append(e))
+            assert producer.flush(60) == 0
+            assert told == [None, None]
+            partitions = admin.list_topics("t", timeout=30).topics["t"].partitions
+            assert {each.leader for each in partitions.values()} == {APACHES, OURS}
         finally:
             ours.terminate()
             ours.wait(60)
