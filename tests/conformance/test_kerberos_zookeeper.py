@@ -144,7 +144,9 @@ def test_commands_log_in_by_what_kafka_opts_says(realm: Realm, options: str) -> 
     """As `zookeeper-shell` and `kafka-configs` of Apache Kafka."""
 
     def command(*words: str, opts: str = options) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "KAFKA_OPTS": opts}
+        named = os.environ["KRB5_CONFIG"]  # as Java's programs are told, too
+        environment = {**os.environ, "KAFKA_OPTS": f"{opts} -Djava.security.krb5.conf={named}"}
+        del environment["KRB5_CONFIG"]
         return subprocess.run(
             [*BARNABAS, *words], capture_output=True, text=True, timeout=60, check=False, env=environment
         )

@@ -2,8 +2,9 @@
 
 ``KAFKA_OPTS="-Djava.security.auth.login.config=/etc/kafka/jaas.conf"`` names a JAAS file: its section ``KafkaServer``,
 or ``<listener>.KafkaServer``, has the login modules of the listeners (``JaasContext.loadServerContext``), its section
-``Client`` who the broker is at ZooKeeper. ``-Djute.maxbuffer`` is the longest request that ZooKeeper takes. What the
-properties say themselves wins.
+``Client`` who the broker is at ZooKeeper. ``-Dzookeeper.client.secure`` and ``-Dzookeeper.ssl.…`` are the keys
+``zookeeper.ssl.…`` by their older names (``ZkConfigs``), ``-Djute.maxbuffer`` is the longest request that ZooKeeper
+takes. What the properties say themselves wins.
 """
 
 from __future__ import annotations
@@ -21,13 +22,27 @@ from barnabas.security.sasl.http import ALLOWED_URLS
 from barnabas.security.sasl.jaas import LoginModule, jaas_sections
 from barnabas.security.sasl.offered import LOGIN_MODULES, enabled_mechanisms
 
-_KEYS: Final = {"jute.maxbuffer": JUTE_MAX_BUFFER_KEY}
+_KEYS: Final = {
+    "jute.maxbuffer": JUTE_MAX_BUFFER_KEY,
+    "zookeeper.client.secure": "zookeeper.ssl.client.enable",
+    "zookeeper.ssl.protocol": "zookeeper.ssl.protocol",
+    "zookeeper.ssl.enabledProtocols": "zookeeper.ssl.enabled.protocols",
+    "zookeeper.ssl.ciphersuites": "zookeeper.ssl.cipher.suites",
+    "zookeeper.ssl.crl": "zookeeper.ssl.crl.enable",
+    "zookeeper.ssl.ocsp": "zookeeper.ssl.ocsp.enable",
+    **{
+        f"zookeeper.ssl.{store}Store.{part}": f"zookeeper.ssl.{store}store.{part}"
+        for store in ("key", "trust")
+        for part in ("location", "password", "type")
+    },
+}
 """Properties that are keys by another name."""
 _READ: Final = (
     *(JAAS_FILE, ALLOWED_URLS, *_KEYS),
     *("zookeeper.sasl.client.username", "zookeeper.sasl.client.canonicalize.hostname"),
     *("zookeeper.server.principal", "zookeeper.server.realm"),
 )
+_CHECKS_NAMES: Final = "zookeeper.ssl.hostnameVerification"
 _SERVER: Final = "KafkaServer"
 _DIGEST_LOGIN: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
 _ZOOKEEPER_USER: Final = "barnabas.zookeeper.sasl.username"
@@ -40,7 +55,11 @@ def with_jvm_properties(values: Mapping[str, str], options: str, read: Callable[
     Raises `ConfigError`.
     """
     given = jvm_properties(options)
-    found = {_KEYS.get(name, name): given[name] for name in _READ if name in given} | dict(values)
+    found = {_KEYS.get(name, name): given[name] for name in _READ if name in given}
+    if _CHECKS_NAMES in given:
+        algorithm = "HTTPS" if given[_CHECKS_NAMES].lower() == "true" else ""
+        found["zookeeper.ssl.endpoint.identification.algorithm"] = algorithm
+    found |= values
     path = found.get(JAAS_FILE)
     if not path:
         return found

@@ -8,12 +8,11 @@ inner address asked (CVE-2025-27817). ``-Djava.security.auth.login.config`` name
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.plain import KAFKA_OPTS
+from barnabas.cli.plain import kafka_opts
 from barnabas.model.errors import ConfigError
 
 _SECTION: Final = "KafkaClient"
@@ -21,7 +20,7 @@ _SECTION: Final = "KafkaClient"
 
 def with_kafka_opts(settings: Mapping[str, str]) -> dict[str, str]:
     """Client properties with what the environment says beside them. Raises `ConfigError`."""
-    options = os.environ.get(KAFKA_OPTS, "")
+    options = kafka_opts()
     if not options or not settings.get("security.protocol", "").upper().startswith("SASL"):
         return dict(settings)
     from barnabas.broker.jvm_properties import jvm_properties  # here, so that a plain command starts sooner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 HOST: Final = "127.0.0.1"
@@ -10,5 +11,18 @@ READY_FD: Final = "BARNABAS_READY_FD"
 """The environment variable with the file descriptor on which a server says that it is ready, or why it is not."""
 KAFKA_OPTS: Final = "KAFKA_OPTS"
 """The environment variable with the JVM options that Kafka's operators set for a broker."""
+_KERBEROS: Final = "java.security.krb5.conf"
 STATUS_FILE: Final = "status.json"
 """The file beside a broker's ``server.properties`` with its status while it runs."""
+
+
+def kafka_opts() -> str:
+    """What ``KAFKA_OPTS`` says. The configuration of Kerberos that it names for a JVM is this process's, too."""
+    options = os.environ.get(KAFKA_OPTS, "")
+    if _KERBEROS in options:
+        from barnabas.broker.jvm_properties import jvm_properties  # here, so that a plain command starts sooner
+
+        named = jvm_properties(options).get(_KERBEROS)
+        if named:
+            os.environ.setdefault("KRB5_CONFIG", named)
+    return options

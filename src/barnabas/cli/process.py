@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.log_format import JSON, TEXT, formatter, use
 from barnabas.cli.options import directory_of, pairs_of
-from barnabas.cli.plain import KAFKA_OPTS, READY_FD, STATUS_FILE
+from barnabas.cli.plain import READY_FD, STATUS_FILE, kafka_opts
 from barnabas.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _with_jvm_properties(values: dict[str, str]) -> dict[str, str]:
     """The properties with what ``KAFKA_OPTS`` and a JAAS file add to them."""
     from barnabas.model.config import JAAS_FILE
 
-    options = os.environ.get(KAFKA_OPTS, "")
+    options = kafka_opts()
     if not options and JAAS_FILE not in values:
         return values
     from barnabas.broker.jvm_properties import with_jvm_properties

@@ -15,7 +15,7 @@ from barnabas.cli.command import Argument, Option
 from barnabas.cli.local_state import state_in
 from barnabas.cli.options import Directory, directory_of
 from barnabas.cli.output import CommandError, UsageError
-from barnabas.cli.plain import KAFKA_OPTS
+from barnabas.cli.plain import KAFKA_OPTS, kafka_opts
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Runtime
 from barnabas.runtime.real import real_runtime
@@ -127,15 +127,15 @@ class ZooKeeperReach:
 
 def _said_in(file: str | None) -> ClientSecurity:
     """As a broker with this file, and with these ``KAFKA_OPTS``, reaches its ZooKeeper. Raises `UsageError`."""
-    options = os.environ.get(KAFKA_OPTS, "")
-    if not file and not options:
-        return ClientSecurity()
-    from barnabas.broker.jvm_properties import with_jvm_properties
-    from barnabas.model.config import JAAS_FILE, broker_config, parse_properties
-    from barnabas.zk.client.config import security_of
-
-    own = ("zookeeper.", "barnabas.zookeeper.", JAAS_FILE)
     try:
+        options = kafka_opts()
+        if not file and not options:
+            return ClientSecurity()
+        from barnabas.broker.jvm_properties import with_jvm_properties  # here, so that a plain command starts sooner
+        from barnabas.model.config import JAAS_FILE, broker_config, parse_properties
+        from barnabas.zk.client.config import security_of
+
+        own = ("zookeeper.", "barnabas.zookeeper.", JAAS_FILE)
         said = parse_properties(Path(file).read_text()) if file else {}
         values = {name: text for name, text in said.items() if name.startswith(own)}
         return security_of(broker_config(with_jvm_properties(values, options, lambda path: Path(path).read_text())))

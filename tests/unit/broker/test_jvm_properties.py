@@ -98,6 +98,31 @@ def test_kerberos_at_zookeeper_comes_with_what_its_servers_are_called() -> None:
     assert "barnabas.zookeeper.sasl.jaas.config" not in told(mine, file=file)
 
 
+def test_tls_towards_zookeeper_is_asked_for_by_the_jvms_own_names_as_well() -> None:
+    words = (
+        "-Dzookeeper.client.secure=true -Dzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty "
+        "-Dzookeeper.ssl.keyStore.location=/k.jks -Dzookeeper.ssl.keyStore.type=JKS "
+        "-Dzookeeper.ssl.keyStore.password=kp "
+        "-Dzookeeper.ssl.trustStore.location=/t.p12 -Dzookeeper.ssl.trustStore.password=tp "
+        "-Dzookeeper.ssl.enabledProtocols=TLSv1.3 -Dzookeeper.ssl.ciphersuites=TLS_AES_256_GCM_SHA384 "
+        "-Dzookeeper.ssl.crl=true -Dzookeeper.ssl.hostnameVerification=false"
+    )
+    config = broker_config(told({"zookeeper.ssl.truststore.location": "/mine.pem"}, options=words))
+    assert config.flag("zookeeper.ssl.client.enable")
+    assert config.text("zookeeper.ssl.keystore.location") == "/k.jks"
+    assert config.text("zookeeper.ssl.keystore.password") == "kp"
+    assert config.text("zookeeper.ssl.keystore.type") == "JKS"
+    assert config.text("zookeeper.ssl.truststore.location") == "/mine.pem"
+    assert config.text("zookeeper.ssl.truststore.password") == "tp"
+    assert config.joined("zookeeper.ssl.enabled.protocols") == "TLSv1.3"
+    assert config.joined("zookeeper.ssl.cipher.suites") == "TLS_AES_256_GCM_SHA384"
+    assert config.flag("zookeeper.ssl.crl.enable")
+    assert config.text("zookeeper.ssl.endpoint.identification.algorithm") == ""
+    checks = broker_config(told({}, options="-Dzookeeper.ssl.hostnameVerification=true"))
+    assert checks.text("zookeeper.ssl.endpoint.identification.algorithm") == "HTTPS"
+    assert broker_config(told({}, options="-Dzookeeper.ssl.ocsp=true")).flag("zookeeper.ssl.ocsp.enable")
+
+
 def test_a_key_of_the_properties_names_the_file_as_well() -> None:
     values = {**PROPERTIES, "java.security.auth.login.config": "/etc/kafka/server jaas.conf"}
     assert told(values, options="")["listener.name.outside.scram-sha-256.sasl.jaas.config"].endswith("required;")

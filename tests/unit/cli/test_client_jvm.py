@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from barnabas.cli.kafka_tools.errors import JavaError
 from barnabas.cli.kafka_tools.session import client_of
 from barnabas.cli.options import Reach
 from barnabas.cli.output import UsageError
+from barnabas.cli.plain import kafka_opts
 from barnabas.security.sasl.http import ALLOWED_URLS
 from barnabas.security.sasl.login import SaslLogin, login_of
 
@@ -77,3 +79,13 @@ def test_a_jaas_file_says_who_the_client_is_where_its_properties_do_not(
     jaas.unlink()
     with pytest.raises(UsageError, match="cannot be read"):
         told(SCRAM, file)
+
+
+def test_kerberos_reads_the_file_that_is_named_for_a_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KRB5_CONFIG", "/mine")
+    monkeypatch.setenv("KAFKA_OPTS", "-Xmx1g '-Djava.security.krb5.conf=/etc/kafka/krb 5.conf'")
+    kafka_opts()
+    assert os.environ["KRB5_CONFIG"] == "/mine"
+    monkeypatch.delenv("KRB5_CONFIG")
+    kafka_opts()
+    assert os.environ["KRB5_CONFIG"] == "/etc/kafka/krb 5.conf"

@@ -8,7 +8,6 @@ Source: ``kafka.admin.ConfigCommand.processCommandWithZk``.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from barnabas.cli.kafka_tools.errors import KAFKA_EXCEPTION, JavaError, illegal_
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.session import CONFIG_EXCEPTION, load_properties
 from barnabas.cli.kafka_tools.topic_rules import INVALID_CONFIGURATION
+from barnabas.cli.plain import kafka_opts
 from barnabas.model.config import broker_config, broker_definitions
 from barnabas.model.errors import ConfigError
 from barnabas.runtime.real import real_runtime
@@ -112,8 +112,7 @@ def _in_zookeeper(words: ConfigWords, story: Callable[[KafkaZkClient], Awaitable
     values["zookeeper.connect"] = connect
     values["zookeeper.session.timeout.ms"] = str(_TIMEOUT_MS)
     try:
-        options = os.environ.get("KAFKA_OPTS", "")
-        config = broker_config(with_jvm_properties(values, options, lambda path: Path(path).read_text()))
+        config = broker_config(with_jvm_properties(values, kafka_opts(), lambda path: Path(path).read_text()))
         client = client_of(real_runtime(), config, name="ConfigCommand")
     except ConfigError as error:
         raise JavaError(CONFIG_EXCEPTION, str(error)) from None
