@@ -89,7 +89,8 @@ class GroupMember:
         self._dealt: dict[str, int] | None = None
         """How many partitions each topic had when this member, as the leader, gave them away."""
         self._heartbeat_due_ms = 0
-        self._session_ends_ms = 0
+        self.session_ends_ms = 0
+        """Until when, by its own clock, it is a member for sure, unless it is told otherwise."""
         self._polled_ms = 0
         self._coordinator: Connection | None = None
 
@@ -137,7 +138,7 @@ class GroupMember:
             return True
         if self._generation < 0:
             return self.cooperative and not self.is_lost
-        return self.cluster.runtime.clock.monotonic_ms() < self._session_ends_ms
+        return self.cluster.runtime.clock.monotonic_ms() < self.session_ends_ms
 
     def polled(self) -> None:
         """The owner is at work."""
@@ -146,7 +147,7 @@ class GroupMember:
     def _confirmed(self, asked_ms: int) -> None:
         """The coordinator took what was sent at `asked_ms`, or later, as a member's."""
         self._heartbeat_due_ms = asked_ms + self._heartbeat_interval_ms
-        self._session_ends_ms = asked_ms + self._session_timeout_ms
+        self.session_ends_ms = asked_ms + self._session_timeout_ms
 
     @property
     def watched_topics(self) -> list[str]:

@@ -34,6 +34,7 @@ from barnabas.sim.watch_coordinator import ZnodeWatch, survives_a_snapshot
 from barnabas.sim.watch_coordinators import CoordinatorWatch
 from barnabas.sim.watch_deadlines import DeadlineWatch
 from barnabas.sim.watch_derived import DerivedWatch
+from barnabas.sim.watch_fetch_sessions import FetchSessionWatch
 from barnabas.sim.watch_knowledge import KnowledgeWatch
 from barnabas.sim.watch_lag import SWEEP_MS, LagWatch
 from barnabas.sim.watch_leftovers import LeftoverWatch
@@ -85,6 +86,7 @@ class Checkers:
         self.waiting = WaitingWatch(world, self.leftovers.calm_since_ns, self.probes)
         self.stable = StableWatch(world, self.logs, self.probes)
         self.knowledge = KnowledgeWatch(world, self.probes)
+        self.fetch_sessions = FetchSessionWatch(world, self.probes)
         self.cluster.generations_may_begin_anew = lambda group: (
             self.logs.losses.may_be_lost(self.offsets_partition(group), owner=group)
             or self.offsets_partition(group) in self.logs.leaders.begun_anew

@@ -28,6 +28,9 @@ class AliveWatch:
         """By who takes a broker for what it is not, that broker, and the controller's epoch: since when."""
         self._unlike_ns: dict[tuple[str, str, int], int] = {}
         """By broker, replica, and the controller's epoch: since when the one has it and the other does not."""
+        self._believed: dict[tuple[str, str, int, int], None] = {}
+        """By broker, replica, and the epochs of the controller and of the broker: who has lost what, as the controller
+        knew when it was last looked."""
         self._leaving_ns: dict[tuple[int, int], int] = {}
         """By broker that is back, and the controller's epoch: since when it is taken for one that leaves."""
 
@@ -68,17 +71,30 @@ class AliveWatch:
 
     def _look_at_replicas(self, ruler: str) -> None:
         world, before, reign = self.world, self._unlike_ns, self.world.brokers[ruler].controller.reign
-        self._unlike_ns = {}
+        self._unlike_ns, known, self._believed = {}, self._believed, {}
         if reign is None:
             return
         for name, broker in world.brokers.items():
             lost = dict.fromkeys(broker.replicas.offline_partitions)
             believed = reign.context.replicas_on_offline_dirs.get(broker.broker_id, {})
+            for partition in lost:
+                place = name, str(partition), self.ensemble.controller_epoch, broker.broker_epoch
+                if partition in believed:
+                    self._believed[place] = None
+                elif place in known and self.ensemble.is_assigned(str(partition), broker.broker_id):
+                    self._is_taken_back(name, ruler, str(partition))
             for partition in [each for each in {**lost, **believed} if (each in lost) != (each in believed)]:
                 if self.ensemble.is_assigned(str(partition), broker.broker_id):
                     key = name, str(partition), self.ensemble.controller_epoch
                     self._unlike_ns[key] = before.get(key, world.loop.now_ns)
                     self._is_unlike(name, ruler, str(partition), partition in lost, self._unlike_ns[key])
+
+    def _is_taken_back(self, name: str, ruler: str, partition: str) -> None:
+        """What was told once is not to be told again: only who has the replica can take it back."""
+        self.world.violated(
+            "C21", f"{name} has lost its replica of {partition}, and {ruler}, which knew it, believes that it has it",
+            partition, name,
+        )  # fmt: skip
 
     def _is_unlike(self, name: str, ruler: str, partition: str, is_lost: bool, since_ns: int) -> None:
         world, since_ns = self.world, max(since_ns, self._reached_since(ruler, name))

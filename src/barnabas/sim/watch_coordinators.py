@@ -13,12 +13,15 @@ from typing import Any, Final, TypeAlias
 
 from barnabas.broker.offsets_log import ReplicatedLog
 from barnabas.broker.server import Broker
+from barnabas.coordinator.group_members import Join, Ticket
+from barnabas.coordinator.group_values import GroupDecision, Now
+from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_partition import OffsetsPartition
 from barnabas.coordinator.offsets_records import OffsetKey, read_key, read_offset
 from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id
 from barnabas.coordinator.transactions import ONGOING, TransactionMachine, TransactionMetadata
 from barnabas.log.log import Log
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.chain import LinkKind, kind_of
@@ -69,6 +72,7 @@ class CoordinatorWatch:
         """By node, life and partition: of what it could not write its log may have all the same, or nothing."""
         probes.after(OffsetsPartition, "complete", self._loaded)
         probes.after(OffsetsPartition, "replay_marker", self._ended)
+        probes.around(Group, "join", self._around_join)
         probes.around(ReplicatedLog, "append", self._around_append)
         probes.around(TransactionMachine, "add_partitions", self._around_add_partitions)
 
@@ -112,6 +116,23 @@ class CoordinatorWatch:
 
     def _loaded(self, _: object, partition: OffsetsPartition) -> None:
         self._compare_offsets(node(), partition)
+
+    def _around_join(self, original: Any) -> Any:
+        """What a member says that it wants, and has, is what the group shares by, unless it is refused."""
+
+        def join(group: Group, asked: Join, ticket: Ticket, now: Now) -> GroupDecision:
+            decided: GroupDecision = original(group, asked, ticket, now)
+            refused = any(of == ticket and answer.error is not ErrorCode.NONE for of, answer in decided.answers)
+            member = group.members.get(asked.member_id or asked.new_member_id)
+            self.world.check("G9")
+            if not refused and member is not None and member.protocols != asked.protocols:
+                self.world.violated(
+                    "G9", f"{node()} takes {member.member_id} into {group.group_id}, and not what it says of itself",
+                    node=node(),
+                )  # fmt: skip
+            return decided
+
+        return join
 
     def _ended(self, _: object, partition: OffsetsPartition, producer_id: int, committed: bool) -> None:
         """What a transaction has committed counts, or not, by the marker in the log of the groups, and when that is on

@@ -8,13 +8,17 @@ from when it is not, it has `LATE_MS`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from barnabas.broker.server import Broker
+from barnabas.coordinator.group_offsets import GroupOffsets
 from barnabas.coordinator.group_values import PREPARING, Now
 from barnabas.coordinator.groups import Group
+from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.coordinator.transactions import ONGOING, TransactionMachine, TransactionMetadata
 from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
 from barnabas.sim.plan import MS
 from barnabas.sim.probes import Probes, node
 from barnabas.sim.world import World
@@ -53,6 +57,7 @@ class DeadlineWatch:
         """When it was decided that the transaction that is open begins."""
         self._used_ns: dict[Group, int] = {}
         """When a group was last seen to have members, by who coordinates it."""
+        probes.after(GroupOffsets, "written", self._settled)
         probes.around(TransactionMachine, "add_partitions", self._around_add_partitions)
         probes.after(TransactionMachine, "time_out", self._timed_out)
         probes.around(TransactionMachine, "written", self._around_written)
@@ -95,6 +100,17 @@ class DeadlineWatch:
                 world.violated("G8", f"{name} owes group {group.group_id} {what}, for {allowed_ms} ms", node=name)
                 owed[debt] = world.loop.now_ns
 
+    def _settled(
+        self, _: None, known: GroupOffsets, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: object
+    ) -> None:
+        """Whoever asks for what is stable waits for no commit whose outcome is known."""
+        self.world.check("G8")
+        for key in [each for each, committed in offsets.items() if known.pending.get(each) == committed]:
+            self.world.violated(
+                "G8", f"{node()} knows what became of group {known.group_id}'s commit of {offsets[key].offset} for "
+                f"{key}, and goes on waiting for it", node=node(),
+            )  # fmt: skip
+
     def _nothing_expires_early(self, name: str, broker: Broker, group: Group, used_ns: int | None) -> None:
         """What a group has committed counts from when its last member left, however old it is then (KIP-211)."""
         world, clock = self.world, broker.runtime.clock
@@ -126,13 +142,30 @@ class DeadlineWatch:
         return written
 
     def _around_add_partitions(self, original: Any) -> Any:
-        def add_partitions(machine: TransactionMachine, *arguments: Any) -> Any:
-            before, decided = machine.metadata, original(machine, *arguments)
-            if isinstance(decided, TransactionMetadata) and before.state is not ONGOING:
-                self._begun_ns[machine] = self.world.loop.now_ns
+        def add_partitions(
+            machine: TransactionMachine,
+            producer_id: int,
+            epoch: int,
+            partitions: frozenset[TopicPartition],
+            now_ms: int,
+        ) -> Any:
+            before, decided = machine.metadata, original(machine, producer_id, epoch, partitions, now_ms)
+            if isinstance(decided, TransactionMetadata):
+                if before.state is not ONGOING:
+                    self._begun_ns[machine] = self.world.loop.now_ns
+                self.begins_once(machine, decided, before.start_ms if before.state is ONGOING else now_ms)
             return decided
 
         return add_partitions
+
+    def begins_once(self, machine: TransactionMachine, decided: TransactionMetadata, begun_ms: int) -> None:
+        """Its time runs from its first partition, whatever is added to it later."""
+        self.world.check("T8")
+        if decided.start_ms != begun_ms:
+            self.world.violated(
+                "T8", f"{node()} counts a transaction of {machine.transactional_id!r} from {decided.start_ms} ms; it "
+                f"began at {begun_ms} ms", node=node(),
+            )  # fmt: skip
 
     def _timed_out(self, aborted: TransactionMetadata | None, machine: TransactionMachine, now_ms: int) -> None:
         """Its time began when its first partition was added, by the clock of the coordinator that it had then."""

@@ -62,6 +62,8 @@ class ToldProducer:
     last_offset: int = -1
     last_ms: int = -1
     """The largest timestamp of its last batch, in milliseconds of the run."""
+    last_written_ms: int = -1
+    """Of its last batch that is no marker."""
 
 
 @dataclass(slots=True)
@@ -93,6 +95,7 @@ def told_by(links: Iterable[ChainedBatch]) -> Told:
         if link.kind in (LinkKind.COMMIT, LinkKind.ABORT):
             _end(told, known, link)
             continue
+        known.last_written_ms = link.timestamp_ms
         known.batches.append(Remembered(link.base_sequence, link.last_sequence, link.base, link.last))
         del known.batches[:-RETAINED]
         if link.kind is LinkKind.DATA and known.open_from == NOTHING_OPEN:
@@ -118,6 +121,7 @@ class DerivedWatch:
         probes.after(LogDirs, "checkpoint_log_start_offsets", self._starts_written)
         probes.after(LogDirs, "checkpoint_recovery_points", self._recovery_points_written)
         probes.around(LogDirs, "replace_with_future", self._around_replace_with_future)
+        probes.around(ProducerStateManager, "remove_expired", self._around_remove_expired)
 
     def _around_opening(self, original: Any) -> Any:
         def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
@@ -176,6 +180,18 @@ class DerivedWatch:
             return log
 
         return replace_with_future
+
+    def _around_remove_expired(self, original: Any) -> Any:
+        """Who is forgotten has been silent for long, and leaves nothing open."""
+
+        def remove_expired(producers: ProducerStateManager, now_ms: int) -> None:
+            before = len(producers.entries)
+            original(producers, now_ms)
+            if len(producers.entries) < before:
+                for log, chain in [each for each in self.logs.chains.items() if each[0].producers is producers]:
+                    self.look(log, chain)
+
+        return remove_expired
 
     def _written_down(self, log_dirs: LogDirs, file: str) -> Iterator[tuple[Log, Chain, int]]:
         """What a file that was just written says of each log, 0 where it says nothing."""
@@ -246,7 +262,7 @@ class DerivedWatch:
             if known.last_offset < begins:
                 continue
             if entry is None:
-                if known.open_from != NOTHING_OPEN or not self._may_be_expired(log, chain, known):
+                if known.open_from != NOTHING_OPEN or not self._may_be_expired(log, chain, known.last_ms):
                     self._wrong(log, chain, f"producer {producer_id} is forgotten, which wrote {known.last_offset}")
                 continue
             there = [Remembered(*batch[:4]) for batch in entry.batches if batch.last_offset >= begins]
@@ -256,7 +272,8 @@ class DerivedWatch:
                     log, chain, f"of producer {producer_id} in epoch {entry.producer_epoch} it knows {there}; "
                     f"there are {right} in epoch {known.epoch}",
                 )  # fmt: skip
-            elif right and not there:
+            elif right and not there and not self._may_be_expired(log, chain, known.last_written_ms):
+                # A marker that comes when its producer is forgotten tells of no batch.
                 self._wrong(log, chain, f"of producer {producer_id} it knows none of {right}")
             opened = entry.current_txn_first_offset
             if opened != known.open_from and not any(0 <= first < begins for first in (opened, known.open_from)):
@@ -268,9 +285,9 @@ class DerivedWatch:
             if entry.last_offset >= log.log_end_offset:
                 self._wrong(log, chain, f"it knows {entry.batches[-1]} of producer {entry.producer_id}, beyond its end")
 
-    def _may_be_expired(self, log: Log, chain: Chain, known: ToldProducer) -> bool:
+    def _may_be_expired(self, log: Log, chain: Chain, last_ms: int) -> bool:
         node = self.world.nodes[chain.node]
-        age_ms = node.clock.now_ms() - EPOCH_MS - known.last_ms
+        age_ms = node.clock.now_ms() - EPOCH_MS - last_ms
         return chain.node in self.world.clocks_touched or age_ms >= log.producers.producer_id_expiration_ms
 
     def _look_at_stable(self, log: Log, chain: Chain, told: Told, begins: int) -> None:

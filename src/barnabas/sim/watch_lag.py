@@ -267,6 +267,20 @@ class LagWatch:
         elif offset >= before.leader_end:
             caught_up_ms = max(caught_up_ms, before.fetched_ms)
         self._caught[key] = Caught(before.term, caught_up_ms, now_ms, end)
+        self._is_noted(partition, follower, self._caught[key])
+
+    def _is_noted(self, partition: Partition, follower: int, caught: Caught) -> None:
+        """R24, before anybody has to leave: what the leader has written down is not less than what fetches said."""
+        progress = partition.progress.get(follower)
+        if progress is None or caught.term != self._term(partition):
+            return
+        self.world.check("R24")
+        if progress.last_caught_up_ms < caught.caught_up_ms:
+            self.world.violated(
+                "R24", f"{node()} takes {follower} to have been caught up in {partition.topic_partition} at "
+                f"{progress.last_caught_up_ms} ms; by its fetches it was at {caught.caught_up_ms} ms",
+                str(partition.topic_partition), node(),
+            )  # fmt: skip
 
     def _around_stir(self, original: Any) -> Any:
         def stir(partition: Partition) -> Any:

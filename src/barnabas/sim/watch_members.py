@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from barnabas.broker.server import Broker
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import GroupMember, Joined
 from barnabas.coordinator.group_values import Now
@@ -23,6 +24,9 @@ from barnabas.sim.world import World
 
 SLACK_NS: Final = 2_000_000_000
 """For who coordinated a group before to hear that it does no more."""
+
+ROUNDED_MS: Final = 2
+"""Of two clocks of whole milliseconds."""
 
 MayDiffer = Callable[[str, str, int], bool]
 """Whether a group (none: "") may be thrown back in a partition from that offset: what was there may be lost."""
@@ -44,12 +48,18 @@ class MemberWatch:
         probes.after(OffsetsPartition, "complete", self._loaded)
 
     def look(self) -> None:
+        self._note_shared()
+        if not self.world.clocks_touched:
+            for name, broker in self.world.brokers.items():
+                self._look_at_members(name, broker)
+
+    def _note_shared(self) -> None:
         hosted = [each.partition for broker in self.world.brokers.values() for each in broker.groups.hosted]
         for number in [each for each in hosted if hosted.count(each) > 1]:
             self._shared_ns[number] = self.world.loop.now_ns
 
     def _loaded(self, _: object, partition: OffsetsPartition) -> None:
-        self.look()
+        self._note_shared()
 
     # G3
 
@@ -65,6 +75,28 @@ class MemberWatch:
             return joined
 
         return join
+
+    def _look_at_members(self, name: str, broker: Broker) -> None:
+        """Nobody believes that its session lasts for longer than its coordinator does."""
+        world, now_ms = self.world, broker.runtime.clock.monotonic_ms()
+        for partition in broker.groups.owned:
+            for group in partition.groups.values():
+                for known in [each for each in group.members.values() if each.may_expire]:
+                    member = self._members.get((group.group_id, known.member_id))
+                    if member is None or member.member_id != known.member_id or member.generation < 0:
+                        continue
+                    world.check("G3")
+                    left_ms = member.session_ends_ms - member.cluster.runtime.clock.monotonic_ms()
+                    if left_ms - (known.session_deadline_ms - now_ms) <= ROUNDED_MS:
+                        continue
+                    since_ns = self._shared_ns.get(partition.partition, -1 << 62)
+                    if world.loop.now_ns - since_ns <= known.session_timeout_ms * MS + SLACK_NS:
+                        world.waive("G3")
+                        continue
+                    world.violated(
+                        "G3", f"{known.member_id} believes that its session in {group.group_id} lasts for {left_ms} ms "
+                        f"more, and {name} ends it in {known.session_deadline_ms - now_ms} ms", node=name,
+                    )  # fmt: skip
 
     def _around_tick(self, original: Any) -> Any:
         def tick(group: Group, now: Now) -> Any:
@@ -87,7 +119,7 @@ class MemberWatch:
             return
         name = node()
         number = world.brokers[name].groups.partition_for(group.group_id) if name in world.brokers else -1
-        self.look()
+        self._note_shared()
         if number < 0 or world.loop.now_ns - self._shared_ns.get(number, -1 << 62) <= timeout_ms * MS + SLACK_NS:
             world.waive("G3")
         else:

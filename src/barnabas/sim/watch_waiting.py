@@ -50,6 +50,7 @@ class WaitingWatch:
         probes.around(Purgatory, "watch", self._around_watch)
         probes.after(DelayedProduce, "__init__", self._produces)
         probes.after(DelayedDeleteRecords, "__init__", self._deletes)
+        probes.after(DelayedDeleteRecords, "try_complete", self._reckoned)
 
     def _around_watch(self, original: Any) -> Any:
         def watch(purgatory: Any, operation: DelayedOperation[Any], keys: Any, timeout_ms: float) -> None:
@@ -65,6 +66,26 @@ class WaitingWatch:
 
     def _deletes(self, _: None, operation: DelayedDeleteRecords, results: list[DeletedRecords], find: object) -> None:
         self._deleted[operation] = results
+
+    def _reckoned(self, _: bool, operation: DelayedDeleteRecords, key: TopicPartition | None) -> None:
+        """Records are deleted when every replica has told so whose broker is alive; for nobody else is waited."""
+        broker = self.world.brokers.get(node())
+        if broker is None:
+            return
+        for result in self._deleted.get(operation, ()):
+            partition = broker.replicas.partition(result.topic_partition)
+            if result.error or key not in (None, result.topic_partition):
+                continue
+            if partition is None or partition.log is None or not partition.is_leader:
+                continue
+            self.world.check("R29")
+            alive = [told for member, told in partition.progress.items() if member in broker.metadata.image.brokers]
+            lowest = min([partition.log.log_start_offset, *(told.log_start_offset for told in alive)])
+            if result.pending and lowest >= result.required_offset:
+                self.world.violated(
+                    "R29", f"{node()} waits for {result.topic_partition} to begin at {result.required_offset}, and all "
+                    f"that are alive begin at {lowest}", str(result.topic_partition), node(),
+                )  # fmt: skip
 
     def look(self) -> None:
         for operation, waiter in list(self.waiting.items()):

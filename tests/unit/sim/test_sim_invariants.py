@@ -22,12 +22,19 @@ from barnabas.client.offsets import ListedOffset
 from barnabas.client.producer import Producer
 from barnabas.client.transactions import TransactionalProducer
 from barnabas.coordinator.group_coordinator import GroupCoordinator
+from barnabas.coordinator.group_members import Join
 from barnabas.coordinator.group_offsets import GroupOffsets
-from barnabas.coordinator.group_values import PREPARING
+from barnabas.coordinator.group_values import PREPARING, Now
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.coordinator.transaction_coordinator import TransactionPartition
-from barnabas.coordinator.transactions import COMPLETE_COMMIT, PREPARE_COMMIT, TransactionMachine, TransactionMetadata
+from barnabas.coordinator.transactions import (
+    COMPLETE_COMMIT,
+    ONGOING,
+    PREPARE_COMMIT,
+    TransactionMachine,
+    TransactionMetadata,
+)
 from barnabas.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
@@ -39,7 +46,9 @@ from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr, PendingShrinkIsr
 from barnabas.replica.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
 from barnabas.replica.delayed_produce import Appended, DelayedProduce
+from barnabas.replica.fetch_session_handler import FetchSessionHandler
 from barnabas.replica.partition import Partition
+from barnabas.replica.progress import Progress
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replicas import Replicas
@@ -69,6 +78,7 @@ from barnabas.sim.watch_stable import EndedHere
 from barnabas.sim.worker import every_record_has_one_result, result
 from barnabas.sim.workload import Workload
 from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
+from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import Record, build_batch
 from barnabas.zk.protocol.errors import ConnectionLoss, NotEmpty
 from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, SetData
@@ -544,6 +554,21 @@ def c21_of_a_replica_that_is_lost(cluster: Cluster) -> None:
         noticed(cluster, "C21")
 
 
+def c21_of_a_replica_that_was_known_to_be_lost(cluster: Cluster) -> None:
+    """The controller was told what a failed disk has taken, and forgets it."""
+    name, partition, _, _ = cluster.following()
+    each, alive, number = partition.topic_partition, cluster.checkers.alive, broker_number(name)
+    reign = cluster.world.brokers[broker_name(cluster.ensemble.controller)].controller.reign
+    assert reign is not None
+    offline = reign.context.replicas_on_offline_dirs
+    with patched(cluster.world.brokers[name].replicas, "_hosted", lost_with(cluster, name, each)):
+        offline[number] = {each: None}
+        alive.look()
+        assert not cluster.world.violations
+        del offline[number]
+        alive.look()
+
+
 def lost_with(cluster: Cluster, name: str, lost: TopicPartition) -> Any:
     """What the broker has, but for one replica."""
     kept = cluster.world.brokers[name].replicas._hosted
@@ -854,6 +879,18 @@ def r24_by_fetches(cluster: Cluster) -> None:
     progress.last_caught_up_ms, progress.log_end_offset = told
 
 
+def r24_of_what_is_not_written_down(cluster: Cluster) -> None:
+    """A follower that has all fetches, and its leader notes nothing of it."""
+    name, partition, log, _ = cluster.leading(with_records(cluster))
+    follower, progress = next(iter(partition.progress.items()))
+    at_ms, end = now_ms(cluster.world), log.log_end_offset
+    with patched(Progress, "record_fetch", lambda *_: None):
+        told = progress.last_caught_up_ms
+        progress.last_caught_up_ms = told - (1 << 40)
+        cluster.at(name, lambda: partition.record_fetch(follower, progress.broker_epoch or -1, end, 0, end, at_ms))
+        progress.last_caught_up_ms = told
+
+
 def r25(cluster: Cluster) -> None:
     _, _, log, chain = cluster.leading(with_records(cluster))
     kept, log.settings = log.settings, replace(log.settings, flush_messages=1)
@@ -963,6 +1000,14 @@ def r27_of_a_snapshot_that_does_not_tell_all(cluster: Cluster) -> None:
         del log.producers.entries[producer_id]
 
 
+def r27_of_a_producer_that_is_forgotten_too_early(cluster: Cluster) -> None:
+    name, _, log, chain = cluster.leading(with_records(cluster))
+    entry = log.producers.entries[chain.links[-1].producer_id]
+    with patched(log.producers, "_is_expired", lambda *_: True):
+        cluster.at(name, lambda: log.producers.remove_expired(now_ms(cluster.world)))
+    log.producers.entries[entry.producer_id] = entry
+
+
 def r9_of_an_end_that_may_be_lost(cluster: Cluster) -> None:
     """A log counts as stable beyond a transaction whose marker no follower has."""
     _, _, log, _ = cluster.leading(with_records(cluster))
@@ -1017,6 +1062,19 @@ def r29_of_what_is_deleted(cluster: Cluster) -> None:
     cluster.at(name, lambda: cluster.world.brokers[name].replicas.purgatories.wake_all(partition.topic_partition))
 
 
+def r29_of_who_waits_for_the_dead(cluster: Cluster) -> None:
+    """All have deleted, and it is not seen."""
+    name, partition, log, _ = cluster.leading()
+    deleted = DeletedRecords(partition.topic_partition, required_offset=log.log_start_offset, pending=True)
+
+    def ask() -> None:
+        replicas = cluster.world.brokers[name].replicas
+        with patched(Partition, "low_watermark", -1):
+            DelayedDeleteRecords([deleted], replicas.partition_or_error).try_complete(None)
+
+    cluster.at(name, ask)
+
+
 def r27_of_a_start_that_does_not_move_along(cluster: Cluster) -> None:
     """A replica moves to a directory in which nothing says where it begins."""
     name, partition, log, _ = cluster.leading(with_records(cluster))
@@ -1064,6 +1122,25 @@ def r30(cluster: Cluster) -> None:
     with patched(watch_lag, "GETS_ON_NS", 0), patched(copy, "log_end_offset", log.log_end_offset - 1):
         lag._wanted[name, key, member] = wanted
         lag.look()
+
+
+def r30_of_what_is_not_asked_for(cluster: Cluster) -> None:
+    """A partition is wanted again in the very request that forgets it."""
+    session, wanted = FetchSessionHandler(), FetchRequest.FetchPartition(0)
+    session.want(("orders", 0), wanted)
+    session.build()
+    session._epoch = 1
+    session.drop(("orders", 0))
+    session._dropped = Asked(session._dropped)
+    session.want(("orders", 0), wanted)
+    session.build()
+
+
+class Asked(dict[tuple[str, int], None]):
+    """Of which nothing is taken out."""
+
+    def pop(self, *_: object) -> None:
+        """Not even this."""
 
 
 def r30_of_a_high_watermark(cluster: Cluster) -> None:
@@ -1163,6 +1240,15 @@ def t8_of_one_that_is_aborted_too_early(cluster: Cluster) -> None:
     assert machine.time_out(now_ms(cluster.world)) is not None
 
 
+def t8_of_one_that_begins_again(cluster: Cluster) -> None:
+    """With each partition that is added its time runs anew."""
+    orders, name = TopicPartition("orders", 0), cluster.world.broker_names[0]
+    opened = TransactionMetadata(4717, 0, 60_000, ONGOING, frozenset({orders}), 1)
+    begun_again = replace(opened, start_ms=2)
+    machine = TransactionMachine("hurried", opened)
+    cluster.at(name, lambda: cluster.checkers.deadlines.begins_once(machine, begun_again, opened.start_ms))
+
+
 def t5_of_one_that_is_prepared(cluster: Cluster) -> None:
     """All markers are written, and its coordinator does not note it."""
     metadata = TransactionMetadata(4715, 0, 60_000, PREPARE_COMMIT)
@@ -1220,6 +1306,19 @@ def g3_of_one_that_believes_in_its_session(cluster: Cluster) -> None:
     name = next(iter(cluster.world.brokers))
     cluster.world.loop.run_until_complete(cluster.world.until(lambda: True, "a moment"))
     cluster.at(name, lambda: cluster.checkers.members._session_ended(group, member_id, 0))
+    del cluster.checkers.members._members["believers", member_id]
+
+
+def g3_of_one_that_believes_in_a_longer_session(cluster: Cluster) -> None:
+    """Its coordinator has heard of it earlier than it thinks."""
+    _, group = joined(cluster, "long believers")
+    member_id = next(iter(group.members))
+    clock = SimpleNamespace(monotonic_ms=lambda: 0)
+    runtime = SimpleNamespace(runtime=SimpleNamespace(clock=clock))
+    believer: Any = SimpleNamespace(member_id=member_id, generation=1, session_ends_ms=6_100, cluster=runtime)
+    cluster.checkers.members._members["long believers", member_id] = believer
+    cluster.checkers.members.look()
+    del cluster.checkers.members._members["long believers", member_id]
 
 
 def g4_of_one_that_is_thrown_back(cluster: Cluster) -> None:
@@ -1386,6 +1485,32 @@ def g8_of_a_commit_that_is_never_over(cluster: Cluster) -> None:
     group.offsets.pending.clear()
 
 
+def g8_of_a_commit_whose_outcome_is_known(cluster: Cluster) -> None:
+    offsets, name = {TopicPartition("orders", 0): OffsetAndMetadata(7)}, cluster.world.broker_names[0]
+    known = GroupOffsets("told")
+    known.prepare(offsets)
+    with patched(known, "pending", Kept(known.pending)):
+        cluster.at(name, lambda: known.written(offsets, None))
+
+
+class Kept(dict[TopicPartition, OffsetAndMetadata]):
+    """Of which nothing is taken out."""
+
+    def __delitem__(self, _: TopicPartition) -> None:
+        """Not even this."""
+
+
+def g9_of_a_member_that_says_something_else(cluster: Cluster) -> None:
+    """It joins again, for other topics, and its group goes by what it said before."""
+    groups, group = joined(cluster, "deaf")
+    name = next(name for name, broker in cluster.world.brokers.items() if broker.groups is groups)
+    (member,) = group.members.values()
+    says = (("range", b"something else"),)
+    asked = Join(member.member_id, member.member_id, "consumer", says, 6_000, 6_000, "client", "host", None)
+    with patched(Group, "_join_known", lambda *_: None):
+        cluster.at(name, lambda: group.join(asked, "a join", Now(now_ms(cluster.world), now_ms(cluster.world))))
+
+
 def g9_of_an_end_without_a_marker(cluster: Cluster) -> None:
     """A coordinator takes a transaction for ended, and its log has no marker."""
     groups, _ = joined(cluster, "ended")
@@ -1523,31 +1648,32 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made, c9_of_one_that_the_controller_takes_for_dead,
     c10, c11, c11_of_one_that_leads_alone, c12, c12_of_one_that_is_in_sync, c13, c14, c14_of_a_partition_that_is_gone,
     c15, c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17, c17_of_ephemeral_znodes, c17_of_a_snapshot,
-    c17_of_a_stat, c17_of_children_that_go, c18,
-    c18_of_what_was_announced, c19, c20, c20_of_a_replica_that_was_not_told_to_go, c21,
-    c21_of_a_broker_that_is_not_told, c21_of_a_replica_that_is_lost, c21_of_one_that_is_back, c22, c23,
-    c23_of_a_topic_that_is_made_anew, r1, r1_of_a_log_that_moves, r2, r3, r4, r5,
-    r5_of_an_end_that_nobody_asks_for, r6, r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9,
-    r9_of_an_end_that_may_be_lost, r10, r11, r12, r12_of_one_that_comes_back_too_early, r13, r14, r15,
-    r15_of_a_checkpoint_that_trusts_what_is_not_synced, r15_of_a_log_that_begins_before_its_start, r16, r17,
-    r17_of_a_log_that_is_too_large, r18, r19, r20, r20_of_a_read_that_begins_elsewhere, r22, r22_of_headers,
-    r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23, r23_of_the_latest, r23_of_what_an_operator_asks, r24,
-    r24_by_fetches, r25, r26, r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began,
-    r27_of_an_abort, r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
+    c17_of_a_stat, c17_of_children_that_go, c18, c18_of_what_was_announced, c19, c20,
+    c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told, c21_of_a_replica_that_is_lost,
+    c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c22, c23, c23_of_a_topic_that_is_made_anew, r1,
+    r1_of_a_log_that_moves, r2, r3, r4, r5, r5_of_an_end_that_nobody_asks_for, r6, r7,
+    r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost, r10, r11, r12,
+    r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced,
+    r15_of_a_log_that_begins_before_its_start, r16, r17, r17_of_a_log_that_is_too_large, r18, r19, r20,
+    r20_of_a_read_that_begins_elsewhere, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23,
+    r23_of_the_latest, r23_of_what_an_operator_asks, r24, r24_by_fetches, r24_of_what_is_not_written_down, r25, r26,
+    r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began, r27_of_an_abort,
+    r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
     r27_of_a_recovery_point_beyond_the_end, r27_of_a_start_that_is_not_written_down,
     r27_of_a_recovery_point_that_is_not_written_down, r27_of_a_snapshot_that_does_not_tell_all,
-    r27_of_a_start_that_does_not_move_along, r28, r29, r29_of_what_is_replicated, r29_of_what_is_deleted,
-    r30, r30_of_a_high_watermark, t1,
-    t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one, t3_of_a_committed_one,
-    t3_of_one_that_nobody_acknowledged, t5, t5_of_one_that_is_prepared, t6, t6_of_one_with_two, t7,
-    t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t9, g1, g1_of_books, g2, g3,
-    g3_of_one_that_believes_in_its_session, g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4,
-    g4_of_a_group, g4_of_one_that_goes_to_the_beginning, g5, g5_of_a_group, g5_of_commits, g6,
-    g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed,
-    g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller,
-    l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
-    g8_of_offsets_that_expire_at_once, g9,
-    g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not, g9_of_an_offset_of_a_transaction, g10,
+    r27_of_a_start_that_does_not_move_along, r27_of_a_producer_that_is_forgotten_too_early, r28, r29,
+    r29_of_what_is_replicated, r29_of_what_is_deleted, r29_of_who_waits_for_the_dead, r30, r30_of_a_high_watermark,
+    r30_of_what_is_not_asked_for, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
+    t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t5_of_one_that_is_prepared, t6, t6_of_one_with_two,
+    t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again, t9, g1,
+    g1_of_books, g2, g3, g3_of_one_that_believes_in_its_session, g3_of_one_that_believes_in_a_longer_session,
+    g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4, g4_of_a_group,
+    g4_of_one_that_goes_to_the_beginning, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed,
+    g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer,
+    l1_of_a_teller, l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
+    g8_of_a_commit_whose_outcome_is_known, g8_of_offsets_that_expire_at_once, g9,
+    g9_of_a_member_that_says_something_else, g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not,
+    g9_of_an_offset_of_a_transaction, g10,
 )  # fmt: skip
 
 
