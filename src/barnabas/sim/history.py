@@ -69,9 +69,11 @@ class History:
     """By partition: the largest offset before which records were asked to be deleted."""
 
     def went(self, client: str, partition: str, begin: int, end: int, now_ns: int) -> None:
-        """The position of a consumer went from `begin` to `end`, one poll after the other."""
+        """The position of a consumer went from `begin` to `end`, one poll after the other. What was passed before the
+        topic was made anew was another's."""
         ranges = self.passed.setdefault((client, partition), [])
-        if ranges and ranges[-1][1] == begin:
+        gone_ns = self.recreated_ns.get(partition.rpartition("-")[0], -1)
+        if ranges and ranges[-1][1] == begin and ranges[-1][2] > gone_ns:
             ranges[-1] = ranges[-1][0], end, now_ns
         else:
             ranges.append((begin, end, now_ns))

@@ -25,9 +25,10 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.chain import LinkKind, kind_of
+from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.watch_logs import LogWatch
-from barnabas.sim.world import World
+from barnabas.sim.world import World, broker_name
 from barnabas.wire.records import BatchHeader, batches, records_of
 
 LATE_NS: Final = 5_000_000_000
@@ -75,6 +76,7 @@ class CoordinatorWatch:
         probes.around(Group, "join", self._around_join)
         probes.around(ReplicatedLog, "append", self._around_append)
         probes.around(TransactionMachine, "add_partitions", self._around_add_partitions)
+        probes.around(TransactionMachine, "complete", self._around_complete)
 
     def look(self) -> None:
         unlike: dict[tuple[str, int, bool], int] = {}
@@ -246,6 +248,39 @@ class CoordinatorWatch:
             return decided
 
         return add_partitions
+
+    def _around_complete(self, original: Any) -> Any:
+        """A transaction is over when it is over everywhere: no partition that it wrote to has it open still."""
+
+        def complete(machine: TransactionMachine, now_ms: int) -> TransactionMetadata:
+            for partition in () if self.world.clocks_touched else machine.metadata.partitions:
+                self._is_over(machine.metadata, str(partition))
+            completed: TransactionMetadata = original(machine, now_ms)
+            return completed
+
+        return complete
+
+    def _is_over(self, ended: TransactionMetadata, partition: str) -> None:
+        world, state = self.world, self.world.state(partition)
+        log = None if state is None else self.logs.of.get((broker_name(state["leader"]), partition))
+        chain = None if log is None else self.logs.chain_of(log)
+        if chain is None:
+            return
+        world.check("T9")
+        own = [link for link in reversed(chain.links) if link.producer_id == ended.producer_id]
+        decided_ms = ended.last_update_ms - EPOCH_MS
+        is_marked = any(
+            link.kind in (LinkKind.COMMIT, LinkKind.ABORT) and link.timestamp_ms >= decided_ms for link in own
+        )
+        if is_marked or not own or own[0].kind is not LinkKind.DATA:
+            return
+        if self.logs.losses.may_be_lost(partition, producer_ids=[ended.producer_id]):
+            world.waive("T9")
+        else:
+            world.violated(
+                "T9", f"{node()} takes the transaction of producer {ended.producer_id} for over; {chain.node} leads "
+                f"{partition} and has it open at {own[0].base}", partition, chain.node,
+            )  # fmt: skip
 
     def _compare_transactions(self, name: str, broker: Broker, kept_in: str, log: Log) -> None:
         """What counts of an id is what the last record of it says."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import itertools
 import json
@@ -1558,6 +1559,18 @@ def t9(cluster: Cluster) -> None:
     cluster.at(name, lambda: TransactionMachine("teller", before).add_partitions(1, 0, added, 0))
 
 
+def t9_of_one_that_is_open_somewhere(cluster: Cluster) -> None:
+    """Its coordinator takes it for over, and a partition got no marker."""
+    _, partition, _, chain = cluster.leading(with_records(cluster))
+    link = chain.links[-1]
+    chain.links[-1] = link._replace(kind=LinkKind.DATA, producer_id=4718)
+    places = frozenset({partition.topic_partition})
+    ended = TransactionMetadata(4718, 0, 60_000, PREPARE_COMMIT, places, 1, now_ms(cluster.world))
+    name = cluster.world.broker_names[0]
+    cluster.at(name, lambda: TransactionMachine("half", ended).complete(now_ms(cluster.world)))
+    chain.links[-1] = link
+
+
 def g8_of_those_who_are_all_there(cluster: Cluster) -> None:
     """The only member has joined again, and has no answer."""
     _, group = joined(cluster, "kept waiting")
@@ -1665,13 +1678,13 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r29_of_what_is_replicated, r29_of_what_is_deleted, r29_of_who_waits_for_the_dead, r30, r30_of_a_high_watermark,
     r30_of_what_is_not_asked_for, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
     t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t5_of_one_that_is_prepared, t6, t6_of_one_with_two,
-    t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again, t9, g1,
-    g1_of_books, g2, g3, g3_of_one_that_believes_in_its_session, g3_of_one_that_believes_in_a_longer_session,
-    g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4, g4_of_a_group,
-    g4_of_one_that_goes_to_the_beginning, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed,
-    g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer,
-    l1_of_a_teller, l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
-    g8_of_a_commit_whose_outcome_is_known, g8_of_offsets_that_expire_at_once, g9,
+    t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again, t9,
+    t9_of_one_that_is_open_somewhere, g1, g1_of_books, g2, g3, g3_of_one_that_believes_in_its_session,
+    g3_of_one_that_believes_in_a_longer_session, g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4,
+    g4_of_a_group, g4_of_one_that_goes_to_the_beginning, g5, g5_of_a_group, g5_of_commits, g6,
+    g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1,
+    l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller, l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there,
+    g8_of_a_commit_that_is_never_over, g8_of_a_commit_whose_outcome_is_known, g8_of_offsets_that_expire_at_once, g9,
     g9_of_a_member_that_says_something_else, g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not,
     g9_of_an_offset_of_a_transaction, g10,
 )  # fmt: skip
@@ -1720,6 +1733,46 @@ def test_a_log_that_is_well_keeps_what_its_batches_tell() -> None:
         assert made.world.violations == []
     finally:
         made.checkers.__exit__()
+
+
+def test_a_marker_that_comes_when_its_producer_is_forgotten_tells_of_no_batch() -> None:
+    made = Cluster()
+    try:
+        _, _, log, chain = made.leading(with_records(made))
+        entry = log.producers.entries[chain.links[-1].producer_id]
+        entry.batches.clear()
+        log.producers.producer_id_expiration_ms = 0
+        made.checkers.derived.look(log, chain)
+        assert made.world.violations == []
+    finally:
+        made.checkers.__exit__()
+
+
+def test_nobody_waits_for_what_a_follower_believed_in_before_its_leader_lost_it() -> None:
+    made = Cluster()
+    _, _, log, _ = made.following(with_records(made))
+    there = log.high_watermark
+
+    async def story() -> None:
+        log.high_watermark = there + 1
+        told = asyncio.ensure_future(made.checkers.high_watermarks_are_told())
+        await asyncio.sleep(0)
+        log.high_watermark = there
+        await told
+
+    try:
+        made.run(story())
+    finally:
+        made.checkers.__exit__()
+
+
+def test_what_was_passed_before_a_topic_was_made_anew_is_of_another() -> None:
+    history = History()
+    history.went("reader", "orders-0", 0, 76, A_SECOND)
+    history.recreated_ns["orders"] = 2 * A_SECOND
+    history.went("reader", "orders-0", 76, 80, 3 * A_SECOND)
+    history.went("reader", "orders-0", 80, 90, 4 * A_SECOND)
+    assert history.passed["reader", "orders-0"] == [(0, 76, A_SECOND), (76, 90, 4 * A_SECOND)]
 
 
 def test_the_cleaner_may_take_what_a_leader_did_not_live_to_tell_of() -> None:
