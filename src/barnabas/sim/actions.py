@@ -60,11 +60,11 @@ FAULTS: Final[dict[str, str]] = {
 
 CLIENTS: Final[dict[str, str]] = {
     "produce": "client, topic, records, acks, idempotent, sequence, linger_ms, request_timeout_ms, "
-    "delivery_timeout_ms, compression, skew_ms (timestamps are up to so much before or after now), headers, tombstones "
-    "(a key is deleted behind so many of a hundred). Distinct values over its duration",
-    "transact": "client, topic, records, transaction_timeout_ms, delivery_timeout_ms, request_timeout_ms, nap_ms (the "
-    "first that is written to stays open for so long), dawdle_ms (from record to record). A few records at once; some "
-    "transactions are slow, some are aborted, and now and then it begins anew",
+    "delivery_timeout_ms, batch_bytes, compression, skew_ms (timestamps are up to so much before or after now), "
+    "headers, tombstones (a key is deleted behind so many of a hundred). Distinct values over its duration",
+    "transact": "client, topic, records, transaction_timeout_ms, delivery_timeout_ms, request_timeout_ms, batch_bytes, "
+    "nap_ms (the first that is written to stays open for so long), dawdle_ms (from record to record). A few records at "
+    "once; some transactions are slow, some are aborted, and now and then it begins anew",
     "consume": "client, topic, isolation. Follows every partition to its end",
     "stranger": "node. Somebody connects and sends what is no request",
     "silent-member": "client, group, topic. Joins a group and sends heartbeats, and never asks for its share",

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.produce_requests import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS
+from barnabas.client.produce_requests import BATCH_BYTES, DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 from barnabas.client.producer import Producer
 from barnabas.client.producing import NO_PRODUCER, PartitionQueue
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -95,6 +95,7 @@ class Sender:
             linger_ms=action.whole("linger_ms", 2),
             request_timeout_ms=action.whole("request_timeout_ms", REQUEST_TIMEOUT_MS),
             delivery_timeout_ms=action.whole("delivery_timeout_ms", DELIVERY_TIMEOUT_MS),
+            batch_bytes=action.whole("batch_bytes", BATCH_BYTES),
             compression=str(action.arguments.get("compression", "none")),
         )
         if isinstance(producer, _FromSequence):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.client.cluster import ClusterClient
+from barnabas.client.produce_requests import BATCH_BYTES
 from barnabas.client.transactions import State, TransactionalProducer
 from barnabas.model.errors import KafkaError
 from barnabas.sim.chance import Chance
@@ -42,6 +43,7 @@ class Teller:
         self.delivery_timeout_ms = action.whole("delivery_timeout_ms", 20_000)
         self.request_timeout_ms = action.whole("request_timeout_ms", 10_000)
         self.dawdle_ms = action.whole("dawdle_ms", 0)
+        self.batch_bytes = action.whole("batch_bytes", BATCH_BYTES)
         self.nap_s = action.whole("nap_ms", 0) / 1e3
         self.pause_s = action.duration_ns / 1e9 / max(1, self.records)
         self.chance = chance
@@ -85,6 +87,7 @@ class Teller:
             transaction_timeout_ms=self.timeout_ms,
             delivery_timeout_ms=self.delivery_timeout_ms,
             request_timeout_ms=self.request_timeout_ms,
+            batch_bytes=self.batch_bytes,
         )
         try:
             await producer.init_transactions()

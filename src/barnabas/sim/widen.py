@@ -19,11 +19,14 @@ from barnabas.sim.widen_operations import (
     blinded,
     book_kept,
     busier,
+    cut_short,
     made_again,
     moved_coordinators,
     moved_on_disk,
+    one_at_a_time,
     one_directory,
     operations_at_events,
+    small_batches,
     spared,
     usurped,
 )
@@ -86,7 +89,8 @@ def widen(plan: Plan, base: Chance) -> Plan:
         _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers,
         _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once, _stand_still, _cut_off,
         _unhurried, _at_coordinators, _by_hand, _crowds, busier, away, moved_coordinators, made_again, spared,
-        usurped, blinded, book_kept, moved_on_disk, one_directory, operations_at_events,
+        usurped, blinded, book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time,
+        cut_short,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
@@ -224,8 +228,8 @@ def _strangers(plan: Plan, chance: Chance) -> Plan:
 
 def _members(plan: Plan, chance: Chance) -> Plan:
     """How a group shares: by which assignors, which members are static, who wants another topic as well."""
-    ways = ("range", "roundrobin", "sticky", "cooperative-sticky", "sticky range", "cooperative-sticky range")
-    chosen = chance.one_of(ways) if chance.happens(0.6) else ""
+    ways = ("range", "roundrobin", "sticky", *["cooperative-sticky"] * 3, "sticky range", "cooperative-sticky range")
+    chosen = chance.one_of(ways) if chance.happens(0.7) else ""
     second = plan.topics[-1].name
 
     def of_member() -> dict[str, Argument]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from barnabas.model.config import broker_config
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -13,6 +13,11 @@ from barnabas.sim.chance import Chance
 from barnabas.sim.events import EVENTS, RPC, ZK
 from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, with_actions, with_arguments
 from barnabas.sim.worker import RESULTS
+
+_OF_TRANSACTIONS: Final = ("WriteTxnMarkers", "WriteTxnMarkers", "TxnOffsetCommit", "AddOffsetsToTxn", "EndTxn")
+_OF_TOPICS: Final = ("/brokers/topics/new-", "/brokers/topics/new-", "/brokers/topics/new-")
+"""Those that come and go."""
+_OF_MEMBERS: Final = ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit")
 
 
 def away(plan: Plan, chance: Chance) -> Plan:
@@ -26,7 +31,7 @@ def away(plan: Plan, chance: Chance) -> Plan:
     topics = [topic for topic in plan.topics if topic.name != RESULTS]
     lasts_ns = session_ns + chance.whole(5_000, 11_000) * MS
     gone: dict[str, Any] = {"node": f"broker-{absent}"}
-    name = chance.one_of(["kill", "kill", "pause", "partition", *_of_disks(plan)])
+    name = chance.one_of(["kill", "kill", "pause", "partition", "partition", *_of_disks(plan)])
     if name == "partition":
         gone["others"] = [*(f"broker-{number}" for number in there), "zookeeper"]
     more: list[tuple[int, str, dict[str, Any], int]] = [(at_ns, name, gone, lasts_ns)]
@@ -52,7 +57,7 @@ def away(plan: Plan, chance: Chance) -> Plan:
             asked += [("recreate-topic", {**made, "replicas": replicas}) for replicas in (with_it, without)]
         name, said = chance.one_of(asked)
         more.append((at_ns + session_ns + chance.whole(500, 6_000) * MS, name, said, 0))
-    if chance.happens(0.5):
+    if chance.happens(0.8):
         more.append((at_ns + session_ns + chance.whole(500, 3_000) * MS, "delete-topic", passing, 0))
     return with_actions(plan, [drawn for drawn in more if drawn[0] < plan.length_ns - SECOND])
 
@@ -183,6 +188,42 @@ def book_kept(plan: Plan, chance: Chance) -> Plan:
     return with_actions(plan, [(chance.whole(0, plan.length_ns // 3), "keep-books", said, plan.length_ns)])
 
 
+def small_batches(plan: Plan, chance: Chance) -> Plan:
+    """Clients whose batches hold a record or two, so that several are under way at once."""
+
+    def small() -> dict[str, Argument]:
+        return {"batch_bytes": chance.whole(80, 300)} if chance.happens(0.3) else {}
+
+    return with_arguments(with_arguments(plan, "produce", small), "transact", small)
+
+
+def one_at_a_time(plan: Plan, chance: Chance) -> Plan:
+    """Brokers have fewer requests under way to ZooKeeper than what they write at once takes: the connection may go
+    when some of them are sent, and others are not."""
+    if not chance.happens(0.25):
+        return plan
+    return replace(plan, config={"zookeeper.max.in.flight.requests": str(chance.whole(1, 3)), **plan.config})
+
+
+def cut_short(plan: Plan, chance: Chance) -> Plan:
+    """A connection is lost when a request has just left by it, or when what was asked of ZooKeeper is done; and a
+    client stands still when it has asked its coordinator for something."""
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 4) if chance.happens(0.4) else 0):
+        kind = chance.one_of([*EVENTS[RPC], *_OF_TRANSACTIONS])
+        said: dict[str, Any] = {"when": f"{RPC} {kind}", "nth": chance.whole(1, 20)}
+        said["links"] = ["here>there", "there>here"]
+        more.append((chance.whole(0, plan.length_ns * 2 // 3), "reset", said, 0))
+    for _ in range(chance.whole(1, 3) if chance.happens(0.3) else 0):
+        said = {"when": f"{ZK} {chance.one_of([*EVENTS[ZK], *_OF_TOPICS])}", "nth": chance.whole(1, 30)}
+        said["links"] = ["here>zookeeper", "zookeeper>here"]
+        more.append((chance.whole(0, plan.length_ns * 2 // 3), "reset", said, 0))
+    for _ in range(chance.whole(1, 3) if chance.happens(0.3) else 0):
+        said = {"node": "here", "when": f"{RPC} {chance.one_of(_OF_MEMBERS)}", "nth": chance.whole(1, 20)}
+        more.append((chance.whole(0, plan.length_ns * 2 // 3), "pause", said, chance.whole(2_000, 12_000) * MS))
+    return with_actions(plan, more)
+
+
 def one_directory(plan: Plan, chance: Chance) -> Plan:
     """What fails is one log directory of two: its broker goes on with the other."""
     paths = plan.config.get("log.dirs", "").split(",")
@@ -203,14 +244,18 @@ def moved_on_disk(plan: Plan, chance: Chance) -> Plan:
     if len(paths) < 2 or not chance.happens(0.6):
         return plan
     more: list[tuple[int, str, dict[str, Any], int]] = []
-    for _ in range(chance.whole(1, 6)):
-        topic = chance.one_of(plan.topics)
-        said: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
-        where = dict(said)
-        said.update(broker=chance.whole(0, plan.brokers - 1), path=chance.one_of(paths))
-        more.append((chance.whole(SECOND, plan.length_ns), "move-replica", said, 0))
-        if chance.happens(0.4) and topic.name != RESULTS:
-            more.append((max(SECOND, more[-1][0] - chance.whole(500, 5_000) * MS), "delete-records", where, 0))
+    for _ in range(chance.whole(1, 4)):
+        topic, at_ns = chance.one_of(plan.topics), chance.whole(SECOND, plan.length_ns)
+        where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+        for broker in range(plan.brokers):
+            more.append((at_ns, "move-replica", {**where, "broker": broker, "path": chance.one_of(paths)}, 0))
+        if topic.name == RESULTS:
+            continue
+        if chance.happens(0.4):
+            more.append((max(SECOND, at_ns - chance.whole(500, 5_000) * MS), "delete-records", where, 0))
+        else:
+            amid = {**where, "when": f"{RPC} AlterReplicaLogDirs", "nth": chance.whole(1, plan.brokers)}
+            more.append((at_ns - MS, "delete-records", amid, 0))
     return with_actions(plan, more)
 
 
