@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 from processes import Process, answers, eventually
 
 from barnabas.cli.app import run
+from barnabas.cli.process import _write_status
 
 
 @dataclass
@@ -343,6 +346,26 @@ def test_nothing_is_overwritten_unless_it_is_asked_for(chroot: str, zk: Zk, tmp_
     assert "/a: the version there was higher" in said.err
     assert zk("get", "/a", at=chroot).out == "theirs"
     assert zk("get", "/z", at=chroot).out == "zz"
+
+
+def test_what_is_no_file_is_written_to_and_stays_what_it_is(chroot: str, zk: Zk, tmp_path: Path) -> None:
+    """Whoever exports to /dev/null, as root, has it afterwards."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    assert zk("export", str(pipe), at=chroot).code == 0
+    reader.join(30)
+    assert pipe.is_fifo()
+    whole = tmp_path / "tree.jsonl"
+    link = tmp_path / "link"
+    link.symlink_to(whole)
+    assert zk("export", str(link), at=chroot).code == 0
+    assert link.is_symlink()
+    assert found == [whole.read_bytes()]
+    _write_status(str(link), {"state": "running"})
+    assert json.loads(whole.read_bytes())["state"] == "running"
 
 
 def test_a_damaged_export_is_refused_before_anything_is_written(target: str, zk: Zk, tmp_path: Path) -> None:

@@ -256,9 +256,13 @@ def _forked_broker(descriptor: str, log: str, file: str, others: list[str]) -> i
 def _write_status(path: str, status: dict[str, Any]) -> None:
     """Writes the status file without syncing it: it is worth nothing after a crash."""
     try:
-        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        # A device or a pipe is written to, and not replaced; nor is a link.
+        path = os.path.realpath(path)
+        in_place = os.path.exists(path) and not os.path.isfile(path)
+        with open(path if in_place else f"{path}.tmp", "w", encoding="utf-8") as file:
             json.dump({"pid": os.getpid(), **status}, file)
-        os.replace(f"{path}.tmp", path)
+        if not in_place:
+            os.replace(f"{path}.tmp", path)
     except OSError as error:
         logging.getLogger(__name__).warning("the status is not written: %s", error)
 

@@ -76,7 +76,18 @@ def export(
 
 
 def _whole(path: Path, write: Callable[[IO[str]], None]) -> None:
-    """Writes a file that appears when it is whole, readable by its owner alone: it may hold credentials."""
+    """Writes a file that appears when it is whole, readable by its owner alone: it may hold credentials.
+
+    What is there and is no file, such as a device or a pipe, is written to and stays what it is.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        try:
+            with path.open("w", encoding="utf-8", newline="\n") as lines:
+                write(lines)
+        except OSError as error:
+            raise CommandError(f"{path} cannot be written ({os.strerror(error.errno or 0)}).") from None
+        return
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
     except OSError as error:
