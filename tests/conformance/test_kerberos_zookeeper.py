@@ -146,7 +146,8 @@ def test_commands_log_in_by_what_kafka_opts_says(realm: Realm, options: str) -> 
     def command(*words: str, opts: str = options) -> subprocess.CompletedProcess[str]:
         named = os.environ["KRB5_CONFIG"]  # as Java's programs are told, too
         environment = {**os.environ, "KAFKA_OPTS": f"{opts} -Djava.security.krb5.conf={named}"}
-        del environment["KRB5_CONFIG"]
+        if words[0] != "up":  # its brokers take nothing from KAFKA_OPTS
+            del environment["KRB5_CONFIG"]
         return subprocess.run(
             [*BARNABAS, *words], capture_output=True, text=True, timeout=60, check=False, env=environment
         )
@@ -158,6 +159,7 @@ def test_commands_log_in_by_what_kafka_opts_says(realm: Realm, options: str) -> 
         assert f"sasl:{KAFKA}@{REALM}" in acl.stdout, acl.stderr
         refused = command("zk", "get", "/hers", "-z", address, opts="")
         assert refused.returncode == 1, refused.stdout
+        assert "The server lets in nobody without SASL: say who you are by" in refused.stderr
         credential = ("--add-config", "SCRAM-SHA-256=[password=secret]")
         user = ("--entity-type", "users", "--entity-name", "bob")
         assert command("zk", "create", "-p", "/config/users", "-z", address).returncode == 0
@@ -166,6 +168,15 @@ def test_commands_log_in_by_what_kafka_opts_says(realm: Realm, options: str) -> 
         described = command("kafka-configs", "--zookeeper", address, "--describe", *user)
         assert "SCRAM-SHA-256=" in described.stdout, described.stderr
         wrong = told(realm, "wrong", realm.by_key("mallory", realm.directory / "kafka"))
+        here = ("--dir", str(realm.directory / "cluster"))
+        named = ("--config", f"java.security.auth.login.config={realm.directory / 'kafka.jaas'}")
+        started = command("up", "-n", "1", *here, "--zookeeper", address, *named, "--config", "zookeeper.set.acl=true")
+        assert started.returncode == 0, started.stderr
+        try:
+            listed = command("zk", "ls", "/brokers/ids", *here)
+            assert listed.stdout == "0\n", listed.stderr
+        finally:
+            assert command("down", *here).returncode == 0
         for words in (("zk", "ls", "-z", address), ("kafka-configs", "--zookeeper", address, "--describe", *user)):
             done = command(*words, opts=wrong)
             assert done.returncode != 0

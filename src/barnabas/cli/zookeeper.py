@@ -107,8 +107,8 @@ class ZooKeeperReach:
             if not scheme or not colon or (scheme in ("digest", "sasl") and ":" not in rest):
                 raise UsageError(f"--auth takes scheme:auth such as digest:user:password, not {text!r}.")
             identities.append((scheme, rest.encode()))
+        file = self.tls_config or os.environ.get(TLS_CONFIG)
         if self.zookeeper:
-            file = self.tls_config or os.environ.get(TLS_CONFIG)
             return Where(self.zookeeper, tuple(identities), reached_by=_said_in(file))
         place = Path(directory_of(self.directory)).absolute()
         state = state_in(place)
@@ -118,7 +118,7 @@ class ZooKeeperReach:
                 "or a cluster's directory by --dir."
             ) from None
         if state.coordinator is None:
-            return Where(state.zookeeper, tuple(identities))
+            return Where(state.zookeeper, tuple(identities), reached_by=_said_in(file))
         if not state.coordinator.alive:
             return Where(state.zookeeper, tuple(identities), str(place / "coordinator"))
         tls = secured.brokers_tls(state.security) if state.security else None
@@ -248,6 +248,11 @@ def sentence(error: ZooKeeperError) -> str:
         case ZkErrorCode.AUTH_FAILED:
             return (
                 "The server does not accept this --auth: it takes digest:user:password, and sasl where that is set up."
+            )
+        case ZkErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH:
+            return (
+                "The server lets in nobody without SASL: say who you are by --auth sasl:user:password, or as a broker "
+                "does, by --zk-tls-config-file or KAFKA_OPTS."
             )
         case ZkErrorCode.NO_CHILDREN_FOR_EPHEMERALS:
             return f"{path} cannot be made: its parent is ephemeral, and those have no children."
