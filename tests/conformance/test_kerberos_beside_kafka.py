@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import apache
@@ -24,6 +26,7 @@ from barnabas.testing import KafkaCluster
 from barnabas.wire.messages.metadata import MetadataRequest
 
 pytestmark = MARKS
+SESSION_MS = 3_000
 SERVICE, USER = f"kafka/localhost@{REALM}", f"alice@{REALM}"
 _MODULE = f"{MODULE} useKeyTab=true storeKey=true"
 
@@ -45,6 +48,7 @@ def test_clients_and_brokers_of_both_kinds_log_in_to_both(realm: Path) -> None:
         "sasl.enabled.mechanisms": "GSSAPI",
         "sasl.kerberos.service.name": "kafka",
         "min.insync.replicas": "2",
+        "connections.max.reauth.ms": str(SESSION_MS),
         "listener.name.sasl.gssapi.sasl.jaas.config": f'{_MODULE} keyTab="{realm / "kafka"}" principal="{SERVICE}";',
         "zookeeper.session.timeout.ms": "18000",
     }
@@ -77,6 +81,18 @@ def test_clients_and_brokers_of_both_kinds_log_in_to_both(realm: Path) -> None:
                 nobody = login_of({**settings, "sasl.kerberos.service.name": "another"})
                 with pytest.raises(KafkaError, match="Kerberos"):
                     BlockingConnection("localhost", port, "kerberos", login=nobody)
+            with ExitStack() as open_connections:
+                asking_both = [
+                    open_connections.enter_context(
+                        BlockingConnection("localhost", port, "kerberos", login=login_of(settings))
+                    )
+                    for port in sasl.values()
+                ]
+                begun = time.monotonic()
+                while time.monotonic() < begun + 3 * SESSION_MS / 1000:
+                    for asking in asking_both:
+                        assert len(asking.send(MetadataRequest(topics=[]), 12).brokers) == 2
+            assert "its session has ended" not in (realm / "ours.log").read_text()
         finally:
             process.terminate()
             process.wait(30)
