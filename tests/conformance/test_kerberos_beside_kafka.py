@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,8 +17,9 @@ import apache
 import pytest
 from aiokafka import AIOKafkaProducer
 from cluster import BARNABAS, until
-from kerberos_realm import MARKS, MODULE, REALM, kerberos_realm
+from kerberos_realm import MARKS, MODULE, REALM, Realm, kerberos_realm
 
+import barnabas.client
 from barnabas.client import blocking
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import KafkaError
@@ -32,12 +34,17 @@ _MODULE = f"{MODULE} useKeyTab=true storeKey=true"
 
 
 @pytest.fixture
-def realm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A directory with the key tabs ``kafka`` and ``alice``; its centre runs meanwhile."""
+def centre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Realm]:
+    """A realm whose directory has the key tabs ``kafka`` and ``alice``."""
     with kerberos_realm(tmp_path, monkeypatch) as found:
         found.add("kafka/localhost", "kafka")
         found.add("alice", "alice")
-        yield tmp_path
+        yield found
+
+
+@pytest.fixture
+def realm(centre: Realm) -> Path:
+    return centre.directory
 
 
 def test_clients_and_brokers_of_both_kinds_log_in_to_both(realm: Path) -> None:
@@ -79,7 +86,9 @@ def test_clients_and_brokers_of_both_kinds_log_in_to_both(realm: Path) -> None:
                 done = apache.tool("kafka-broker-api-versions", *at)
                 assert f"id: {broker}" in done.stdout, done.stderr
                 nobody = login_of({**settings, "sasl.kerberos.service.name": "another"})
-                with pytest.raises(KafkaError, match="Kerberos"):
+                with pytest.raises(
+                    KafkaError, match="GSSAPI could not begin: Kerberos, towards another@localhost by alice"
+                ):
                     BlockingConnection("localhost", port, "kerberos", login=nobody)
             with ExitStack() as open_connections:
                 asking_both = [
@@ -102,18 +111,18 @@ def _goes_round(realm: Path, client: Path, settings: dict[str, str], sasl: dict[
     """Records that both brokers have, each by each client that is there, through the broker that it was told of."""
     at = {broker: f"localhost:{port}" for broker, port in sasl.items()}
     ours = ("--command-config", str(client))
-    made = barnabas("topic", "create", "t", "--partitions", "2", "--replication-factor", "2", "-b", at[1], *ours)
+    made = command("topic", "create", "t", "--partitions", "2", "--replication-factor", "2", "-b", at[1], *ours)
     assert made.returncode == 0, made.stderr
     subprocess.run(["kinit", "-k", "-t", realm / "alice", USER], check=True, capture_output=True, timeout=60)
     sent = []
     for broker, address in at.items():
         with blocking.connect(address, config=settings) as connected, connected.producer() as producer:
             producer.send("t", b"blocking %d" % broker)
-        assert barnabas("produce", "-t", "t", "-b", address, *ours, text=f"command {broker}\n").returncode == 0
+        assert command("produce", "-t", "t", "-b", address, *ours, text=f"command {broker}\n").returncode == 0
         asyncio.run(_by_aiokafka(address, f"aiokafka {broker}"))
         sent += [f"{who} {broker}" for who in ("blocking", "command", "aiokafka")]
     for address in at.values():
-        read = barnabas("consume", "-t", "t", "-o", "start", "-e", "-b", address, *ours)
+        read = command("consume", "-t", "t", "-o", "start", "-e", "-b", address, *ours)
         assert sorted(read.stdout.split("\n")[:-1]) == sorted(sent), read.stderr
         tool = apache.tool(
             "kafka-console-consumer",
@@ -123,7 +132,7 @@ def _goes_round(realm: Path, client: Path, settings: dict[str, str], sasl: dict[
         assert sorted(tool.stdout.split("\n")[:-1]) == sorted(sent), tool.stderr
 
 
-def barnabas(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+def command(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run([*BARNABAS, *words], input=text, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -143,19 +152,43 @@ async def _by_aiokafka(address: str, value: str) -> None:
         await producer.stop()
 
 
-def test_a_user_of_a_tests_cluster_comes_in_by_her_ticket(realm: Path) -> None:
-    """`barnabas.testing`: the brokers are named by their address, and so is their key."""
+@pytest.fixture
+def testing_config(realm: Path) -> dict[str, str]:
+    """Of `barnabas.testing`: the brokers are named by their address, and so is their key. alice has her ticket."""
     service = f"kafka/127.0.0.1@{REALM}"
     for words in (f"addprinc -randkey {service}", f"ktadd -k {realm / 'brokers'} {service}"):
         subprocess.run(["kadmin.local", "-q", words], check=True, capture_output=True, timeout=60)
     subprocess.run(["kinit", "-k", "-t", realm / "alice", USER], check=True, capture_output=True, timeout=60)
     jaas = f'{_MODULE} keyTab="{realm / "brokers"}" principal="{service}";'
-    config = {
+    return {
         "sasl.enabled.mechanisms": "SCRAM-SHA-512,GSSAPI",
         "sasl.kerberos.service.name": "kafka",
         "listener.name.clients.gssapi.sasl.jaas.config": jaas,
     }
-    with KafkaCluster(1, users=["alice"], config=config) as cluster:
+
+
+def test_a_centre_that_does_not_answer_holds_nobody_else_up(centre: Realm, testing_config: dict[str, str]) -> None:
+    """Who logs in to a broker by asyncio, as brokers do: the loop is free while the centre is asked for a ticket."""
+
+    async def story(properties: dict[str, str]) -> None:
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", centre.port)) as silent:
+            async with barnabas.client.connect(config=properties) as client, client.producer() as producer:
+                asking = loop.create_task(producer.send("t", b""))
+                asked, _ = await loop.run_in_executor(None, silent.accept)
+                for _ in range(100):
+                    await asyncio.sleep(0)
+                    assert not asking.done()
+                asking.cancel()
+                asked.close()
+
+    with KafkaCluster(1, users=["alice"], config=testing_config) as cluster:
+        centre.stop()
+        asyncio.run(asyncio.wait_for(story(cluster.user("alice").properties("GSSAPI")), 60))
+
+
+def test_a_user_of_a_tests_cluster_comes_in_by_her_ticket(testing_config: dict[str, str]) -> None:
+    with KafkaCluster(1, users=["alice"], config=testing_config) as cluster:
         cluster.create_topic("t", replication_factor=1)
         alice = cluster.user("alice")
         alice.allow("topic:t", "write")

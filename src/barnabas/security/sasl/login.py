@@ -110,6 +110,9 @@ class GssapiLogin:
     """The brokers' service name."""
     tickets: gssapi.Tickets
 
+    def __str__(self) -> str:
+        return self.mechanism
+
     @classmethod
     def of(cls, options: Mapping[str, str], settings: Mapping[str, str]) -> GssapiLogin:
         """Raises `ConfigError`."""
