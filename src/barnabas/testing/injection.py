@@ -23,6 +23,9 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.records import MAGIC_AT, batches, parse_header
 
 _BATCHES_SINCE: Final = 3
+"""The first version of Produce whose records are batches as they are stored."""
+_STORED_SINCE: Final = 4
+"""The first version of Fetch whose records are what is stored: older ones get it converted."""
 _CONSUMER: Final = -1
 
 
@@ -227,7 +230,7 @@ def _serving(handle: Handle, history: ClusterHistory) -> Handle:
     async def serving(broker: BrokerParts, request: Any, context: RequestContext) -> Any:
         outcome = await handle(broker, request, context)
         replica = request.replica_id if context.version < 15 else request.replica_state.replica_id
-        if replica != _CONSUMER:
+        if replica != _CONSUMER or context.version < _STORED_SINCE:
             return outcome
 
         def note(response: Any) -> Any:
@@ -245,6 +248,9 @@ def _serving(handle: Handle, history: ClusterHistory) -> Handle:
 
 def _serve(broker: BrokerParts, history: ClusterHistory, topic_partition: TopicPartition, records: Any) -> None:
     topic_id, _ = _topic(broker, topic_partition)
+    log = broker.log_dirs.get(topic_partition)
+    if log is not None and log.settings.compact:
+        return  # the cleaner writes the batch anew, and what it leaves out is not there any more
     if isinstance(records, FileRecords):
         records = records.read()
     try:

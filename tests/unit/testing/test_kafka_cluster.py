@@ -16,6 +16,7 @@ from barnabas.client.blocking import BlockingConnection
 from barnabas.client.metadata import metadata_request, read_metadata
 from barnabas.model.errors import ErrorCode
 from barnabas.testing import AcknowledgedRecordLost, ClusterError, KafkaCluster
+from barnabas.wire.messages.fetch import FetchRequest
 
 pytest_plugins = ["pytester"]
 
@@ -106,6 +107,41 @@ def test_what_the_broker_rewrites_is_verified_all_the_same(kafka_cluster):
         assert send(kafka_cluster, topic, [b"x"] * 3, **{"enable.idempotence": True}) == [None] * 3
         assert len(kafka_cluster.records(topic)) == 3
     assert kafka_cluster.verify().partitions == 2
+
+
+def fetched(cluster, version):
+    """What a consumer of that version is given of t-0."""
+    host, _, port = cluster.partition("t", 0).leader.address.rpartition(":")
+    asked = FetchRequest.FetchPartition(0, partition_max_bytes=1 << 20)
+    with BlockingConnection(host, int(port), "reader") as connection:
+        topic = FetchRequest.FetchTopic("t", partitions=[asked])
+        return bytes(connection.send(FetchRequest(topics=[topic]), version).responses[0].partitions[0].records)
+
+
+def test_a_cleaned_log_gives_other_batches_and_breaks_no_promise():
+    from confluent_kafka import Producer
+
+    policy = {"cleanup.policy": "compact", "segment.bytes": "100", "min.cleanable.dirty.ratio": "0.01"}
+    with KafkaCluster(1, config={"log.cleaner.backoff.ms": "50"}) as cluster:
+        cluster.create_topic("t", config=policy)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 100, "log_level": 0})
+        given = []
+        for keys in ("ab", "ac", "ad"):
+            for key in keys:
+                producer.produce("t", b"x", key=key)
+            assert producer.flush(20) == 0
+            given.append(fetched(cluster, 12))
+        until(lambda: not fetched(cluster, 12).startswith(given[0]), "the first batch is written anew")
+        cluster.verify()
+
+
+def test_a_consumer_before_record_batches_is_given_them_converted_and_no_promise_is_broken(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    assert send(kafka_cluster, "t", [b"x"] * 3) == [None] * 3
+    stored = fetched(kafka_cluster, 12)
+    assert fetched(kafka_cluster, 2) != stored
+    assert fetched(kafka_cluster, 12) == stored
+    kafka_cluster.verify()
 
 
 def test_a_deleted_topic_takes_its_promises_along(kafka_cluster):
