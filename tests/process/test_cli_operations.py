@@ -324,6 +324,14 @@ def test_a_record_that_too_few_replicas_would_have_is_refused_with_the_brokers_r
     until(lambda: operator.json("partition", "list", "thin")[0]["isr"] == [0, 2], "broker 2 in the ISR again")
 
 
+def test_a_partition_that_there_is_not_is_told_before_a_record_is_read(operator: Operator) -> None:
+    topic = operator.topic("narrow", 0)
+    for partition in ("2", "-1"):
+        assert operator.complaint("produce", "-t", topic, "-p", partition) == (
+            f"{topic} has no partition {partition}: it has 0 to 1."
+        )
+
+
 def test_a_line_that_is_piped_is_sent_while_the_next_one_is_waited_for(operator: Operator) -> None:
     topic = operator.topic("piped", 0, partitions=1)
     words = [sys.executable, "-m", "barnabas", "produce", "-t", topic, "-b", operator.cluster.bootstrap]

@@ -81,6 +81,8 @@ def produce(
         return None if null and part == b"" else part
 
     async def story(cluster: ClusterClient) -> SettledRecords:
+        if partition is not None:
+            await _partitions(cluster, topic, [partition])  # a producer would wait for one that there is not
         producer = producer_by(cluster, values, acks, compression)
         with _input(file) as source, progress("acknowledged") as bar:
             settled = SettledRecords(bar)
@@ -275,11 +277,7 @@ async def _assign(
     count: int | None,
 ) -> None:
     """Reads partitions of the user's choice from one bound to another."""
-    known = (await _described(cluster, topic)).partitions(topic)
-    wanted = known if partitions is None else [TopicPartition(topic, partition) for partition in partitions]
-    for partition in wanted:
-        if partition not in known:
-            raise CommandError(f"{topic} has no partition {partition.partition}: it has 0 to {len(known) - 1}.")
+    wanted = await _partitions(cluster, topic, partitions)
     begin = await _offsets_at(cluster, wanted, first)
     stop: dict[TopicPartition, int] = {}
     if last is not None:
@@ -339,6 +337,16 @@ def _print(fetched: Iterable[ConsumerRecord], form: Callable[[ConsumerRecord], b
         sys.stdout.buffer.write(b"".join(map(form, chosen)))
         sys.stdout.buffer.flush()
     return left
+
+
+async def _partitions(cluster: ClusterClient, topic: str, numbers: list[int] | None) -> list[TopicPartition]:
+    """The topic's partitions of these numbers, or all. Raises `CommandError` for one that there is not."""
+    known: list[TopicPartition] = (await _described(cluster, topic)).partitions(topic)
+    wanted = known if numbers is None else [TopicPartition(topic, number) for number in numbers]
+    for partition in wanted:
+        if partition not in known:
+            raise CommandError(f"{topic} has no partition {partition.partition}: it has 0 to {len(known) - 1}.")
+    return wanted
 
 
 async def _described(cluster: ClusterClient, topic: str) -> Any:
