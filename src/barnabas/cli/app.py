@@ -6,13 +6,14 @@ Every command is thin, and its module is imported only when the command runs: so
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from barnabas.cli.command import Command, CommandGroup, Late, RawCommand
-from barnabas.cli.output import CommandError, Exit, complain
+from barnabas.cli.output import CommandError, Exit, UsageError, complain
 
 SERVERS: Final = ("broker", "coordinator")
 """They set up the garbage collector and logging themselves."""
@@ -101,7 +102,11 @@ HIDDEN: Final = {
 def run(arguments: Sequence[str]) -> int:
     """Runs one command and reports its failure in a sentence. Returns the exit code."""
     debug = bool(os.environ.get("BARNABAS_DEBUG"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a group's name may have letters that the locale has not
     try:
+        _check_words(arguments)
         if arguments and arguments[0] in HIDDEN:
             return HIDDEN[arguments[0]].load().run("barnabas", arguments[1:])
         if not arguments or arguments[0] not in SERVERS:
@@ -128,6 +133,14 @@ def run(arguments: Sequence[str]) -> int:
         if debug:
             raise
         return told(error)
+
+
+def _check_words(words: Sequence[str]) -> None:
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:  # Python's mark of bytes that it could not read
+            raise UsageError(f"{word!r} is no text in {sys.getfilesystemencoding()}.") from None
 
 
 def _log_to_stderr(debug: bool) -> None:

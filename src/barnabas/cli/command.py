@@ -42,6 +42,7 @@ class Option:
         help: str = "",
         metavar: str | None = None,
         min: int | None = None,
+        max: int | None = None,
         choices: Sequence[str] = (),
         complete: str | None = None,
     ) -> None:
@@ -49,6 +50,7 @@ class Option:
         self.help = help
         self.metavar = metavar
         self.min = min
+        self.max = max
         self.choices = tuple(choices)
         self.complete = complete
 
@@ -120,6 +122,8 @@ class Parameter:
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
         if self.spec.min is not None and value < self.spec.min:
             raise argparse.ArgumentTypeError(f"{text} is less than {self.spec.min}")
+        if self.spec.max is not None and value > self.spec.max:
+            raise argparse.ArgumentTypeError(f"{text} is more than {self.spec.max}")
         return value
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:

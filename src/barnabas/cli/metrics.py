@@ -6,6 +6,7 @@ import base64
 import json
 import ssl
 from collections.abc import Mapping
+from http.client import HTTPException
 from typing import Annotated
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -114,7 +115,7 @@ def _text(address: str, tls: ssl.SSLContext | None, headers: Mapping[str, str]) 
             return str(answer.read().decode())
     except HTTPError as refusal:
         raise CommandError(f"No metrics at {address}: {_said(refusal)}") from None
-    except (URLError, OSError, ValueError) as error:
+    except (URLError, HTTPException, OSError, ValueError) as error:
         cause = getattr(error, "reason", error)
         raise CommandError(f"No metrics at {address} ({cause}): it takes what barnabas.admin.listener says.") from None
 

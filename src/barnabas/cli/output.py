@@ -55,7 +55,7 @@ class UsageError(CommandError):
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False))
+    print(json.dumps(value, ensure_ascii=(sys.stdout.encoding or "utf-8").lower() != "utf-8"))
 
 
 def printable(text: str) -> str:

@@ -16,7 +16,7 @@ from barnabas.cli.command import CommandGroup, Option
 from barnabas.cli.connect import number, security_of, settings_of, with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import partitions_of
-from barnabas.cli.output import CommandError, Format, print_json, print_table, progress
+from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table, progress
 from barnabas.cli.records import Acks, Compression, SettledRecords, Topic, producer_by
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
@@ -26,9 +26,13 @@ from barnabas.client.producer import Delivered
 app = CommandGroup("How fast the cluster is, as clients see it.")
 
 Records = Annotated[int, Option("-n", "--num", metavar="N", min=1, help="How many records.")]
-Size = Annotated[int, Option("--size", metavar="BYTES", min=1, help="Of each record's value, which is random.")]
+Size = Annotated[
+    int, Option("--size", metavar="BYTES", min=1, max=1 << 30, help="Of each record's value, which is random.")
+]
 
 _PAYLOADS: Final = 1024
+_PAYLOAD_BYTES: Final = 64 << 20
+"""Different values are worth no more of the memory than this."""
 _UNDER_WAY: Final = 20_000
 """Records that wait for their acknowledgements at a time."""
 _POLL_MS: Final = 1_000
@@ -85,7 +89,9 @@ def produce(
 ) -> None:
     """Write records: how many a second, and how long each waits for its acknowledgement. The records stay."""
     values = settings_of(at)
-    payloads = [os.urandom(size) for _ in range(min(records, _PAYLOADS))]
+    if rate is not None and not rate > 0:
+        raise UsageError(f"--rate {rate:g} is no number of records a second.")
+    payloads = [os.urandom(size) for _ in range(max(1, min(records, _PAYLOADS, _PAYLOAD_BYTES // size)))]
     waits_ms: list[float] = []
 
     async def story(cluster: ClusterClient) -> tuple[SettledRecords, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -93,8 +92,8 @@ def renew(
     output: OutputFormat = Format.text,
 ) -> None:
     """Have a token last longer, up to its end."""
-    period_ms = -1 if period is None else duration_ms(period, "--for")
-    ends = with_cluster(at, {}, lambda cluster: Admin(cluster).renew_delegation_token(_mac(hmac), period_ms))
+    period_ms, mac = -1 if period is None else duration_ms(period, "--for"), _mac(hmac)
+    ends = with_cluster(at, {}, lambda cluster: Admin(cluster).renew_delegation_token(mac, period_ms))
     _tell_end(output, ends)
 
 
@@ -108,8 +107,8 @@ def expire(
     output: OutputFormat = Format.text,
 ) -> None:
     """Have a token end sooner, or at once."""
-    period_ms = -1 if period is None else duration_ms(period, "--in")
-    ends = with_cluster(at, {}, lambda cluster: Admin(cluster).expire_delegation_token(_mac(hmac), period_ms))
+    period_ms, mac = -1 if period is None else duration_ms(period, "--in"), _mac(hmac)
+    ends = with_cluster(at, {}, lambda cluster: Admin(cluster).expire_delegation_token(mac, period_ms))
     _tell_end(output, ends, gone=period is None)
 
 
@@ -128,7 +127,7 @@ def _principal(text: str) -> Principal:
 def _mac(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise UsageError(f"HMAC {text}: it is no base64.") from None
 
 

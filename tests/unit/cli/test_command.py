@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +17,7 @@ from barnabas.cli.app import ROOT, run
 from barnabas.cli.command import Argument, Command, CommandGroup, Option
 from barnabas.cli.completion import candidates
 from barnabas.cli.options import HERE, Reach
-from barnabas.cli.output import CommandError, UsageError
+from barnabas.cli.output import CommandError, UsageError, print_json, print_table
 
 
 class Colour(StrEnum):
@@ -184,3 +188,36 @@ def test_every_command_that_reports_does_so_for_programs_too() -> None:
     silent = {"broker", "coordinator", "completion", "demo", "reassign plan", "spark run"}  # plan's words are JSON
     found = {path for path, flags in flags_of_commands().items() if "--format" not in flags}
     assert found == {f"barnabas {each}" for each in silent}
+
+
+@pytest.mark.parametrize("place", [["topic", "create"], ["produce", "-t", "t", "-k"], ["judge", "check"]])
+def test_a_word_that_is_no_text_is_refused(place: Sequence[str]) -> None:
+    words = [sys.executable, "-m", "barnabas", *place, b"a\xff"]
+    done = subprocess.run(words, capture_output=True, env={**os.environ, "PYTHONUTF8": "1"}, timeout=60)
+    assert (done.returncode, done.stderr) == (2, rb"barnabas: 'a\udcff' is no text in utf-8." + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["token", "renew", "ü"], "HMAC ü: it is no base64.\n"),
+        (["metrics", "--address", "a:x"], "No metrics at a:x (nonnumeric port: 'x')"),
+        (["perf", "produce", "-t", "t", "-b", "a:1", "--rate", "0"], "--rate 0 is no number of records a second.\n"),
+        (["perf", "produce", "-t", "t", "--size", "9" * 20], f"--size: {'9' * 20} is more than 1073741824."),
+    ],
+)
+def test_a_value_that_cannot_be_is_said_in_a_sentence(
+    words: Sequence[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*words, *(["-b", "a:1"] if "token" in words else [])]) in (1, 2)
+    assert capsys.readouterr().err.startswith(f"barnabas: {sentence}")
+
+
+def test_what_the_locale_has_no_letters_for_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", shown)
+    assert run(["--version"]) == 0
+    print_table(["group"], [["gü"]])
+    print_json({"group": "gü"})
+    shown.seek(0)
+    assert shown.read().splitlines()[1:] == ["GROUP", r"g\xfc", r'{"group": "g\u00fc"}']

@@ -48,7 +48,7 @@ def demo(
     directory: Annotated[Path, Option("--dir", help="Where the report, the cluster and the Parquet go.")] = Path(
         "demo-report"
     ),
-    rate: Annotated[float, Option("--rate", help="Records a second the producer aims at.")] = RATE,
+    rate: Annotated[float, Option("--rate", min=1, help="Records a second the producer aims at.")] = RATE,
 ) -> None:
     """The main job: real input through a replicated cluster while brokers are killed, into Parquet, and an audit."""
     directory = directory.resolve()
