@@ -27,6 +27,13 @@ _BATCHES_SINCE: Final = 3
 _STORED_SINCE: Final = 4
 """The first version of Fetch whose records are what is stored: older ones get it converted."""
 _CONSUMER: Final = -1
+_OF_FETCH_SESSIONS: Final = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
 
 
 @dataclass(eq=False)
@@ -152,7 +159,9 @@ def _failing(handle: Handle, api: ApiKey, injections: Injections, history: Clust
 
 
 def _fetch_failed(response: Any, error: ErrorCode) -> Any:
-    """A fetch fails by partition; one that would name none says it of the whole."""
+    """A fetch fails by partition; one that would name none says it of the whole, as does one whose session fails."""
+    if error in _OF_FETCH_SESSIONS:
+        response.responses = []
     partitions = [partition for topic in response.responses for partition in topic.partitions]
     for partition in partitions:
         partition.error_code = error

@@ -228,6 +228,17 @@ def test_metadata_fail_by_topic_and_name_the_brokers(kafka_cluster):
     assert asked_again.topics["t"].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_a_fetch_whose_session_fails_says_so_of_the_whole(kafka_cluster):
+    kafka_cluster.create_topic("t")
+    host, _, port = kafka_cluster.partition("t", 0).leader.address.rpartition(":")
+    topic = FetchRequest.FetchTopic("t", partitions=[FetchRequest.FetchPartition(0, partition_max_bytes=1 << 20)])
+    for error in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
+        kafka_cluster.fail("FETCH", error.name)
+        with BlockingConnection(host, int(port), "reader") as connection:
+            answer = connection.send(FetchRequest(topics=[topic]), 12)
+        assert (answer.error_code, answer.responses) == (error, [])
+
+
 def test_followers_fetches_are_answered_as_by_any_broker(monkeypatch):
     answered = []
     original = RepeatedFetches.answer
