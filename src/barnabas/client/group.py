@@ -180,7 +180,9 @@ class GroupMember:
         if code in _REJOIN:
             self.rejoin()
             if code is not ErrorCode.REBALANCE_IN_PROGRESS:
-                self._member_id, self._assigned_in = "", NO_GENERATION
+                self._assigned_in = NO_GENERATION
+            if code is ErrorCode.UNKNOWN_MEMBER_ID:
+                self._member_id = ""  # else the group knows it, and would wait for it beside the one that joins anew
         raise KafkaError(code, f"group {self.group!r}: {code.name}")
 
     async def beat(self) -> int:
