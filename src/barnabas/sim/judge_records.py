@@ -41,6 +41,8 @@ def is_as_sent(world: World, history: History, logs: LogWatch, partition: str, r
             )
             world.violated("R22", f"{sentence} sent", partition)
     stamps = logs.stamps_at(partition, record.offset) if partition in logs.stamped else []
+    if partition in logs.stamped and not stamps:
+        return  # who has a copy is dead, and so is the only one who knows its time
     right = {sent.timestamp if stamp is None else EPOCH_MS + stamp for stamp in stamps or [None]}
     if record.timestamp not in right and -1 not in right:
         world.violated(

@@ -39,9 +39,9 @@ _UNDER_WAY: Final = 3
 class KnowledgeWatch:
     def __init__(self, world: World, probes: Probes) -> None:
         self.world = world
-        self._told: dict[tuple[str, str, str], int] = {}
-        """By client, group or transactional id, and broker: how often that was asked since it said that it is not the
-        coordinator, and since the client has asked who is."""
+        self._told: dict[tuple[str, str, Connection], int] = {}
+        """By client, group or transactional id, and connection: how often it was asked by that since it said that it is
+        not the coordinator, and since the client has asked who is. Several members of one client have one each."""
         probes.around(ClusterMetadata, "merged", self._around_merged)
         probes.around(MetadataCache, "take", self._around_take)
         probes.around(Connection, "send", self._around_send)
@@ -92,11 +92,11 @@ class KnowledgeWatch:
             if isinstance(message, FindCoordinatorRequest):
                 self._asks_who(message)
             elif isinstance(message, _OF_GROUPS):
-                return self.asked(sending, connection.host, message.group_id)
+                return self.asked(sending, connection, message.group_id)
             elif isinstance(message, AddPartitionsToTxnRequest):
-                return self.asked(sending, connection.host, message.v3_and_below_transactional_id)
+                return self.asked(sending, connection, message.v3_and_below_transactional_id)
             elif isinstance(message, _OF_TRANSACTIONS):
-                return self.asked(sending, connection.host, message.transactional_id)
+                return self.asked(sending, connection, message.transactional_id)
             return sending
 
         return send
@@ -106,16 +106,16 @@ class KnowledgeWatch:
             for told in [each for each in self._told if each[:2] == (node(), key)]:
                 del self._told[told]
 
-    async def asked(self, sending: Any, host: str, key: str) -> Any:
+    async def asked(self, sending: Any, connection: Connection, key: str) -> Any:
         """What comes of a request about a group or a transactional id."""
-        place = node(), key, host
+        place = node(), key, connection
         self.world.check("G10")
         if place in self._told:
             self._told[place] += 1
             if self._told[place] > _UNDER_WAY:
                 self.world.violated(
-                    "G10", f"{node()} goes on asking {host} about {key!r}, which has told it that another coordinates",
-                    node=host,
+                    "G10", f"{node()} goes on asking {connection.host} about {key!r}, which has told it that another "
+                    "coordinates", node=connection.host,
                 )  # fmt: skip
                 self._told[place] = 0
         answer = await sending

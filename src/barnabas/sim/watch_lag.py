@@ -82,6 +82,8 @@ class Caught(NamedTuple):
     caught_up_ms: int
     fetched_ms: int
     leader_end: int
+    rested: bool = False
+    """It has fetched since without being looked at, which its leader notes when it has to."""
 
 
 class LagWatch:
@@ -267,7 +269,8 @@ class LagWatch:
         elif offset >= before.leader_end:
             caught_up_ms = max(caught_up_ms, before.fetched_ms)
         self._caught[key] = Caught(before.term, caught_up_ms, now_ms, end)
-        self._is_noted(partition, follower, self._caught[key])
+        if offset >= end or not before.rested:
+            self._is_noted(partition, follower, self._caught[key])
 
     def _is_noted(self, partition: Partition, follower: int, caught: Caught) -> None:
         """R24, before anybody has to leave: what the leader has written down is not less than what fetches said."""
@@ -295,7 +298,9 @@ class LagWatch:
             key = node(), partition.topic_partition, follower
             before = self._caught.get(key)
             if before is not None and fetch.last_fetch_ms > before.caught_up_ms:
-                self._caught[key] = before._replace(caught_up_ms=fetch.last_fetch_ms, fetched_ms=fetch.last_fetch_ms)
+                self._caught[key] = before._replace(
+                    caught_up_ms=fetch.last_fetch_ms, fetched_ms=fetch.last_fetch_ms, rested=True
+                )
 
     def _proposed(self, proposed: bool, partition: Partition, now_ms: int) -> None:
         """R24, by the fetches that reached the leader."""

@@ -122,6 +122,8 @@ class Workload:
         world = self.world
         if self.healed_ns is None or not isinstance(error, KafkaError) or error.code in _MAY_STAY:
             return
+        if error.code is ErrorCode.LEADER_NOT_AVAILABLE and self.history.recreated_ns:
+            return  # a partition that its topic has no more, since it was made anew with fewer
         well_ns = world.loop.now_ns - self.healed_ns
         if error.code.retriable and well_ns > QUIET_NS:
             self.judge_waiting(f"{client} is told {error!r}, {well_ns / 1e9:.1f} s after all had healed")

@@ -1653,8 +1653,13 @@ def g10(cluster: Cluster) -> None:
     async def told() -> Any:
         return SimpleNamespace(error_code=ErrorCode.NOT_COORDINATOR)
 
+    each: Any = type("Connection", (), {"host": "broker-0"})
     for _ in range(5):
-        cluster.run(cluster.checkers.knowledge.asked(told(), "broker-0", "readers"))
+        cluster.run(cluster.checkers.knowledge.asked(told(), each(), "readers"))
+    assert not cluster.world.violations, "each has asked once"
+    one = each()
+    for _ in range(5):
+        cluster.run(cluster.checkers.knowledge.asked(told(), one, "readers"))
 
 
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
@@ -1837,6 +1842,27 @@ def test_what_may_stay_as_it_is_is_no_finding(cluster: Cluster, code: ErrorCode)
     cluster.workload.healed_ns = cluster.world.loop.now_ns - 60 * A_SECOND
     cluster.workload.failed("member-1", KafkaError(code))
     cluster.workload.healed_ns = None
+    assert cluster.world.violations == []
+
+
+def test_a_partition_that_is_gone_with_its_topic_has_no_leader_for_good(cluster: Cluster) -> None:
+    cluster.world.violations.clear()
+    cluster.workload.healed_ns = cluster.world.loop.now_ns - 60 * A_SECOND
+    cluster.history.recreated_ns["payments"] = 0
+    cluster.workload.failed("member-1", KafkaError(ErrorCode.LEADER_NOT_AVAILABLE))
+    cluster.history.recreated_ns.clear()
+    cluster.workload.healed_ns = None
+    assert cluster.world.violations == []
+
+
+def test_a_record_whose_only_copy_is_dead_may_be_of_any_time(cluster: Cluster) -> None:
+    cluster.world.violations.clear()
+    cluster.logs.stamped["orders-99"] = None
+    cluster.history.sent[b"said"] = sent(b"said", "acknowledged")
+    cluster.history.sent[b"said"].timestamp = EPOCH_MS + 1
+    is_as_sent(cluster.world, cluster.history, cluster.logs, "orders-99", Record(0, EPOCH_MS, None, b"said"))
+    del cluster.history.sent[b"said"]
+    cluster.logs.stamped.clear()
     assert cluster.world.violations == []
 
 
