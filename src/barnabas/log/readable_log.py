@@ -146,8 +146,8 @@ class ReadableLog:
         """Makes errors of the files CORRUPT_MESSAGE or `LogDirFailure`."""
         try:
             yield
-        except CorruptBatch as error:
-            raise corrupt(self.topic_partition, str(error)) from None
+        except CorruptBatch as batch:
+            raise corrupt(self.topic_partition, str(batch)) from None
         except OSError as error:
             raise self._failed(error, doing) from error
 
@@ -157,8 +157,8 @@ class ReadableLog:
         self.log_dir.check_online()
         try:
             yield
-        except CorruptBatch as error:
-            raise corrupt(self.topic_partition, str(error)) from None
+        except CorruptBatch as batch:
+            raise corrupt(self.topic_partition, str(batch)) from None
         except OSError as error:
             raise self._failed(error, doing, half_done=half_done) from error
 
@@ -209,8 +209,8 @@ class ReadableLog:
                 incomplete=incomplete,
                 in_place=in_place,
             )
-        except CorruptBatch as error:
-            raise corrupt(self.topic_partition, str(error)) from None
+        except CorruptBatch as batch:
+            raise corrupt(self.topic_partition, str(batch)) from None
         except OSError as error:
             raise self._failed(error, "reading the log") from error
 

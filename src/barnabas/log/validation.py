@@ -316,8 +316,8 @@ def scanning(
                 return begun.found()
             if unpacking.at_once < 0:
                 yield
-    except TooLargeError as error:
-        raise unpacks_too_far(topic_partition, error) from None
+    except TooLargeError as too_large:
+        raise unpacks_too_far(topic_partition, too_large) from None
     except WireError as error:
         raise invalid(topic_partition, f"The records cannot be unpacked ({error})") from None
     begun.feed(b"", True)

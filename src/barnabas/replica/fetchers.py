@@ -341,8 +341,8 @@ class ReplicaFetcher(FollowedPartitions):
             self._session.lost()
             self._pause(state)
             return
-        except KafkaError as error:
-            self._refused(state, error.code)
+        except KafkaError as refusal:
+            self._refused(state, refusal.code)
             return
         if self._current(state, asked) is not None:
             self._guarded(state, self._begin_at, start_offset)

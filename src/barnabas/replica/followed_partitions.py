@@ -198,12 +198,12 @@ class FollowedPartitions:
                 return
             self._failed(state, failure)
             self._follower.log_dir_failed(failure)
-        except KafkaError as error:
-            if error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
-                logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, error)
+        except KafkaError as refusal:
+            if refusal.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
+                logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, refusal)
                 self._pause(state)
             else:
-                self._failed(state, error)
+                self._failed(state, refusal)
         except Exception as error:
             self._failed(state, error)
 

@@ -60,6 +60,50 @@ def test_bases_are_seen() -> None:
     assert found == {"barnabas.replica.purgatory": "barnabas.replica.delayed_produce.DelayedProduce"}
 
 
+def renamed_errors(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
+    """Names of caught errors that another clause of the function has for errors of another type."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            types: dict[str, str] = {}
+            for handler in ast.walk(function):
+                if isinstance(handler, ast.ExceptHandler) and handler.name is not None and handler.type is not None:
+                    caught = ast.unparse(handler.type)
+                    if types.setdefault(handler.name, caught) != caught:
+                        yield function.name, handler.name, handler.lineno
+
+
+def test_a_caught_error_has_a_name_of_its_own() -> None:
+    """Compiled code takes the first clause's type for the name's, and raises TypeError in the place of the others: of a
+    file that cannot be opened, and a broker halted."""
+    wrong = [(name, *found) for name in HOT_PATH for found in renamed_errors(ast.parse((PACKAGE / name).read_text()))]
+    assert wrong == []
+
+
+def test_errors_that_share_a_name_are_seen() -> None:
+    shared = "def f():\n try: g()\n except KeyError as e: h(e)\n except OSError as e: h(e)\n"
+    assert list(renamed_errors(ast.parse(shared))) == [("f", "e", 4)]
+
+
+def waits_in_clauses(tree: ast.AST) -> Iterator[int]:
+    for clause in ast.walk(tree):
+        if isinstance(clause, ast.ExceptHandler | ast.Try):
+            inside = clause.body if isinstance(clause, ast.ExceptHandler) else clause.finalbody
+            for node in (found for statement in inside for found in ast.walk(statement)):
+                if isinstance(node, ast.Await | ast.Yield | ast.YieldFrom):
+                    yield node.lineno
+
+
+def test_nothing_is_waited_for_while_an_error_is_handled() -> None:
+    """Compiled code leaves the error under way: whatever fails meanwhile is told with it, and keeps what it kept."""
+    wrong = [(name, line) for name in HOT_PATH for line in waits_in_clauses(ast.parse((PACKAGE / name).read_text()))]
+    assert wrong == []
+
+
+def test_waiting_in_a_clause_is_seen() -> None:
+    waits = "async def f():\n try: g()\n except KeyError:\n  await h()\n finally:\n  await h()\n"
+    assert list(waits_in_clauses(ast.parse(waits))) == [6, 4]
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """What a build leaves of one module."""

@@ -206,8 +206,8 @@ async def _as_old_clients_understand(
                     data.records = end.value
                     break
                 await context.turn()
-        except TooLargeError as error:
-            logger.warning("[broker %d] %s is not converted down: %s", broker.broker_id, key.topic_partition, error)
+        except TooLargeError as too_large:
+            logger.warning("[broker %d] %s is not converted down: %s", broker.broker_id, key.topic_partition, too_large)
             return refused(key.partition, ErrorCode.MESSAGE_TOO_LARGE)
         except WireError as error:
             logger.error("[broker %d] %s cannot be converted down: %s", broker.broker_id, key.topic_partition, error)

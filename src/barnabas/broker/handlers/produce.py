@@ -109,9 +109,13 @@ async def _in_turns(
                 continue
             if context.due_before():
                 await context.turn()
+            result: Appended | None
             try:
                 result = _appended(broker, request, context, topic.name, data, allowed, unpacking, refused)
             except TakesLong:
+                result = None
+            if result is None:
+                # Not in the clause: compiled code would have the error under way for everybody meanwhile.
                 records = data.records
                 assert isinstance(records, _BUFFERS), "it was looked at"
                 result = await appending.append_unpacked(
