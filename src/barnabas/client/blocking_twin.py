@@ -52,10 +52,22 @@ class _Loop:
         self._thread = threading.Thread(target=self.loop.run_forever, name="barnabas-client", daemon=True)
         self._thread.start()
 
+    @property
+    def is_a_forks(self) -> bool:
+        """Whether this process was forked from the one that has the thread."""
+        return not self._thread.is_alive() and not self.loop.is_closed()
+
+    def begin(self, story: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Runs `story` on the loop, and waits for nothing."""
+        if self.is_a_forks:
+            story.close()
+            raise RuntimeError("This client was made before the process was forked: make one in each process.")
+        return asyncio.run_coroutine_threadsafe(story, self.loop)
+
     def call(self, story: Coroutine[Any, Any, T]) -> T:
         """Runs `story` on the loop. Callbacks of it run here, in the thread that waits."""
         jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        future = asyncio.run_coroutine_threadsafe(self._with(jobs, story), self.loop)
+        future = self.begin(self._with(jobs, story))
         future.add_done_callback(lambda _: jobs.put(None))
         try:
             while (job := jobs.get()) is not None:
@@ -151,7 +163,7 @@ class SyncProducer:
         with self._lock:
             self._appends.append((record, future))
             if self._pump is None:
-                self._pump = asyncio.run_coroutine_threadsafe(self._take(), self._loop.loop)
+                self._pump = self._loop.begin(self._take())
         return future
 
     async def _take(self) -> None:
@@ -431,6 +443,8 @@ class SyncCluster:
 
     def close(self) -> None:
         """Closes what was made of it, and its connections."""
+        if self._loop.is_a_forks:
+            return  # all of it is the parent's
         try:
             self._loop.call(self._cluster.close())
         finally:

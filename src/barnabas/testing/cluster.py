@@ -139,6 +139,8 @@ class KafkaCluster(RunningCluster):
 
     def close(self) -> None:
         """Ends everything, as a kill would; what a `directory` holds stays."""
+        if self._is_a_forks:
+            return
         host, self._host = self._host, None
         client, self._client = self._client, None
         if client is not None:

@@ -189,6 +189,11 @@ class Background:
             self.stalled_ms += round(late * 1000)
             self._due += late
 
+    @property
+    def is_a_forks(self) -> bool:
+        """Whether this process was forked from the one that has the thread."""
+        return not self._thread.is_alive()
+
     def run(self, story: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Runs `story` on the loop from another thread and waits for its outcome."""
         assert threading.current_thread() is not self._thread, "the cluster's own thread cannot wait for itself"

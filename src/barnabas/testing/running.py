@@ -48,7 +48,17 @@ class RunningCluster:
         return self._client
 
     def run(self, story: Coroutine[Any, Any, T]) -> T:
+        if self._is_a_forks:
+            story.close()
+            raise ClusterError(
+                "The cluster is another process's, which was forked: give the child its bootstrap servers."
+            )
         return background().run(story)
+
+    @property
+    def _is_a_forks(self) -> bool:
+        """Whether this process was forked from the one in which the cluster runs."""
+        return self._host is not None and self._host.background.is_a_forks
 
     async def until(
         self, fits: Callable[[S], bool], look: Callable[[], Coroutine[Any, Any, S]], what: str, timeout: float
