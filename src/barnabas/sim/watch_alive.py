@@ -29,8 +29,8 @@ class AliveWatch:
         self._unlike_ns: dict[tuple[str, str, int], int] = {}
         """By broker, replica, and the controller's epoch: since when the one has it and the other does not."""
         self._believed: dict[tuple[str, str, int, int], None] = {}
-        """By broker, replica, and the epochs of the controller and of the broker: who has lost what, as the controller
-        knew when it was last looked."""
+        """By broker, replica, the controller's epoch and since when the broker is registered: who has lost what, as the
+        controller knew when it was last looked."""
         self._leaving_ns: dict[tuple[int, int], int] = {}
         """By broker that is back, and the controller's epoch: since when it is taken for one that leaves."""
 
@@ -77,12 +77,15 @@ class AliveWatch:
         for name, broker in world.brokers.items():
             lost = dict.fromkeys(broker.replicas.offline_partitions)
             believed = reign.context.replicas_on_offline_dirs.get(broker.broker_id, {})
-            for partition in lost:
-                place = name, str(partition), self.ensemble.controller_epoch, broker.broker_epoch
-                if partition in believed:
-                    self._believed[place] = None
-                elif place in known and self.ensemble.is_assigned(str(partition), broker.broker_id):
-                    self._is_taken_back(name, ruler, str(partition))
+            registered_ns = self.ensemble.registered_ns(broker.broker_id)
+            # Of one that is gone, or registered anew, the controller forgets what it had lost.
+            if registered_ns is not None and world.loop.now_ns - registered_ns > HEARD_NS:
+                for partition in lost:
+                    place = name, str(partition), self.ensemble.controller_epoch, registered_ns
+                    if partition in believed:
+                        self._believed[place] = None
+                    elif place in known and self.ensemble.is_assigned(str(partition), broker.broker_id):
+                        self._is_taken_back(name, ruler, str(partition))
             for partition in [each for each in {**lost, **believed} if (each in lost) != (each in believed)]:
                 if self.ensemble.is_assigned(str(partition), broker.broker_id):
                     key = name, str(partition), self.ensemble.controller_epoch

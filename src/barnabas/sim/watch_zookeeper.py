@@ -422,6 +422,10 @@ class ZooKeeperWatch:
     def is_registered(self, number: int) -> bool:
         return number in self._registered_ns and number not in self.gone_ns
 
+    def registered_ns(self, number: int) -> int | None:
+        """Since when the broker has the registration that it has, if it has one."""
+        return self._registered_ns[number] if self.is_registered(number) else None
+
     def is_back(self, number: int) -> bool:
         """Whether the broker is registered anew since it last asked to leave."""
         return self.is_registered(number) and self._registered_ns[number] > self.asked_to_leave_ns.get(number, -1)

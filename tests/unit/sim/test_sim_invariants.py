@@ -581,6 +581,14 @@ def r1(cluster: Cluster) -> None:
     cluster.append_copy(2, b"another")
 
 
+def r1_of_a_follower_that_is_not_told_to_cut(cluster: Cluster) -> None:
+    """It has its last records of a leader that the one before it never heard of."""
+    name, partition, log, chain = cluster.leading(with_records(cluster))
+    end = log.log_end_offset
+    read = SimpleNamespace(diverging=None, last_stable_offset=end, high_watermark=end, log_end_offset=end, records=b"")
+    cluster.at(name, lambda: cluster.leaders._read(read, partition, chain.end, last_fetched_epoch=99))
+
+
 def r2(cluster: Cluster) -> None:
     _, _, log, chain = cluster.leading(2)
     cluster.leaders._commit(chain, log.log_end_offset)
@@ -1669,8 +1677,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c17_of_a_stat, c17_of_children_that_go, c18, c18_of_what_was_announced, c19, c20,
     c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told, c21_of_a_replica_that_is_lost,
     c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c22, c23, c23_of_a_topic_that_is_made_anew, r1,
-    r1_of_a_log_that_moves, r2, r3, r4, r5, r5_of_an_end_that_nobody_asks_for, r6, r7,
-    r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost, r10, r11, r12,
+    r1_of_a_follower_that_is_not_told_to_cut, r1_of_a_log_that_moves, r2, r3, r4, r5, r5_of_an_end_that_nobody_asks_for,
+    r6, r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost, r10, r11, r12,
     r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced,
     r15_of_a_log_that_begins_before_its_start, r16, r17, r17_of_a_log_that_is_too_large, r18, r19, r20,
     r20_of_a_read_that_begins_elsewhere, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23,
