@@ -10,11 +10,17 @@ from pathlib import Path
 
 import pytest
 from kerberos_realm import MARKS, REALM, Realm, kerberized_zookeeper, kerberos_realm
-from zk_plays import connected, cut, expire, until
+from zk_plays import connected, cut, until
 
 from barnabas.model.config import broker_config
 from barnabas.runtime.real import real_runtime
-from barnabas.zk.client.client import ClientSecurity, StateChangeHandler, ZooKeeperAuthFailed, ZooKeeperClient
+from barnabas.zk.client.client import (
+    ClientSecurity,
+    ConnectionState,
+    StateChangeHandler,
+    ZooKeeperAuthFailed,
+    ZooKeeperClient,
+)
 from barnabas.zk.client.config import security_of
 from barnabas.zk.protocol.data import ACL, CREATOR_ALL_ACL, ZkPermission
 from barnabas.zk.protocol.errors import ZooKeeperError
@@ -52,8 +58,9 @@ def test_a_client_is_its_principal_on_every_connection_and_in_every_session(real
                 await client.wait_until_connected()
                 version += 1
                 assert (await client.set("/hers", b"2")).version == version
-            await expire(client)
-            await until(lambda: client.state.value == "CONNECTED")
+            client._session.password = bytes(16)  # the server knows no such session
+            cut(client)
+            await until(lambda: client.expires == 1 and client.state is ConnectionState.CONNECTED)
             assert (await client.set("/hers", b"3")).version == version + 1
         cache = "useTicketCache=true"
         module = f"com.sun.security.auth.module.Krb5LoginModule required {cache};"

@@ -53,13 +53,7 @@ async def expire(client: ZooKeeperClient) -> None:
     expired = client.expires
     session = client._session
     while client.expires == expired:
-        thief = ZooKeeperClient(
-            client.runtime,
-            client.connect,
-            session_timeout_ms=6000,
-            connection_timeout_ms=10_000,
-            security=client.security,
-        )
+        thief = ZooKeeperClient(client.runtime, client.connect, session_timeout_ms=6000, connection_timeout_ms=10_000)
         thief._session.id, thief._session.password = session.id, session.password
         with contextlib.suppress(SessionExpired):
             await thief.start()
