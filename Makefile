@@ -272,7 +272,7 @@ fuzz: setup
 # Bytes from strangers, through every door of a broker and a coordinator in one process: frames, records, SASL, TLS,
 # ZooKeeper's packets. `make fuzz-protocol SEED=7` searches elsewhere.
 fuzz-protocol: setup
-	$(BIN)/python tests/fuzz/strangers.py --minutes $(MINUTES) --seed $(or $(SEED),0)
+	$(BIN)/python tests/fuzz --minutes $(MINUTES) --seed $(or $(SEED),0)
 
 # The same, led by what was reached before: with Atheris, which is fetched for it.
 fuzz-guided: setup

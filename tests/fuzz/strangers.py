@@ -1,4 +1,4 @@
-"""Bytes from strangers, for minutes: ``python tests/fuzz/strangers.py --minutes 30`` (`make fuzz-protocol`).
+"""Bytes from strangers, for minutes: ``python tests/fuzz --minutes 30`` (`make fuzz-protocol`).
 
 Inputs are what real clients say (and batches that none should, of ``tests/verdicts``), changed by chance, through every
 door of `fuzzed_world`. What finds something is written below ``build/fuzz`` and named; kept in ``corpus.json``, it is
@@ -213,7 +213,8 @@ def search(world: World, seconds: float, seed: int, doors: Sequence[str]) -> dic
     return tried
 
 
-def main() -> None:
+def main(form: str) -> None:
+    """`form`: how the hot path runs."""
     parser = argparse.ArgumentParser(prog="strangers", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1)
     parser.add_argument("--seed", type=int, default=0)
@@ -228,12 +229,8 @@ def main() -> None:
                 return
             tried = search(world, arguments.minutes * 60, arguments.seed, arguments.door or DOORS)
             told = ", ".join(f"{count} {door}" for door, count in tried.items())
-            print(f"{sum(tried.values())} inputs ({told}), nothing found; grown by {world.grown_kb()} KB")
+            print(f"{sum(tried.values())} inputs ({told}), {form}, nothing found; grown by {world.grown_kb()} KB")
         except Finding as finding:
             sys.exit(f"FOUND: {finding}")
         finally:
             world.close()
-
-
-if __name__ == "__main__":
-    main()
