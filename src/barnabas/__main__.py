@@ -11,8 +11,10 @@ def main() -> None:
         sys.exit("barnabas runs on Linux and macOS. On Windows, install and run it inside WSL.")
     # Imports make many objects and no garbage: until a command runs the collector would only cost time.
     gc.disable()
-    from barnabas.cli.app import run
-
+    try:
+        from barnabas.cli.app import run
+    except KeyboardInterrupt:
+        sys.exit(130)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -285,7 +285,7 @@ def _retitle(words: list[str]) -> None:
 
 def coordinator(
     host: Annotated[str, Option("--host", metavar="HOST", help="The address to bind.")] = "127.0.0.1",
-    port: Annotated[int, Option("--port", metavar="P", help="0 takes a free one.")] = 2181,
+    port: Annotated[int, Option("--port", metavar="P", min=0, max=65535, help="0 takes a free one.")] = 2181,
     directory: Annotated[
         str | None,
         Option(

@@ -203,6 +203,7 @@ def test_a_word_that_is_no_text_is_refused(place: Sequence[str]) -> None:
         (["token", "renew", "ü"], "HMAC ü: it is no base64.\n"),
         (["metrics", "--address", "a:x"], "No metrics at a:x (nonnumeric port: 'x')"),
         (["perf", "produce", "-t", "t", "-b", "a:1", "--rate", "0"], "--rate 0 is no number of records a second.\n"),
+        (["coordinator", "--port", "99999"], "--port: 99999 is more than 65535."),
         (["perf", "produce", "-t", "t", "--size", "9" * 20], f"--size: {'9' * 20} is more than 1073741824."),
     ],
 )
@@ -221,3 +222,20 @@ def test_what_the_locale_has_no_letters_for_is_escaped(monkeypatch: pytest.Monke
     print_json({"group": "gü"})
     shown.seek(0)
     assert shown.read().splitlines()[1:] == ["GROUP", r"g\xfc", r'{"group": "g\u00fc"}']
+
+
+def test_an_interrupt_while_modules_are_imported_is_no_traceback() -> None:
+    program = """
+import sys
+from barnabas import __main__
+
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "barnabas.cli.app":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted())
+__main__.main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, b"")
