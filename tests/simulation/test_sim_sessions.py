@@ -241,6 +241,21 @@ def test_b23_a_second_live_broker_of_the_same_id_is_told_who_has_it() -> None:
     played(1, play)
 
 
+def test_an_ensemble_that_is_dead_takes_no_znode_away() -> None:
+    """What it was late with is gone with it; the next one reads what was logged."""
+
+    async def play(world: World) -> None:
+        dead = coordinator(world)
+        dead.ephemerals_late_ms = 1_000
+        dead.expire("broker-1")
+        world.kill(ZOOKEEPER)
+        last_zxid = dead.committed.last_zxid
+        await asyncio.sleep(2)
+        assert dead.committed.last_zxid == last_zxid
+
+    played(1, play)
+
+
 def test_b23_a_broker_whose_id_was_taken_while_it_had_no_session_gets_it_back_later() -> None:
     async def play(world: World) -> None:
         node = world.nodes["twin"] = Node(world.loop, world.network, Chance(1, "twin"), "twin")

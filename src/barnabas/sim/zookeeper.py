@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from dataclasses import replace
 from typing import Any, Final
 
@@ -166,6 +167,7 @@ class Ensemble(CoordinatorServer):
         self.ephemerals_late_ms = 0
         self.struck = {"zk-loss": 0, "zk-expire": 0, "zk-stale": 0, "zk-late": 0, "zk-auth-fail": 0}
         self.session_nodes: dict[int, str] = {}
+        self._process = copy_context()
 
     def inherit(self, before: Ensemble) -> None:
         """Takes over what is remembered of clients from the process before."""
@@ -175,7 +177,8 @@ class Ensemble(CoordinatorServer):
         self.refuse_sessions = before.refuse_sessions
 
     def later(self, delay_ms: int, callback: Callable[..., object], *arguments: Any) -> None:
-        self._loop.call_later(delay_ms / 1000, callback, *arguments)
+        """In its own process, which may be dead by then, and not in that of a fault that struck it."""
+        self._loop.call_later(delay_ms / 1000, callback, *arguments, context=self._process)
 
     def node_of(self, connection: ServerConnection) -> str:
         return str(connection.identities[0][1])
