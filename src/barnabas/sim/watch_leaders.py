@@ -324,8 +324,7 @@ class LeaderWatch:
 
     def _read(
         self, result: Any, partition: Partition, fetch_offset: int, *_: object,
-        current_leader_epoch: int = -1, last_fetched_epoch: int = -1,
-        isolation: FetchIsolation = FetchIsolation.LOG_END, **named: object,
+        current_leader_epoch: int = -1, isolation: FetchIsolation = FetchIsolation.LOG_END, **named: object,
     ) -> None:  # fmt: skip
         """R9 and R14: consumers get what is committed; who names an epoch gets nothing of another."""
         world = self.world
@@ -342,8 +341,6 @@ class LeaderWatch:
                 f"{result.high_watermark}, end {result.log_end_offset} of {partition.topic_partition}",
                 str(partition.topic_partition), node(),
             )  # fmt: skip
-        if last_fetched_epoch >= 0 and result.diverging is None:
-            self._goes_on_from_the_same(partition, fetch_offset, last_fetched_epoch)
         if not len(result.records):
             return
         self._begins_with_what_is_asked_for(result.records, partition, fetch_offset)
@@ -360,23 +357,6 @@ class LeaderWatch:
                 )  # fmt: skip
                 return
             at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
-
-    def _goes_on_from_the_same(self, partition: Partition, offset: int, epoch: int) -> None:
-        """R1: who fetches on from `offset`, and has what is before of `epoch`, has it from the leader that this one has
-        it from, or is told where they part."""
-        log, chain = partition.log, None if partition.log is None else self.logs.chain_of(partition.log)
-        if log is None or chain is None or self.logs.cleaned_to(chain.partition, chain.topic_id):
-            return
-        link = chain.ending_at(offset)
-        if link is None:
-            return
-        self.world.check("R1")
-        is_known = any(entry.epoch == epoch for entry in log.leader_epochs.entries)
-        if epoch < link.epoch or (epoch > link.epoch and not is_known):
-            self.world.violated(
-                "R1", f"{chain.node} has what is before {offset} of {chain.partition} in epoch {link.epoch}; it lets a "
-                f"follower go on there that has it in epoch {epoch}", chain.partition, chain.node,
-            )  # fmt: skip
 
     def _begins_with_what_is_asked_for(self, records: Any, partition: Partition, offset: int) -> None:
         """R20: who reads from an offset is given the batch that has it, or the next one there is."""

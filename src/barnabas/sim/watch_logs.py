@@ -43,7 +43,7 @@ class LogWatch:
         self.committed: dict[tuple[str, str], Committed] = {}
         """By partition and topic id."""
         self.losses = LossWatch(world)
-        self.sequences = SequenceWatch(world)
+        self.sequences = SequenceWatch(world, self.losses)
         self._outdated: dict[tuple[str, str], None] = {}
         """Node and partition of copies that may hold what was lost elsewhere."""
         self.unclean: dict[str, bool] = {}

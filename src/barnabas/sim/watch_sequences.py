@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from barnabas.log.log import Log
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.sim.chain import SEQUENCES, Chain, ChainedBatch
-from barnabas.sim.world import World
+from barnabas.sim.watch_losses import LossWatch
+from barnabas.sim.world import World, broker_name
 from barnabas.wire.records import batches
+
+EXPIRATION_CHECK: Final = "producer.id.expiration.check.interval.ms"
+"""Where it is drawn, brokers soon forget producers that are silent."""
 
 
 class SequenceWatch:
     """T1, T2 and R26. What is known of a producer is kept with each `Chain`."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, losses: LossWatch) -> None:
         self.world = world
+        self.losses = losses
+        self._may_be_forgotten = EXPIRATION_CHECK in world.config_of(0, broker_name(0))
 
     def follows(self, chain: Chain, link: ChainedBatch, *, judged: bool) -> None:
         """T1 and T2: a producer's sequences are contiguous, and an older epoch of it writes nothing."""
@@ -35,6 +43,9 @@ class SequenceWatch:
         elif chain.partition.startswith(f"{GROUP_METADATA_TOPIC}-"):
             return  # a group's coordinator gives a transaction's offsets no sequences
         elif link.producer_epoch == epoch and link.base_sequence != (last + 1) % SEQUENCES:
+            if self._may_be_forgotten and self.losses.may_be_lost(chain.partition, producer_ids=[link.producer_id]):
+                world.waive("T1")  # what it wrote in between is gone, and so is what the broker knew of it
+                return
             world.violated(
                 "T1", f"producer {link.producer_id} wrote sequence {link.base_sequence} to {chain.partition} after "
                 f"{last}", chain.partition, chain.node,

@@ -75,6 +75,7 @@ from barnabas.sim.watch_cluster import _committed
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
 from barnabas.sim.watch_lag import Behind, Wanted
 from barnabas.sim.watch_restarts import Dead
+from barnabas.sim.watch_sequences import EXPIRATION_CHECK
 from barnabas.sim.watch_stable import EndedHere
 from barnabas.sim.worker import every_record_has_one_result, result
 from barnabas.sim.workload import Workload
@@ -579,14 +580,6 @@ def lost_with(cluster: Cluster, name: str, lost: TopicPartition) -> Any:
 def r1(cluster: Cluster) -> None:
     cluster.append(2, b"one")
     cluster.append_copy(2, b"another")
-
-
-def r1_of_a_follower_that_is_not_told_to_cut(cluster: Cluster) -> None:
-    """It has its last records of a leader that the one before it never heard of."""
-    name, partition, log, chain = cluster.leading(with_records(cluster))
-    end = log.log_end_offset
-    read = SimpleNamespace(diverging=None, last_stable_offset=end, high_watermark=end, log_end_offset=end, records=b"")
-    cluster.at(name, lambda: cluster.leaders._read(read, partition, chain.end, last_fetched_epoch=99))
 
 
 def r2(cluster: Cluster) -> None:
@@ -1677,8 +1670,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c17_of_a_stat, c17_of_children_that_go, c18, c18_of_what_was_announced, c19, c20,
     c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told, c21_of_a_replica_that_is_lost,
     c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c22, c23, c23_of_a_topic_that_is_made_anew, r1,
-    r1_of_a_follower_that_is_not_told_to_cut, r1_of_a_log_that_moves, r2, r3, r4, r5, r5_of_an_end_that_nobody_asks_for,
-    r6, r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost, r10, r11, r12,
+    r1_of_a_log_that_moves, r2, r3, r4, r5, r5_of_an_end_that_nobody_asks_for, r6, r7,
+    r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost, r10, r11, r12,
     r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced,
     r15_of_a_log_that_begins_before_its_start, r16, r17, r17_of_a_log_that_is_too_large, r18, r19, r20,
     r20_of_a_read_that_begins_elsewhere, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23,
@@ -1872,6 +1865,21 @@ def test_a_record_whose_only_copy_is_dead_may_be_of_any_time(cluster: Cluster) -
     del cluster.history.sent[b"said"]
     cluster.logs.stamped.clear()
     assert cluster.world.violations == []
+
+
+def test_a_producer_that_is_forgotten_goes_on_behind_what_is_lost() -> None:
+    made = Cluster({EXPIRATION_CHECK: "1000"})
+    try:
+        _, _, _, chain = made.leading(with_records(made))
+        link = next(link for link in reversed(chain.links) if link.producer_id >= 0)
+        chain.producers[link.producer_id] = link.producer_epoch, link.base_sequence - 3
+        with patched(made.logs.losses, "may_be_lost", lambda *_, **__: True):
+            made.logs.sequences.follows(chain, link, judged=True)
+        assert made.world.violations == []
+        made.logs.sequences.follows(chain, link, judged=True)
+        assert made.world.violations
+    finally:
+        made.checkers.__exit__()
 
 
 def test_a_log_of_which_all_is_deleted_keeps_the_epoch_of_what_was_there() -> None:
