@@ -57,10 +57,12 @@ class Answers:
 
     def may_be_thrown_back(self, group: str, partition: str, floor: int) -> bool:
         """Whether a reader, of a group or of none, may have to go back behind `floor`: what was there, or the group's
-        commit of it, may be lost, or was of the topic before."""
+        commit of it, may be lost, or was of the topic before; or a leader deleted it, and the next one, to whose beginning
+        the reader goes, has not yet."""
         checkers = self.checkers
         return (
-            checkers.gone_ns(partition.rpartition("-")[0]) >= 0
+            floor < checkers.logs.deleted_to(partition)
+            or checkers.gone_ns(partition.rpartition("-")[0]) >= 0
             or checkers.logs.losses.may_be_lost(partition, reaching=floor - 1)
             or ((group, partition) in checkers.history.commits and checkers.commit_may_be_lost(group, partition))
         )
