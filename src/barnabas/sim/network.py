@@ -535,6 +535,8 @@ class SimulatedNetwork:
 
     def forget(self, transport: SimTransport) -> None:
         self._open.pop(transport, None)
+        if (link := transport.link) is not None and transport.severed:
+            link.clear_ns = max(link.clear_ns, self.loop.now_ns)  # only now can it hear what it missed
 
     def process_died(self, owner: Incarnation, *, silently: bool) -> None:
         """Its ports are free and its connections are reset; a machine without power (`silently`) sends no reset."""

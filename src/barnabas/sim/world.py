@@ -352,6 +352,7 @@ class World:
         return (
             name in self.coordinator.committed.front_ends
             or name in self.network.slow_readers
+            or self.network.waits_in_vain(name, ZOOKEEPER)
             or any(
                 link.blocked or link.refuses or link.delay_ns or link.jitter_ns
                 for link in self.links_to_zookeeper(name)
