@@ -57,8 +57,8 @@ class Answers:
 
     def may_be_thrown_back(self, group: str, partition: str, floor: int) -> bool:
         """Whether a reader, of a group or of none, may have to go back behind `floor`: what was there, or the group's
-        commit of it, may be lost, or was of the topic before; or a leader deleted it, and the next one, where the reader
-        begins anew, has not yet."""
+        commit of it, may be lost, or was of the topic before; or a leader deleted it, and the next one, where it begins
+        anew, has not yet."""
         checkers = self.checkers
         return (
             floor < checkers.logs.deleted_to(partition)
