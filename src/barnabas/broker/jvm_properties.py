@@ -31,17 +31,22 @@ _KEYS: Final = {
     "zookeeper.ssl.crl": "zookeeper.ssl.crl.enable",
     "zookeeper.ssl.ocsp": "zookeeper.ssl.ocsp.enable",
     **{
+        name: f"barnabas.{name}"
+        for name in (
+            "zookeeper.sasl.client.username",
+            "zookeeper.sasl.client.canonicalize.hostname",
+            "zookeeper.server.principal",
+            "zookeeper.server.realm",
+        )
+    },
+    **{
         f"zookeeper.ssl.{store}Store.{part}": f"zookeeper.ssl.{store}store.{part}"
         for store in ("key", "trust")
         for part in ("location", "password", "type")
     },
 }
 """Properties that are keys by another name."""
-_READ: Final = (
-    *(JAAS_FILE, ALLOWED_URLS, *_KEYS),
-    *("zookeeper.sasl.client.username", "zookeeper.sasl.client.canonicalize.hostname"),
-    *("zookeeper.server.principal", "zookeeper.server.realm"),
-)
+_READ: Final = (JAAS_FILE, ALLOWED_URLS, *_KEYS)
 _CHECKS_NAMES: Final = "zookeeper.ssl.hostnameVerification"
 _SERVER: Final = "KafkaServer"
 _DIGEST_LOGIN: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"

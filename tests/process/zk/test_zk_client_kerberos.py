@@ -92,8 +92,12 @@ def test_what_kerberos_does_not_like_is_said(realm: Realm) -> None:
             {},
             f"alice@{REALM}, ticket cache {realm.directory}/other: ",
         ),
-        (by_key, {"zookeeper.sasl.client.username": "other"}, "towards other@.*not found in Kerberos database"),
-        (by_key, {"zookeeper.server.realm": "B.COM"}, "towards zookeeper/localhost@B.COM"),
+        (
+            by_key,
+            {"barnabas.zookeeper.sasl.client.username": "other"},
+            "towards other@.*not found in Kerberos database",
+        ),
+        (by_key, {"barnabas.zookeeper.server.realm": "B.COM"}, "towards zookeeper/localhost@B.COM"),
     ]
 
     async def refused(address: str, jaas: str, more: dict[str, str], said: str) -> None:
@@ -112,7 +116,9 @@ def test_what_kerberos_does_not_like_is_said(realm: Realm) -> None:
             await refused(address, jaas, more, said)
         realm.stop()
         other = realm.by_key(KAFKA, key_tab).replace("useKeyTab", "doNotPrompt=true useKeyTab")
-        await refused(address, other, {"zookeeper.server.principal": "another/one"}, "towards another@one by .*: ")
+        await refused(
+            address, other, {"barnabas.zookeeper.server.principal": "another/one"}, "towards another@one by .*: "
+        )
 
     with kerberized_zookeeper(realm) as address:
         asyncio.run(play(address))

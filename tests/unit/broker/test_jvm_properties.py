@@ -90,9 +90,12 @@ def test_kerberos_at_zookeeper_comes_with_what_its_servers_are_called() -> None:
     module = login_module(found["barnabas.zookeeper.sasl.jaas.config"])
     assert module.options == {"useKeyTab": "true", "keyTab": "/a b", "principal": "k/h@R"}
     config = broker_config(found)
-    assert config.text("zookeeper.sasl.client.username") == "zk"
-    assert (config.text("zookeeper.server.principal"), config.text("zookeeper.server.realm")) == ("zk/all@Z", "Z")
-    assert not config.flag("zookeeper.sasl.client.canonicalize.hostname")
+    assert config.text("barnabas.zookeeper.sasl.client.username") == "zk"
+    assert (config.text("barnabas.zookeeper.server.principal"), config.text("barnabas.zookeeper.server.realm")) == (
+        "zk/all@Z",
+        "Z",
+    )
+    assert not config.flag("barnabas.zookeeper.sasl.client.canonicalize.hostname")
     assert "barnabas.zookeeper.sasl.username" not in found
     mine = {**PROPERTIES, "barnabas.zookeeper.sasl.username": "me"}
     assert "barnabas.zookeeper.sasl.jaas.config" not in told(mine, file=file)

@@ -90,10 +90,10 @@ def _kerberos(config: Config, jaas: str) -> KerberosLogin:
         raise ConfigError(f"{ZOOKEEPER_JAAS}: {error}") from None
     return KerberosLogin(
         tickets,
-        service=config.text("zookeeper.sasl.client.username"),
-        server_principal=config.text("zookeeper.server.principal"),
-        server_realm=config.text("zookeeper.server.realm"),
-        canonicalize=config.flag("zookeeper.sasl.client.canonicalize.hostname"),
+        service=config.text("barnabas.zookeeper.sasl.client.username"),
+        server_principal=config.text("barnabas.zookeeper.server.principal"),
+        server_realm=config.text("barnabas.zookeeper.server.realm"),
+        canonicalize=config.flag("barnabas.zookeeper.sasl.client.canonicalize.hostname"),
     )
 
 
