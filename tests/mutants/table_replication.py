@@ -152,10 +152,10 @@ MUTANTS: Final = (
         "DLY", "L1 S4",
         replace(
             "replica.followed_partitions:FollowedPartitions._guarded",
-            'logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, error)',
+            'logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, refusal)',
             """
             for each in list(self.states.values()):
-                self._failed(each, error)
+                self._failed(each, refusal)
             """,
         ),
     ),
