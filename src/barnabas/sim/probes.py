@@ -53,6 +53,20 @@ class Probes:
 
         self.around(owner, name, wrap)
 
+    def across(self, owner: type, name: str, look: Callable[[Any], Any], told: Callable[..., None]) -> None:
+        """As `after`, with what `look(instance)` was before in front: `told(before, result, instance, *arguments)`."""
+
+        def wrap(original: Around) -> Around:
+            def wrapped(instance: Any, *arguments: Any, **named: Any) -> Any:
+                before = look(instance)
+                result = original(instance, *arguments, **named)
+                told(before, result, instance, *arguments, **named)
+                return result
+
+            return wrapped
+
+        self.around(owner, name, wrap)
+
     def remove(self) -> None:
         while self._originals:
             owner, name, original = self._originals.pop()

@@ -75,7 +75,7 @@ class CoordinatorWatch:
         probes.after(OffsetsPartition, "replay_marker", self._ended)
         probes.around(Group, "join", self._around_join)
         probes.around(ReplicatedLog, "append", self._around_append)
-        probes.around(TransactionMachine, "add_partitions", self._around_add_partitions)
+        probes.across(TransactionMachine, "add_partitions", lambda machine: machine.metadata, self._added)
         probes.around(TransactionMachine, "complete", self._around_complete)
 
     def look(self) -> None:
@@ -227,27 +227,24 @@ class CoordinatorWatch:
 
     # T9
 
-    def _around_add_partitions(self, original: Any) -> Any:
-        def add_partitions(
-            machine: TransactionMachine,
-            producer_id: int,
-            epoch: int,
-            partitions: frozenset[TopicPartition],
-            now_ms: int,
-        ) -> Any:
-            before = machine.metadata
-            decided = original(machine, producer_id, epoch, partitions, now_ms)
-            if isinstance(decided, TransactionMetadata):
-                self.world.check("T9")
-                right = partitions | (before.partitions if before.state is ONGOING else frozenset())
-                if decided.partitions != right:
-                    self.world.violated(
-                        "T9", f"the transaction of {machine.transactional_id!r} has {sorted(decided.partitions)}, and "
-                        f"{sorted(right)} were added to it", node=node(),
-                    )  # fmt: skip
-            return decided
-
-        return add_partitions
+    def _added(
+        self,
+        before: TransactionMetadata,
+        decided: object,
+        machine: TransactionMachine,
+        producer_id: int,
+        epoch: int,
+        partitions: frozenset[TopicPartition],
+        now_ms: int,
+    ) -> None:
+        if isinstance(decided, TransactionMetadata):
+            self.world.check("T9")
+            right = partitions | (before.partitions if before.state is ONGOING else frozenset())
+            if decided.partitions != right:
+                self.world.violated(
+                    "T9", f"the transaction of {machine.transactional_id!r} has {sorted(decided.partitions)}, and "
+                    f"{sorted(right)} were added to it", node=node(),
+                )  # fmt: skip
 
     def _around_complete(self, original: Any) -> Any:
         """A transaction is over when it is over everywhere: no partition that it wrote to has it open still."""

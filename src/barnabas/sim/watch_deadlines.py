@@ -58,7 +58,7 @@ class DeadlineWatch:
         self._used_ns: dict[Group, int] = {}
         """When a group was last seen to have members, by who coordinates it."""
         probes.after(GroupOffsets, "written", self._settled)
-        probes.around(TransactionMachine, "add_partitions", self._around_add_partitions)
+        probes.across(TransactionMachine, "add_partitions", lambda machine: machine.metadata, self._added)
         probes.after(TransactionMachine, "time_out", self._timed_out)
         probes.around(TransactionMachine, "written", self._around_written)
         probes.after(TransactionMachine, "not_written", self._not_written)
@@ -141,22 +141,20 @@ class DeadlineWatch:
 
         return written
 
-    def _around_add_partitions(self, original: Any) -> Any:
-        def add_partitions(
-            machine: TransactionMachine,
-            producer_id: int,
-            epoch: int,
-            partitions: frozenset[TopicPartition],
-            now_ms: int,
-        ) -> Any:
-            before, decided = machine.metadata, original(machine, producer_id, epoch, partitions, now_ms)
-            if isinstance(decided, TransactionMetadata):
-                if before.state is not ONGOING:
-                    self._begun_ns[machine] = self.world.loop.now_ns
-                self.begins_once(machine, decided, before.start_ms if before.state is ONGOING else now_ms)
-            return decided
-
-        return add_partitions
+    def _added(
+        self,
+        before: TransactionMetadata,
+        decided: object,
+        machine: TransactionMachine,
+        producer_id: int,
+        epoch: int,
+        partitions: frozenset[TopicPartition],
+        now_ms: int,
+    ) -> None:
+        if isinstance(decided, TransactionMetadata):
+            if before.state is not ONGOING:
+                self._begun_ns[machine] = self.world.loop.now_ns
+            self.begins_once(machine, decided, before.start_ms if before.state is ONGOING else now_ms)
 
     def begins_once(self, machine: TransactionMachine, decided: TransactionMetadata, begun_ms: int) -> None:
         """Its time runs from its first partition, whatever is added to it later."""

@@ -24,7 +24,7 @@ OF_PYTHON: Final = {
     "task._log_destroy_pending": "what asyncio.gather sets on its own: nobody is to be told of a dead process's tasks",
 }
 
-BY_NAME: Final = ("around", "after", "instead", "getattr", "setattr")
+BY_NAME: Final = ("around", "after", "across", "instead", "getattr", "setattr")
 """Functions and methods of probes that are given another's name as a text."""
 
 
