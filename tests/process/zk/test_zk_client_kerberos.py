@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 from kerberos_realm import MARKS, REALM, Realm, kerberized_zookeeper, kerberos_realm
-from zk_plays import connected, cut, until
+from zk_plays import connected, cut, state_changes, until
 
 from barnabas.model.config import broker_config
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.client.client import (
     ClientSecurity,
     ConnectionState,
-    StateChangeHandler,
     ZooKeeperAuthFailed,
     ZooKeeperClient,
 )
@@ -159,16 +158,8 @@ def test_tickets_that_are_gone_are_asked_for_until_they_are_there_again(realm: R
     module = f'com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true principal="alice@{REALM}";'
 
     async def play(address: str) -> None:
-        told: list[str] = []
         async with connected(address, security=security(module)) as client:
-            client.register_state_change_handler(
-                StateChangeHandler(
-                    "test",
-                    lambda: told.append("before"),
-                    lambda: told.append("after"),
-                    lambda: told.append("auth failure"),
-                )
-            )
+            told = state_changes(client)
             realm.destroy_tickets()
             cut(client)
             await until(lambda: told.count("auth failure") >= 2)

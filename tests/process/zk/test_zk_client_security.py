@@ -8,7 +8,7 @@ from pathlib import Path
 import apache
 import pytest
 from certificates import Authority
-from zk_plays import Run, connected, cut, until
+from zk_plays import Run, connected, cut, state_changes, until
 
 from barnabas.model.config import broker_config
 from barnabas.runtime.real import real_runtime
@@ -17,7 +17,6 @@ from barnabas.security.tls.stores import Store
 from barnabas.zk.client.client import (
     ClientSecurity,
     ConnectionState,
-    StateChangeHandler,
     ZooKeeperAuthFailed,
     ZooKeeperClient,
     ZooKeeperTimeout,
@@ -138,16 +137,8 @@ def test_a_wrong_password_is_told_at_once(run: Run, user: str, password: str) ->
 
 def test_an_unknown_scheme_is_refused_and_the_client_recovers(run: Run) -> None:
     async def play(connect: str) -> None:
-        told: list[str] = []
         async with connected(connect) as client:
-            client.register_state_change_handler(
-                StateChangeHandler(
-                    "test",
-                    lambda: told.append("before"),
-                    lambda: told.append("after"),
-                    lambda: told.append("auth failure"),
-                )
-            )
+            told = state_changes(client)
             with pytest.raises(AuthFailed):
                 await client.add_auth("no-such-scheme", b"x")
             with pytest.raises(AuthFailed):
@@ -165,19 +156,11 @@ def test_credentials_that_stop_being_good_are_tried_until_they_are_good_again(tm
     """B12 (KAFKA-5473, KAFKA-7752): the new session comes, whatever it takes, and the hooks run in their order."""
 
     async def play(ensemble: apache.ZooKeeperEnsemble) -> None:
-        told: list[str] = []
         async with connected(ensemble.connect, security=ClientSecurity(sasl=DigestMd5Login("bob", "secret"))) as client:
             zk = KafkaZkClient(client.runtime, client, secure=True)
             await zk.create_recursive("/a/b", b"1")
             await client.create("/e", ephemeral=True)
-            client.register_state_change_handler(
-                StateChangeHandler(
-                    "test",
-                    lambda: told.append("before"),
-                    lambda: told.append("after"),
-                    lambda: told.append("auth failure"),
-                )
-            )
+            told = state_changes(client)
             ensemble.kill(1)
             ensemble.sasl_users["bob"] = "changed"
             ensemble.start()

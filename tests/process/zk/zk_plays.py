@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from barnabas.runtime.real import real_runtime
-from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.client.client import StateChangeHandler, ZooKeeperClient
 from barnabas.zk.protocol.errors import SessionExpired
 
 Play = Callable[[str], Awaitable[None]]
@@ -30,6 +30,20 @@ async def connected(connect: str, session_timeout_ms: int = 6000, **options: Any
         yield client
     finally:
         await client.close()
+
+
+def state_changes(client: ZooKeeperClient) -> list[str]:
+    """What its handler of state changes is told from now on: before, after, auth failure."""
+    told: list[str] = []
+    client.register_state_change_handler(
+        StateChangeHandler(
+            "test",
+            lambda: told.append("before"),
+            lambda: told.append("after"),
+            lambda: told.append("auth failure"),
+        )
+    )
+    return told
 
 
 async def until(fact: Callable[[], bool], timeout_s: float = 60) -> None:
