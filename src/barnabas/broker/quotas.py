@@ -248,7 +248,9 @@ class Quotas:
     def delay_connection(self, limit: float, listener: str = "") -> int:
         """Records a connection against ``max.connection.creation.rate``, the listener's own where one is named; returns
         how long it is not read from."""
-        rate = self._connections.setdefault(listener, SampledRate(self._windows[CONNECTION_CREATION]))
+        rate = self._connections.get(listener)
+        if rate is None:
+            rate = self._connections[listener] = SampledRate(self._windows[CONNECTION_CREATION])
         return self._connection(rate, limit, self._clock.monotonic_ms(), counts_if_throttled=True)
 
     def _connection(self, rate: SampledRate, limit: float, now_ms: int, *, counts_if_throttled: bool) -> int:

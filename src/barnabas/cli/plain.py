@@ -26,3 +26,8 @@ def kafka_opts() -> str:
         if named:
             os.environ.setdefault("KRB5_CONFIG", named)
     return options
+
+
+def is_no_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a device or a pipe is there: it is written to, and never replaced."""
+    return os.path.exists(path) and not os.path.isfile(path)

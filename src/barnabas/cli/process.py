@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.log_format import JSON, TEXT, formatter, use
 from barnabas.cli.options import directory_of, pairs_of
-from barnabas.cli.plain import READY_FD, STATUS_FILE, kafka_opts
+from barnabas.cli.plain import READY_FD, STATUS_FILE, is_no_file, kafka_opts
 from barnabas.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -256,9 +256,8 @@ def _forked_broker(descriptor: str, log: str, file: str, others: list[str]) -> i
 def _write_status(path: str, status: dict[str, Any]) -> None:
     """Writes the status file without syncing it: it is worth nothing after a crash."""
     try:
-        # A device or a pipe is written to, and not replaced; nor is a link.
-        path = os.path.realpath(path)
-        in_place = os.path.exists(path) and not os.path.isfile(path)
+        path = os.path.realpath(path)  # a link stays one
+        in_place = is_no_file(path)
         with open(path if in_place else f"{path}.tmp", "w", encoding="utf-8") as file:
             json.dump({"pid": os.getpid(), **status}, file)
         if not in_place:

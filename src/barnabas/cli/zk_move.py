@@ -14,6 +14,7 @@ from typing import IO, Annotated
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import CommandError, Format, complain, print_json
+from barnabas.cli.plain import is_no_file
 from barnabas.cli.zookeeper import HERE, ZooKeeperReach, with_zookeeper
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.inspection.image import SYSTEM_ROOT, ReadZNode, read_tree
@@ -81,7 +82,7 @@ def _whole(path: Path, write: Callable[[IO[str]], None]) -> None:
     What is there and is no file, such as a device or a pipe, is written to and stays what it is.
     """
     path = path.resolve()
-    if path.exists() and not path.is_file():
+    if is_no_file(path):
         try:
             with path.open("w", encoding="utf-8", newline="\n") as lines:
                 write(lines)
