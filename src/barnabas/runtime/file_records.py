@@ -1,4 +1,4 @@
-"""Records that go from their file to a client's socket without passing through this process (``sendfile``)."""
+"""Records that stay in their file until a client's socket takes them: by ``sendfile``, or with TLS piece by piece."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ logger = logging.getLogger(__name__)
 
 FILE_RECORDS_BYTES: Final = 64 * 1024
 """Fewer bytes than this are read, which costs less than sending them from the file."""
-PIECE_BYTES: Final = 256 * 1024
-"""How much is read and left to the transport where a file cannot be sent."""
+PIECE_BYTES: Final = 32 * 1024
+"""How much is read and left to the transport where the kernel cannot send a file: what stays in a core's cache until
+it is encrypted and gone."""
 _MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 """Makes Linux send the head in one packet with what comes next; elsewhere the head may leave alone."""
 
@@ -80,13 +81,14 @@ class SendsFiles(Protocol):
 
 
 class FileSender:
-    """Sends parts of files over one plain TCP connection, past its transport while that has nothing to send.
+    """Sends parts of files over one TCP connection, past its transport while that has nothing to send; with TLS by its
+    transport, in pieces.
 
     What the socket does not take stays in its file, however much that is, and is sent by and by as the client reads.
     The protocol writes nothing past this while it `waits`.
     """
 
-    __slots__ = ("_loop", "_owner", "_parts", "_sent", "_socket", "_transport", "waits")
+    __slots__ = ("_by_kernel", "_loop", "_owner", "_parts", "_sent", "_socket", "_transport", "waits")
 
     def __init__(self, transport: asyncio.Transport, owner: SendsFiles) -> None:
         self._transport = transport
@@ -94,6 +96,7 @@ class FileSender:
         self._loop = asyncio.get_running_loop()
         # A socket of its own: the one that a transport shows refuses to send.
         self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        self._by_kernel = hasattr(os, "sendfile") and transport.get_extra_info("sslcontext") is None
         self._parts: deque[Bytes | FileRecords] = deque()
         self._sent = 0
         """How many bytes of the first part are sent, where that is in a file."""
@@ -102,9 +105,8 @@ class FileSender:
 
     @staticmethod
     def can_send_over(transport: asyncio.BaseTransport) -> bool:
-        """Whether files can be sent: not with TLS or without a socket, where bytes pass through this process."""
-        connected = transport.get_extra_info("socket") is not None and transport.get_extra_info("sslcontext") is None
-        return connected and hasattr(os, "sendfile")
+        """Whether it has a socket, which tells when it has room."""
+        return transport.get_extra_info("socket") is not None
 
     def send(self, parts: Sequence[Bytes | FileRecords]) -> None:
         """Sends them in their order.
@@ -152,7 +154,7 @@ class FileSender:
     def _send_head(self, head: Bytes) -> None:
         """Sends bytes, those before records in a file in one packet with them. The transport gets what is left."""
         sent = 0
-        if len(self._parts) > 1:
+        if self._by_kernel and len(self._parts) > 1:
             with contextlib.suppress(OSError):  # the socket is full, or the transport will meet it as well, and tell
                 sent = self._socket.send(head, _MORE)
         if sent < len(head):
@@ -160,20 +162,28 @@ class FileSender:
 
     def _send_some(self, records: FileRecords) -> bool:
         """Sends of a part in a file what the socket takes; False where that is not all."""
-        file, left = records.file, len(records) - self._sent
+        left = len(records) - self._sent
         try:
-            sent = os.sendfile(self._socket.fileno(), file.fileno(), records.position + self._sent, left)
+            sent = self._send_by_kernel(records, left) if self._by_kernel else 0
         except BlockingIOError:
             return False
-        except OSError as error:
-            logger.debug("not sent from the file: %s", error)  # the transport will meet it as well, and tell
-            sent = 0
         if not sent:
             piece = records.read(self._sent, PIECE_BYTES)
             self._transport.write(piece)
             sent = len(piece)
         self._sent += sent
         return sent == left
+
+    def _send_by_kernel(self, records: FileRecords, left: int) -> int:
+        """How many bytes the socket took; 0 where it takes none of a file."""
+        file = records.file
+        try:
+            return os.sendfile(self._socket.fileno(), file.fileno(), records.position + self._sent, left)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            logger.debug("not sent from the file: %s", error)  # the transport will meet it as well, and tell
+            return 0
 
     def close(self) -> None:
         self._parts.clear()

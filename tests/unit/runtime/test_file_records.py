@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import cast
 
 import pytest
 import uvloop
+from certificates import Authority
+from clocks import ManualClock
 
 from barnabas.runtime.file_records import PIECE_BYTES, FileRecords, FileSender
 from barnabas.runtime.real import RealDisk, RealFile
+from barnabas.runtime.tls_transport import TlsTransport
+from barnabas.security.tls.settings import TlsSettings, tls_settings
 
 HEAD = b"the size and all that comes before"
 TAIL = b"what comes behind"
@@ -56,15 +62,49 @@ class Sending(asyncio.Protocol):
         self.sender.close()
 
 
-async def received(send: Callable[[asyncio.Transport, FileSender], None]) -> bytes:
+class SendingOverTls(Sending, asyncio.BufferedProtocol):
+    """Calls `send` when the handshake is done."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def secured(self, certificate: bytes | None) -> None:
+        super().connection_made(self.transport)
+
+    def insecure(self, reason: str) -> None:
+        pytest.fail(reason)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        with contextlib.suppress(AttributeError):  # lost before the handshake was done
+            self.sender.close()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(bytearray(1000))
+
+    def buffer_updated(self, nbytes: int) -> None:
+        pytest.fail("the client says nothing")
+
+
+async def received(send: Callable[[asyncio.Transport, FileSender], None], tls: TlsSettings | None = None) -> bytes:
     """All that comes until the connection ends, in whatever way."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Sending(send), "127.0.0.1", 0)
+
+    def protocol() -> asyncio.BaseProtocol:
+        if tls is None:
+            return Sending(send)
+        clock = ManualClock(time.time_ns() // 1_000_000)
+        return TlsTransport(SendingOverTls(send), tls.server_context(), clock)
+
+    server = await loop.create_server(protocol, "127.0.0.1", 0)
     client = socket.socket()
     # So little that a large answer cannot be on its way before anybody reads.
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 * 1024)
     client.connect(server.sockets[0].getsockname())
-    reader, writer = await asyncio.open_connection(sock=client)
+    reader, writer = await asyncio.open_connection(
+        sock=client,
+        ssl=None if tls is None else tls.client_context(),
+        server_hostname=None if tls is None else "localhost",
+    )
     got = bytearray()
     try:
         while data := await reader.read(1 << 16):
@@ -189,3 +229,39 @@ def test_a_file_that_cannot_be_sent_is_read(
         sender.send([HEAD, FileRecords(segment, 0, len(content)), TAIL])
 
     assert run(received(send)) == HEAD + content + TAIL
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> TlsSettings:
+    authority = Authority(tmp_path_factory.mktemp("ca"))
+    store = str(authority.issue("broker").key_store)
+    return tls_settings({"ssl.keystore.location": store, "ssl.truststore.location": str(authority.trust_store)})
+
+
+def test_over_tls_a_file_is_read_as_the_socket_takes_it(
+    tmp_path: Path, run: Callable[[Awaitable[bytes]], bytes], tls: TlsSettings
+) -> None:
+    content = os.urandom(20_000_003)
+    segment = OneFile(tmp_path / "00000000000000000000.log", content)
+    waiting: list[int] = []
+
+    def send(transport: asyncio.Transport, sender: FileSender) -> None:
+        assert FileSender.can_send_over(transport)
+        sender.send([HEAD, FileRecords(segment, 7, len(content) - 7), TAIL])
+        assert sender.waits
+        waiting.append(transport.get_write_buffer_size())
+
+    assert run(received(send, tls)) == HEAD + content[7:] + TAIL
+    assert waiting[0] <= len(HEAD) + PIECE_BYTES
+
+
+def test_over_tls_nothing_is_sent_of_a_file_that_was_cut(
+    tmp_path: Path, run: Callable[[Awaitable[bytes]], bytes], tls: TlsSettings
+) -> None:
+    segment = OneFile(tmp_path / "00000000000000000000.log", b"x" * 50_000_000)
+
+    def send(transport: asyncio.Transport, sender: FileSender) -> None:
+        sender.send([HEAD, FileRecords(segment, 0, 50_000_000)])
+        segment.cuts += 1  # what is there now is something else
+
+    assert len(run(received(send, tls))) <= len(HEAD) + PIECE_BYTES
