@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.sim.world import World, broker_name
 from barnabas.wire.records import Record, build_batch
+from barnabas.zk.kafka.zk_client import KafkaZkClient
 
 TOPIC = "orders"
 FIRST, SECOND, ABSENT = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1), TopicPartition(TOPIC, 9)
@@ -213,5 +215,42 @@ def test_a_transaction_that_no_coordinator_knows_hangs_and_is_aborted_in_its_par
         stable = await admin.list_offsets({SECOND: LATEST}, isolation_level=READ_COMMITTED)
         assert stable == {SECOND: ListedOffset(2, -1, 0)}, "the record and the marker"
         assert await admin.open_transactions([SECOND]) == []
+
+    seen_in(story)
+
+
+def held(monkeypatch: pytest.MonkeyPatch, step: str) -> tuple[asyncio.Future[None], asyncio.Future[None]]:
+    """Holds the controller's next deletion of a topic before `step`: done when it is there, and to let it go on."""
+    loop = asyncio.get_running_loop()
+    reached, go_on = loop.create_future(), loop.create_future()
+    then = getattr(KafkaZkClient, step)
+
+    async def waiting(self: KafkaZkClient, *args: Any) -> None:
+        if not reached.done():
+            reached.set_result(None)
+            await go_on
+        await then(self, *args)
+
+    monkeypatch.setattr(KafkaZkClient, step, waiting)
+    return reached, go_on
+
+
+def test_a_topic_is_not_made_anew_while_the_deletion_of_another_of_its_name_takes_away_configurations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(world: World, admin: Admin) -> None:
+        reached, go_on = held(monkeypatch, "delete_topic_configs")
+        deletion = asyncio.ensure_future(admin.delete_topics([TOPIC]))
+        await reached
+        assert world.znode(f"/brokers/topics/{TOPIC}") is None
+        again = [NewTopic(TOPIC, 1, 3, configs={"retention.ms": "-1"})]
+        refused = (await admin.create_topics(again, validate_only=True))[TOPIC]
+        go_on.set_result(None)
+        assert code(refused) is ErrorCode.TOPIC_ALREADY_EXISTS
+        assert "marked for deletion" in str(refused)
+        await deletion
+        await world.until(lambda: not world.children("/admin/delete_topics"), "the end of the deletion")
+        assert await admin.create_topics(again) == {TOPIC: None}
+        assert b'"retention.ms":"-1"' in (world.znode(f"/config/topics/{TOPIC}") or b"")
 
     seen_in(story)

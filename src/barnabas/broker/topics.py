@@ -145,12 +145,11 @@ class Topics:
         validate_only: bool,
     ) -> CreatedTopic:
         validate_topic_name(name)
-        validate_assignment(assignment)
-        try:
-            validate_topic_values(self._node.config, configs)
-        except ConfigError as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, error.in_kafkas_words) from None
         zk = self._node.zk
+        # A deletion ends with its mark. Before that the topic's znode is gone, and then its configuration goes: a new
+        # topic of that name would lose its own.
+        if await zk.is_topic_marked_for_deletion(name):
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
         existing = await zk.get_all_topics_in_cluster()
         if name in existing:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -160,6 +159,11 @@ class Topics:
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with existing topics: {', '.join(colliding)}",
             )
+        validate_assignment(assignment)
+        try:
+            validate_topic_values(self._node.config, configs)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, error.in_kafkas_words) from None
         if validate_only:
             return CreatedTopic(ZERO_UUID, assignment, configs)
         if mutations is not None:
