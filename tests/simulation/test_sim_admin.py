@@ -254,3 +254,18 @@ def test_a_topic_is_not_made_anew_while_the_deletion_of_another_of_its_name_take
         assert b'"retention.ms":"-1"' in (world.znode(f"/config/topics/{TOPIC}") or b"")
 
     seen_in(story)
+
+
+def test_a_topic_that_is_queued_for_deletion_gets_no_more_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: World, admin: Admin) -> None:
+        reached, go_on = held(monkeypatch, "delete_topic_znode")
+        deletion = asyncio.ensure_future(admin.delete_topics([TOPIC]))
+        await reached
+        before = world.znode(f"/brokers/topics/{TOPIC}")
+        refused = (await admin.create_partitions({TOPIC: 3}))[TOPIC]
+        assert code(refused) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert world.znode(f"/brokers/topics/{TOPIC}") == before
+        go_on.set_result(None)
+        await deletion
+
+    seen_in(story)

@@ -183,6 +183,10 @@ class KafkaController:
         """What is known of the cluster while this broker is the controller; None otherwise."""
         return self._reign
 
+    def is_topic_queued_for_deletion(self, topic: str) -> bool:
+        """Whether this broker is the controller and is about to delete `topic`."""
+        return self._reign is not None and self._reign.topic_deletion.is_topic_queued_up_for_deletion(topic)
+
     def startup(self) -> None:
         """Tries to become controller, now and whenever there is none."""
         self._zk.register_state_change_handler(

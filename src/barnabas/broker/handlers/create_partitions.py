@@ -42,6 +42,8 @@ async def handle(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
             if not authorized(context, Operation.ALTER, ResourceType.TOPIC, topic.name):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed.")
+            if broker.controller.is_topic_queued_for_deletion(topic.name):
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
             if topic.name not in existing:
                 raise unknown_topic(topic.name)
             await broker.topics.add_partitions(topic, mutations, validate_only=request.validate_only)
