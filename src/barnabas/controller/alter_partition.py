@@ -35,6 +35,7 @@ def refusal(context: ControllerContext, broker_id: int, broker_epoch: int) -> Er
 
 
 def decide(context: ControllerContext, request: AlterPartitionRequest, version: int) -> AlterPartitionDecision:
+    """Raises `KafkaError` for a request that says what cannot be."""
     decision = AlterPartitionDecision()
     for topic in request.topics:
         name = context.topic_names.get(topic.topic_id) if version > 1 else topic.topic_name
@@ -47,7 +48,7 @@ def decide(context: ControllerContext, request: AlterPartitionRequest, version: 
                 request.broker_id,
                 asked.leader_epoch,
                 tuple(isr),
-                LeaderRecoveryState(asked.leader_recovery_state),
+                _recovery_state(asked.leader_recovery_state),
                 asked.partition_epoch,
             )
             partition = TopicPartition(name, asked.partition_index)
@@ -57,6 +58,13 @@ def decide(context: ControllerContext, request: AlterPartitionRequest, version: 
             else:
                 decision.outcomes[partition] = outcome
     return decision
+
+
+def _recovery_state(number: int) -> LeaderRecoveryState:
+    try:
+        return LeaderRecoveryState(number)
+    except ValueError:  # a leader's mistake is no reason to resign
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{number} is no leader recovery state.") from None
 
 
 def judge(

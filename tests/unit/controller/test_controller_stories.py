@@ -21,6 +21,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.wire.messages.alter_partition import AlterPartitionRequest
 from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -352,6 +353,20 @@ def test_alter_partition_is_judged_in_kafkas_order(play: Callable[[Play], None])
         assert await error((1, 2, 3)) is ErrorCode.INELIGIBLE_REPLICA
         assert await error((1,), recovery=LeaderRecoveryState.RECOVERING) is ErrorCode.INVALID_REQUEST
         assert await error((1,)) is ErrorCode.NONE
+
+    play(story)
+
+
+def test_a_recovery_state_that_is_none_is_refused_and_ends_no_reign(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1)
+        await made.create("t", (1,))
+        partition = AlterPartitionRequest.PartitionData(partition_index=0, leader_recovery_state=7)
+        topic = AlterPartitionRequest.TopicData("t", partitions=[partition])
+        controller = made.controller
+        answer = await controller.alter_partitions(AlterPartitionRequest(1, made.epochs[1], [topic]), version=1)
+        assert ErrorCode(answer.error_code) is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert controller.epoch == 1
 
     play(story)
 
