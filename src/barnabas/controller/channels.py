@@ -34,8 +34,8 @@ class ChannelConnection(Protocol):
     def abort(self, reason: BaseException | None = None) -> None: ...
 
 
-Connect: TypeAlias = Callable[[Endpoint, str], ChannelConnection]
-"""Makes a connection to a broker's endpoint under a client id; it is connected by its `connect`."""
+Connect: TypeAlias = Callable[[Endpoint, str, int], ChannelConnection]
+"""Makes a connection to a broker's endpoint under a client id; its `connect` takes that many milliseconds at most."""
 
 
 class ControllerBrokerState:
@@ -68,7 +68,8 @@ class ControllerChannelManager:
         controller_id: int,
         listener: str,
         *,
-        socket_timeout_ms: int,
+        connect_timeout_ms: int,
+        request_timeout_ms: int,
         tasks: Tasks,
         connect: Connect,
         on_response: Callable[[int, ControlRequest, Any], None],
@@ -77,7 +78,8 @@ class ControllerChannelManager:
         self._clock = clock
         self._controller_id = controller_id
         self._listener = listener
-        self._socket_timeout_ms = socket_timeout_ms
+        self._connect_timeout_ms = connect_timeout_ms
+        self._request_timeout_ms = request_timeout_ms
         self._tasks = tasks
         self._connect = connect
         self._on_response = on_response
@@ -165,7 +167,7 @@ class ControllerChannelManager:
             try:
                 connection = await self._connected(channel)
                 form = form_of(request.request, request.version)
-                return await connection.send(form, request.version, self._socket_timeout_ms)
+                return await connection.send(form, request.version, self._request_timeout_ms)
             except (OSError, WireError) as error:
                 # The channel waits for an answer or for the broker's registration to go, whichever comes first.
                 logger.info(
@@ -184,7 +186,7 @@ class ControllerChannelManager:
         endpoint = channel.broker.endpoint(self._listener)
         if endpoint is None:
             raise OSError(f"broker {channel.broker.broker_id} has no listener {self._listener}")
-        connection = self._connect(endpoint, str(self._controller_id))
+        connection = self._connect(endpoint, str(self._controller_id), self._connect_timeout_ms)
         channel.connection = connection  # before it is connected, so that a channel removed meanwhile closes it
         await connection.connect()
         return connection

@@ -151,7 +151,7 @@ class World:
             controller.startup()
             await self.until(lambda c=controller: c.active_controller_id != -1, "somebody is controller")
 
-    def _connection(self, endpoint: Endpoint, client_id: str) -> AnsweringConnection:
+    def _connection(self, endpoint: Endpoint, client_id: str, timeout_ms: int) -> AnsweringConnection:
         return AnsweringConnection(self.brokers[endpoint.port - 9000])
 
     async def die(self, broker_id: int) -> None:

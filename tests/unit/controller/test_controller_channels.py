@@ -10,6 +10,8 @@ from barnabas.runtime import Tasks
 from barnabas.runtime.real import RealClock
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
+CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS = 1_000, 2_000
+
 
 class Wire:
     """The broker's end: answers when the gate is open, breaks as often as it is told to."""
@@ -32,15 +34,16 @@ class Wire:
             RealClock(),
             1,
             "PLAINTEXT",
-            socket_timeout_ms=1000,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
             tasks=self.tasks,
-            connect=lambda endpoint, client_id: self.connection(endpoint, client_id),
+            connect=lambda endpoint, client_id, timeout_ms: self.connection(endpoint, client_id, timeout_ms),
             on_response=self.on_response,
             on_failure=lambda _, error: self.failures.append(error),
         )
 
-    def connection(self, endpoint: Endpoint, client_id: str) -> Wire:
-        assert (endpoint.host, client_id) == ("host2", "1")
+    def connection(self, endpoint: Endpoint, client_id: str, timeout_ms: int) -> Wire:
+        assert (endpoint.host, client_id, timeout_ms) == ("host2", "1", CONNECT_TIMEOUT_MS)
         self.connections += 1
         return self
 
@@ -52,6 +55,7 @@ class Wire:
         await asyncio.sleep(0)
 
     async def send(self, message: Any, version: int | None = None, timeout_ms: int | None = None) -> Any:
+        assert timeout_ms == REQUEST_TIMEOUT_MS
         if self.error is not None:
             raise self.error
         self.in_flight += 1

@@ -121,7 +121,7 @@ class RehearsedBroker:
             self.config,
             zk,
             tasks=self.tasks,
-            connect=lambda endpoint, _: _Channel(self._neighbours, endpoint),
+            connect=lambda endpoint, _, __: _Channel(self._neighbours, endpoint),
             known=MetadataCache(),
         )
 
