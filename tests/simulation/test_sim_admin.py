@@ -269,3 +269,26 @@ def test_a_topic_that_is_queued_for_deletion_gets_no_more_partitions(monkeypatch
         await deletion
 
     seen_in(story)
+
+
+def test_who_has_no_quota_any_more_leaves_nothing_in_zookeeper() -> None:
+    async def story(world: World, admin: Admin) -> None:
+        limit, none = {"producer_byte_rate": 1024.0}, {"producer_byte_rate": None}
+        kate, her_app = {"user": "kate"}, {"user": "kate", "client-id": "app"}
+        for entity in (her_app, {"client-id": "app"}):
+            await admin.alter_quotas(entity, limit)
+            await admin.alter_quotas(entity, none)
+        assert world.children("/config/users") == world.children("/config/clients") == []
+        await admin.alter_quotas({"ip": "10.0.0.1"}, {"connection_creation_rate": 1.0})
+        await admin.alter_quotas({"ip": "10.0.0.1"}, {"connection_creation_rate": None})
+        assert world.children("/config/ips") == []
+        for entity in (kate, her_app):
+            await admin.alter_quotas(entity, limit)
+        await admin.alter_quotas(kate, none)
+        assert world.children("/config/users/kate") == ["clients"], "her application has one still"
+        await admin.alter_quotas(kate, limit)
+        await admin.alter_quotas(her_app, none)
+        assert world.children("/config/users/kate") == []
+        assert await admin.describe_quotas() == [(kate, limit)]
+
+    seen_in(story)

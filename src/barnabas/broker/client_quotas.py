@@ -158,8 +158,7 @@ async def alter(
         else:
             config[key] = _text(key, value, bounds[key])
     if not validate_only:
-        await zk.set_or_create_entity_configs(entity_type, name, config)
-        await zk.create_config_change_notification(f"{entity_type}/{name}")
+        await zk.change_client_entity_configs(entity_type, name, config)
 
 
 def _place(entity: Entity) -> tuple[str, str, Mapping[str, tuple[int, int] | None]]:

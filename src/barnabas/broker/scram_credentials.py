@@ -93,8 +93,7 @@ async def _alter_user(zk: KafkaZkClient, user: str, changes: Sequence[Credential
             config[mechanism.mechanism_name] = credential.encode()
         elif config.pop(mechanism.mechanism_name, None) is None:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
-    await zk.set_or_create_entity_configs(USERS, sanitize(user), config)
-    await zk.create_config_change_notification(f"{USERS}/{sanitize(user)}")
+    await zk.change_client_entity_configs(USERS, sanitize(user), config)
 
 
 async def describe_all(zk: KafkaZkClient) -> dict[str, list[tuple[ScramMechanism, int]]]:

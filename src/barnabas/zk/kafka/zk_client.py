@@ -49,8 +49,8 @@ from barnabas.zk.kafka.znodes import (
     ReassignPartitionsZNode,
 )
 from barnabas.zk.protocol.data import Stat
-from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode, ZooKeeperError
-from barnabas.zk.protocol.ops import Check, Create, Exists, Multi, SetData
+from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode, NotEmpty, ZooKeeperError
+from barnabas.zk.protocol.ops import Check, Create, Delete, Exists, Multi, SetData
 
 __all__ = ["BrokerIdInUse", "ControllerMoved", "KafkaZkClient", "RegistrationWait"]
 
@@ -498,6 +498,36 @@ class KafkaZkClient(KafkaZkTopics):
             if answer.op_index == 0:
                 raise ControllerMoved(f"The controller changed; {entity_type} {sanitized_entity_name} was not changed.")
             raise answer
+
+    async def change_client_entity_configs(
+        self, entity_type: str, sanitized_entity_name: str, config: Mapping[str, str]
+    ) -> None:
+        """Writes what a user, a client id or an address has, and tells every broker. Raises `ControllerMoved`.
+
+        The znode of one that has nothing any more goes, as does a user's that was there for a client id of his only
+        (``tryCleanQuotaNodes``): names are made up freely, and their znodes would become ever more.
+        """
+        await self.set_or_create_entity_configs(entity_type, sanitized_entity_name, config)
+        if not config:
+            path = ConfigEntityZNode.path(entity_type, sanitized_entity_name)
+            while path != ConfigEntityTypeZNode.path(entity_type) and await self._deleted_if_empty(path):
+                path = path.rpartition("/")[0]
+        await self.create_config_change_notification(f"{entity_type}/{sanitized_entity_name}")
+
+    async def _deleted_if_empty(self, path: str) -> bool:
+        """Whether the entity's znode is gone: it held nothing, had nothing below it, and nobody wrote it meanwhile."""
+        data, stat = await self.get_data_and_stat(path)
+        if stat is None:
+            return True
+        if stat.num_children or ConfigEntityZNode.decode(data):
+            return False
+        try:
+            await self._request(Delete(path, stat.version))
+        except (BadVersion, NotEmpty):
+            return False
+        except NoNode:
+            return True
+        return True
 
     async def create_config_change_notification(self, sanitized_entity_path: str) -> None:
         """Tells every broker; the path is the entity's below ``/config``, such as ``topics/t1``."""
