@@ -292,3 +292,15 @@ def test_who_has_no_quota_any_more_leaves_nothing_in_zookeeper() -> None:
         assert await admin.describe_quotas() == [(kate, limit)]
 
     seen_in(story)
+
+
+@pytest.mark.parametrize("resource", ["", "own"])
+def test_no_broker_gets_more_than_twice_its_threads_at_once(resource: str) -> None:
+    async def story(world: World, admin: Admin) -> None:
+        name = resource and str((await admin.describe_cluster()).brokers[0].broker_id)
+        for key, text in (("num.io.threads", "17"), ("num.network.threads", "7"), ("background.threads", "4")):
+            with pytest.raises(KafkaError, match=f"thread count update validation failed for {key}={text}"):
+                await admin.alter_configs(ResourceType.BROKER, name, [(AlterOperation.SET, key, text)])
+        await admin.alter_configs(ResourceType.BROKER, name, [(AlterOperation.SET, "num.io.threads", "16")])
+
+    seen_in(story)

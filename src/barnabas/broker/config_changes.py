@@ -17,6 +17,7 @@ from barnabas.broker.configs import (
     ConfigResourceType,
     apply_incremental,
     check_listeners_value,
+    check_thread_counts,
     check_usable,
     is_each_brokers_own,
     validate_dynamic_broker_values,
@@ -222,9 +223,13 @@ class ConfigChanges:
     def _validate_broker_values(self, entity: str, values: dict[str, str]) -> None:
         """Raises `KafkaError` and `ConfigError`."""
         layers = self._node.config_layers
-        validate_dynamic_broker_values(layers.static, values, per_broker=entity != DEFAULT_ENTITY)
-        if entity != DEFAULT_ENTITY:
-            self._takers.check_listeners(layers.static.with_overrides({**layers.dynamic_default, **values}))
+        per_broker = entity != DEFAULT_ENTITY
+        validate_dynamic_broker_values(layers.static, values, per_broker=per_broker)
+        dynamic = {**layers.dynamic_default, **values} if per_broker else {**values, **layers.dynamic_broker}
+        wanted = layers.static.with_overrides(dynamic)
+        check_thread_counts(self._node.config, wanted)
+        if per_broker:
+            self._takers.check_listeners(wanted)
 
     async def _write(self, entity_type: str, entity: str, values: dict[str, str], *, validate_only: bool) -> None:
         try:

@@ -366,6 +366,29 @@ def check_usable(config: Config, name: str) -> None:
         topic_config(config, {})
 
 
+_THREAD_COUNTS: Final = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+
+
+def check_thread_counts(current: Config, wanted: Config) -> None:
+    """Raises `ConfigError` where a count would more than double, or fall below its half (``DynamicThreadPool``).
+
+    A Kafka broker that reads such a default takes up none of the defaults any more, until it is set right.
+    """
+    for name in _THREAD_COUNTS:
+        before, after = current.number(name), wanted.number(name)
+        why = f"Dynamic thread count update validation failed for {name}={after}, value should"
+        if after < before // 2:
+            raise ConfigError(f"{why} be at least half the current value {before}")
+        if after > before * 2:
+            raise ConfigError(f"{why} not be greater than double the current value {before}")
+
+
 def check_listeners_value(name: str, text: str) -> None:
     """Raises `ConfigError` where `name` is a listener's own key and may not have this value."""
     match = _LISTENERS_OWN(name)
