@@ -31,6 +31,7 @@ CONFIG = {
     "replica.lag.time.max.ms": "4000",
     "replica.socket.timeout.ms": "4000",
     "controller.socket.timeout.ms": "4000",
+    "request.timeout.ms": "4000",
     "offsets.topic.num.partitions": "6",
     "offsets.topic.replication.factor": "3",
     "default.replication.factor": "3",

@@ -16,6 +16,7 @@ from barnabas.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMIT
 from barnabas.client.produce_requests import produce_request, read_produce
 from barnabas.client.producer import Producer
 from barnabas.client.transactions import TransactionalProducer
+from barnabas.controller.controller import KafkaController
 from barnabas.model.config import AlterOperation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -304,3 +305,25 @@ def test_no_broker_gets_more_than_twice_its_threads_at_once(resource: str) -> No
         await admin.alter_configs(ResourceType.BROKER, name, [(AlterOperation.SET, "num.io.threads", "16")])
 
     seen_in(story)
+
+
+def test_a_leaving_broker_waits_for_its_controllers_answer_as_for_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    then = KafkaController.controlled_shutdown
+
+    async def slowly(self: KafkaController, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
+        asked.append(broker_id)
+        await asyncio.sleep(5)
+        return await then(self, broker_id, broker_epoch)
+
+    monkeypatch.setattr(KafkaController, "controlled_shutdown", slowly)
+    world = World(7, config={"controller.socket.timeout.ms": "1000", "request.timeout.ms": "30000"})
+
+    async def run() -> None:
+        await world.start_all()
+        await world.until(lambda: len(world.brokers) == 3, "the brokers' start")
+        leaving = next(number for number in range(3) if broker_name(number) != world.controller())
+        assert await world.shut_down(broker_name(leaving))
+        assert asked == [leaving]
+
+    world.loop.run_until_complete(run())

@@ -22,7 +22,7 @@ from barnabas.zk.protocol.errors import ZooKeeperError
 logger = logging.getLogger(__name__)
 
 
-Connect = Callable[[Endpoint, str], Connection]
+Connect = Callable[[Endpoint, str, int], Connection]
 
 
 async def hand_over_leadership(node: ThisNode, broker_epoch: int, connect: Connect) -> None:
@@ -51,13 +51,14 @@ async def _ask(node: ThisNode, broker_epoch: int, connect: Connect) -> bool:
     if endpoint is None:
         logger.warning("[broker %d] controlled shutdown: there is no controller now", node.broker_id)
         return False
-    connection = connect(endpoint, str(node.broker_id))
+    connect_timeout_ms = node.config.number("controller.socket.timeout.ms")
+    connection = connect(endpoint, str(node.broker_id), connect_timeout_ms)
     try:
         await connection.connect()
         response = await connection.send(
             ControlledShutdownRequest(broker_id=node.broker_id, broker_epoch=broker_epoch),
             node.metadata_version.controlled_shutdown_version,
-            node.config.number("controller.socket.timeout.ms"),
+            node.config.number("request.timeout.ms"),
         )
     finally:
         connection.abort()

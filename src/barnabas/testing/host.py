@@ -55,6 +55,7 @@ DEFAULTS: Final = {
     "replica.fetch.wait.max.ms": "200",
     "replica.lag.time.max.ms": "1000",
     "replica.socket.timeout.ms": "1000",
+    "request.timeout.ms": "2000",
     "zookeeper.connection.timeout.ms": "20000",
 }
 """Where a test's brokers differ from Kafka's defaults: they wait less for what is gone."""
