@@ -41,12 +41,18 @@ keys = st.integers(0, 5)
 codecs = st.sampled_from(["none", "gzip", "lz4"])
 
 
+SMALL_MAP = CONFIG.with_overrides({"log.cleaner.dedupe.buffer.size": "900"})
+"""Room for four keys: a pass ends in the middle of a segment."""
+
+
 class Killed(BaseException):  # as no `except Exception` may survive it
     """The process is gone."""
 
 
 class CompactionMachine(RuleBasedStateMachine):
     """`written` has every record: offset to key, value and whether it counts, which an aborted one does not."""
+
+    config = CONFIG
 
     @initialize(seed=st.integers(0, 2**32))
     def begin(self, seed: int) -> None:
@@ -70,7 +76,7 @@ class CompactionMachine(RuleBasedStateMachine):
         runtime = replace(
             real_runtime(), clock=self.clock, disk=SimDisk(self.volume, self._operation, self.clock.now_ms)
         )
-        self.dirs = LogDirs(runtime, CONFIG)
+        self.dirs = LogDirs(runtime, self.config)
         asyncio.run(self.dirs.load())
         self.log: Log = self.dirs.get_or_create(PARTITION)
         self.log.producers.requires_verification = False  # there is no coordinator to ask
@@ -208,5 +214,11 @@ class CompactionMachine(RuleBasedStateMachine):
             assert seen.get(key) == (offset, value)
 
 
+class SmallMapMachine(CompactionMachine):
+    config = SMALL_MAP
+
+
 TestCompaction = CompactionMachine.TestCase
+TestCompactionWithASmallMap = SmallMapMachine.TestCase
 TestCompaction.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestCompactionWithASmallMap.settings = TestCompaction.settings

@@ -197,9 +197,10 @@ class LogCleaner:
                 f"the map of keys has no room for one batch at offset {cleanable.first_dirty_offset}: "
                 "log.cleaner.dedupe.buffer.size is too small"
             )
-        before = [segment for segment, _ in rolled_segments(log) if segment.base_offset < end_offset]
+        before = [(segment, end) for segment, end in rolled_segments(log) if segment.base_offset < end_offset]
         horizon_ms = self._old_tombstone_horizon_ms(log, cleanable.first_dirty_offset)
-        aborted = log.aborted_transactions(log.log_start_offset, end_offset)
+        # The map may end within the last segment, whose index is made anew of all its transactions.
+        aborted = log.aborted_transactions(log.log_start_offset, before[-1][1])
         compaction = Compaction(
             offsets,
             CleanedTransactions(aborted),
@@ -207,7 +208,7 @@ class LogCleaner:
             now_ms=self._clock.now_ms(),
             delete_retention_ms=log.settings.delete_retention_ms,
         )
-        for group in self._groups(log, before, cleanable.first_uncleanable_offset):
+        for group in self._groups(log, [segment for segment, _ in before], cleanable.first_uncleanable_offset):
             await self._clean_group(log, version, group, compaction, horizon_ms)
         log.cleaned_offset = end_offset
         self._checkpoint(log)

@@ -224,6 +224,25 @@ def test_a_map_without_room_cleans_as_far_as_it_goes(tmp_path: Path) -> None:
     world.dirs.close()
 
 
+def test_a_transaction_behind_what_the_map_had_room_for_stays_aborted(tmp_path: Path) -> None:
+    world = World(tmp_path, **{"log.cleaner.dedupe.buffer.size": "700"})  # three keys
+    log = world.log
+    log.producers.requires_verification = False
+    world.put(("a", "1"), ("b", "1"), ("c", "1"))
+    world.put(("d", "1"))
+    log.append_as_leader(idempotent(["aborted"], 0, is_transactional=True), 0, now_ms=world.clock.ms)
+    log.append_as_leader(marker(ControlType.ABORT), 0, now_ms=world.clock.ms, origin=AppendOrigin.COORDINATOR)
+    world.put(("e", "1"))
+    world.roll()
+    before = log.aborted_transactions(0, log.log_end_offset)
+    assert len(before) == 1
+    assert world.clean()
+    assert log.cleaned_offset == 3
+    assert log.aborted_transactions(0, log.log_end_offset) == before
+    assert [key for _, key, _ in world.held()] == ["a", "b", "c", "d", "e"]
+    world.dirs.close()
+
+
 def test_a_log_that_cannot_be_read_is_left_alone_and_named(world: World) -> None:
     world.put(("a", "1"), ("a", "2"))
     world.roll()
