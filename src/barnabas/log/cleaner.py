@@ -37,6 +37,7 @@ from barnabas.log.segment import RECOVERY_BYTES, Segment
 from barnabas.model.config import Config
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Clock, Disk
+from barnabas.runtime.descriptors import are_exhausted
 
 logger = logging.getLogger(__name__)
 
@@ -140,11 +141,12 @@ class LogCleaner:
 
     async def run(self) -> None:
         while True:
-            if not await self.clean_filthiest():
-                await asyncio.sleep(self._backoff_ms / 1000)
+            cleaned = await self.clean_filthiest()
+            # Many small logs come to many flushes: others have their turn after each.
+            await asyncio.sleep(0 if cleaned else self._backoff_ms / 1000)
 
     async def clean_filthiest(self) -> bool:
-        """Makes a pass over the dirtiest log, if one is due. False where none was."""
+        """Makes a pass over the dirtiest log, if one is due. False where none was, or its directory failed."""
         now_ms = self._clock.now_ms()
         due: list[LogToClean] = []
         for partition, log in self._logs().items():
@@ -153,7 +155,8 @@ class LogCleaner:
             try:
                 candidate = log_to_clean(log, now_ms)
             except Exception as error:
-                self._set_aside(partition, log, error)
+                if not are_exhausted(error):  # then it is looked at again
+                    self._set_aside(partition, log, error)
                 continue
             if candidate.is_due:
                 due.append(candidate)
@@ -167,8 +170,10 @@ class LogCleaner:
             logger.info("[%s] the cleaner begins anew: the log changed under it", partition)
         except LogDirFailure as failure:
             logger.error("[%s] %s", partition, failure)
+            return False
         except OSError as error:
             filthiest.log.log_dir.failed(error, "cleaning a log")
+            return False
         except Exception as error:
             # Whatever it is, as in Apache's: the cause lies in this log, and the others are to be cleaned.
             self._set_aside(partition, filthiest.log, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import broker_config, topic_config
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import real_runtime
+from barnabas.sim.disk import SimDisk, Volume
 from barnabas.wire.records import DELETE_HORIZON, ControlType, Record, build_batch, records_of
 
 BEGIN_MS = 1_700_000_000_000
@@ -254,6 +256,58 @@ def test_a_log_that_cannot_be_read_is_left_alone_and_named(world: World) -> None
     assert world.clean()
     assert world.log.uncleanable is not None
     assert not world.clean(), "it is not tried again"
+
+
+def test_others_have_their_turn_after_each_log(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    logs = [world.dirs.get_or_create(TopicPartition("small", number)) for number in range(5)]
+    for log in logs:
+        log.append_as_leader(batch(["1"]), 0, now_ms=world.clock.ms)
+        log.update_high_watermark(1)
+        log.roll(now_ms=world.clock.ms)
+
+    async def cleaned_in_turns() -> list[int]:
+        cleaning = asyncio.create_task(world.dirs.cleaner.run())
+        found = []
+        for _ in range(8):
+            await asyncio.sleep(0)
+            found.append(sum(log.cleaned_offset for log in logs))
+        cleaning.cancel()
+        return found
+
+    assert asyncio.run(cleaned_in_turns()) == [1, 2, 3, 4, 5, 5, 5, 5]
+    world.dirs.close()
+
+
+def test_a_log_whose_files_cannot_be_opened_now_is_cleaned_later() -> None:
+    clock, refuses = ManualClock(BEGIN_MS), False
+
+    def guard(operation: str, path: str) -> None:
+        if refuses and operation == "open":
+            raise OSError(errno.EMFILE, "Too many open files", path)
+
+    config = broker_config({"log.dirs": "/data", "log.cleanup.policy": "compact"})
+    runtime = replace(real_runtime(), clock=clock, disk=SimDisk(Volume(), guard, clock.now_ms))
+    dirs = LogDirs(runtime, config)
+    asyncio.run(dirs.load())
+    dirs.get_or_create(PARTITION).append_as_leader(batch(["1"]), 0, now_ms=clock.ms)
+    dirs.close()
+    for known in (False, True):  # whether the cleaner has looked at the segment before
+        dirs = LogDirs(runtime, config)
+        asyncio.run(dirs.load())
+        log = dirs.get_or_create(PARTITION)
+        log.update_high_watermark(log.log_end_offset)
+        log.roll(now_ms=clock.ms)
+        log.cleaned_offset = 0
+        if known:
+            assert log_to_clean(log, clock.ms).is_due
+            log.segments.close_files()
+        refuses = True
+        assert not asyncio.run(dirs.cleaner.clean_filthiest()), "who says that it cleaned is asked again at once"
+        refuses = False
+        assert (log.uncleanable, log.log_dir.online) == (None, True)
+        assert asyncio.run(dirs.cleaner.clean_filthiest())
+        dirs.close()
 
 
 def test_a_policy_that_is_changed_is_obeyed(world: World) -> None:
