@@ -124,10 +124,13 @@ def load_segments(
 def _finish_interrupted_work(disk: Disk, directory: str, skip: Skip) -> None:
     """Removes files marked for deletion and half-made ones, and finishes a swap that compaction had begun."""
     names = disk.listdir(directory)
-    for name in names:
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
-            disk.remove(f"{directory}/{name}")
     swapped = sorted(base for name in names if (base := base_offset_of(name, LOG_SUFFIX + SWAP_SUFFIX)) is not None)
+    whole = tuple(f"{base:020d}" for base in swapped)
+    for name in names:
+        # A log file becomes a swap file after its indexes: without it they would wait here for the next one's.
+        half_made = name.endswith(SWAP_SUFFIX) and not name.startswith(whole)
+        if half_made or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+            disk.remove(f"{directory}/{name}")
     if not swapped:
         return
     ends = [_swap_end(disk, directory, base, skip) for base in swapped]

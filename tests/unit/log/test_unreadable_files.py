@@ -13,6 +13,7 @@ from barnabas.log.batches import StoredBatch
 from barnabas.log.log import AppendOrigin, Log
 from barnabas.log.log_dirs import LogDirs
 from barnabas.log.producer_state import ProducerStateManager
+from barnabas.log.txn_index import AbortedTxn, TransactionIndex
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
@@ -155,6 +156,22 @@ def test_a_cleaned_segment_that_is_damaged_does_not_keep_the_log_from_loading(tm
     assert values(dirs.logs[B]) == [(0, "b")]
     assert values(dirs.logs[A], end=1) == [(0, "a")]
     assert dirs.unreadable.counts["cleaned segment"] == 1
+    dirs.close()
+
+
+def test_an_index_of_a_segment_that_was_not_cleaned_whole_does_not_become_the_next_ones(tmp_path: Path) -> None:
+    """Two crashes: before the first cleaned log file has its swap name, and behind that of the second."""
+    stopped(tmp_path)
+    segment = tmp_path / "a-0" / f"{0:020d}"
+    index = TransactionIndex(real_runtime().disk, f"{segment}.txnindex.swap")
+    index.append(AbortedTxn(7, 0, 0, 1))
+    index.close_file()
+    started(tmp_path).close()
+    for suffix in (".timeindex", ".index", ".log"):
+        shutil.copy(f"{segment}{suffix}", f"{segment}{suffix}.swap")
+    dirs = started(tmp_path)
+    assert dirs.logs[A].aborted_transactions(0, 1) == []
+    assert logs(dirs) == {"a": [(0, "a")], "b": [(0, "b")]}
     dirs.close()
 
 
