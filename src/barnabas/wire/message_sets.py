@@ -16,7 +16,7 @@ from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, TooLargeError, dec
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, Record, batches, first_headers, records_of
 from barnabas.wire.structs import Bytes
-from barnabas.wire.varint import read_signed
+from barnabas.wire.varint import read_signed, wrapped
 
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
 FIRST_BATCH_BYTES: Final = 64 * 1024
@@ -143,5 +143,6 @@ def _record(header: BatchHeader, data: bytearray, position: int, end: int, heade
         raise WireError("a record ends too early") from None
     if position >= end:
         raise WireError(f"a record has fields that reach {position + 1 - end} bytes beyond it")
-    timestamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else header.base_timestamp + timestamp_delta
+    stamped = header.attributes & LOG_APPEND_TIME
+    timestamp = header.max_timestamp if stamped else wrapped(header.base_timestamp + timestamp_delta)
     return Record(header.base_offset + offset_delta, timestamp, fields[0], fields[1], headers)

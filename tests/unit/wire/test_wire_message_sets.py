@@ -60,6 +60,14 @@ def test_the_time_of_the_append_stays_one() -> None:
     ] * 3
 
 
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_times_further_apart_than_a_number_holds_are_those_that_were_sent(compression: str) -> None:
+    times = [-(1 << 63), (1 << 63) - 1, 0]
+    records = [Record(at, time, b"key", b"value") for at, time in enumerate(times)]
+    found = read(down_converted(build_batch(records, compression=compression), 1, 0))
+    assert [record.timestamp for _, record in found] == times
+
+
 def test_older_messages_stay_as_they_are_among_batches() -> None:
     old = build_message_set(RECORDS[:1], 0)
     assert down_converted(old + build_batch(RECORDS[1:]), 1, 0).startswith(old)
