@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas.model.config import Config
+from barnabas.model.sentinels import LAST_MOMENT_MS
 from barnabas.wire import scan
 from barnabas.wire.compression import Codec
 
@@ -48,7 +49,7 @@ class LogSettings:
     @classmethod
     def of(cls, config: Config) -> LogSettings:
         policies = config.items("cleanup.policy")
-        # The deprecated single bound holds where neither of the two that replaced it is set (KIP-937).
+        # The deprecated single bound holds where one of the two that replaced it is none (KIP-937).
         difference = config.number("message.timestamp.difference.max.ms")
         before = config.number("message.timestamp.before.max.ms")
         after = config.number("message.timestamp.after.max.ms")
@@ -73,8 +74,8 @@ class LogSettings:
             flush_messages=config.number("flush.messages"),
             flush_ms=config.number("flush.ms"),
             log_append_time=log_append_time,
-            timestamp_before_max_ms=before if config.is_set("message.timestamp.before.max.ms") else difference,
-            timestamp_after_max_ms=after if config.is_set("message.timestamp.after.max.ms") else difference,
+            timestamp_before_max_ms=difference if before == LAST_MOMENT_MS else before,
+            timestamp_after_max_ms=difference if after == LAST_MOMENT_MS else after,
             codec=None if compression == "producer" else Codec.named(_CODECS.get(compression, compression)),
             scan_flags=(0 if log_append_time else scan.CREATE_TIME) | (scan.NEEDS_KEYS if compact else 0),
             min_insync_replicas=config.number("min.insync.replicas"),

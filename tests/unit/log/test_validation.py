@@ -155,6 +155,14 @@ def test_a_batch_that_is_compressed_anew_may_unpack_to_some_times_what_a_topic_t
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
+@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize(("bound", "expected"), [({}, 1000), ({"": "500"}, 500), ({"": str((1 << 63) - 1)}, 1000)])
+def test_the_deprecated_bound_holds_where_the_new_one_is_none(side: str, bound: dict[str, str], expected: int) -> None:
+    own = {f"message.timestamp.{side}.max.ms": value for value in bound.values()}
+    config = topic_config(broker_config({}), {"message.timestamp.difference.max.ms": "1000", **own})
+    assert getattr(LogSettings.of(config), f"timestamp_{side}_max_ms") == expected
+
+
 def test_the_settings_of_a_log_are_judged_by(tmp_path: Path) -> None:
     log = open_log(tmp_path, config={"message.timestamp.before.max.ms": "1000"})
     with pytest.raises(InvalidRecords) as refused:
