@@ -84,7 +84,8 @@ def converted(topic_partition: TopicPartition, settings: LogSettings, records: B
         for offset, message in enumerate(messages)
     ]
     wanted = codec if settings.codec is None else Codec(settings.codec)
-    return memoryview(bytearray(wire_records.build_batch(numbered, compression=wanted)))
+    batch = wire_records.build_batch(numbered, compression=wanted, compression_level=settings.compression_level)
+    return memoryview(bytearray(batch))
 
 
 def _check_message(
@@ -158,6 +159,7 @@ def rewritten(topic_partition: TopicPartition, settings: LogSettings, view: memo
             batch: Bytes = wire_records.build_batch(
                 numbered,
                 compression=wanted,
+                compression_level=settings.compression_level,
                 producer_id=header.producer_id,
                 producer_epoch=header.producer_epoch,
                 base_sequence=header.base_sequence,
@@ -173,6 +175,7 @@ def rewritten(topic_partition: TopicPartition, settings: LogSettings, view: memo
                 max_timestamp=found.max_timestamp,
                 last_offset_delta=header.last_offset_delta,
                 compression=wanted,
+                compression_level=settings.compression_level,
                 attributes=attributes & TRANSACTIONAL,
                 producer_id=header.producer_id,
                 producer_epoch=header.producer_epoch,

@@ -11,6 +11,7 @@ from barnabas.wire import scan
 from barnabas.wire.compression import Codec
 
 _CODECS: Final = {"uncompressed": "none"}
+_WITH_LEVELS: Final = (Codec.GZIP, Codec.ZSTD)
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class LogSettings:
     timestamp_after_max_ms: int
     codec: int | None
     """What ``compression.type`` asks for; None leaves it to the producer."""
+    compression_level: int | None
+    """``compression.gzip.level`` or ``compression.zstd.level``; None for other codecs."""
     scan_flags: int
     """What `wire.scan` asks of each record."""
     min_insync_replicas: int
@@ -58,6 +61,7 @@ class LogSettings:
         segment_ms = config.number("segment.ms")
         log_append_time = config.text("message.timestamp.type") == "LogAppendTime"
         compression = config.text("compression.type")
+        codec = None if compression == "producer" else Codec.named(_CODECS.get(compression, compression))
         return cls(
             segment_bytes=config.number("segment.bytes"),
             # Only what is rolled is cleaned: a bound on the lag is one on the segment's age (KIP-354).
@@ -76,7 +80,8 @@ class LogSettings:
             log_append_time=log_append_time,
             timestamp_before_max_ms=difference if before == LAST_MOMENT_MS else before,
             timestamp_after_max_ms=difference if after == LAST_MOMENT_MS else after,
-            codec=None if compression == "producer" else Codec.named(_CODECS.get(compression, compression)),
+            codec=codec,
+            compression_level=config.number(f"compression.{compression}.level") if codec in _WITH_LEVELS else None,
             scan_flags=(0 if log_append_time else scan.CREATE_TIME) | (scan.NEEDS_KEYS if compact else 0),
             min_insync_replicas=config.number("min.insync.replicas"),
             min_cleanable_dirty_ratio=config.real("min.cleanable.dirty.ratio"),

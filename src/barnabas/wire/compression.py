@@ -34,6 +34,7 @@ _INPUT_BYTES: Final = 16 * 1024
 _GZIP_WINDOW: Final = 31
 """``zlib``'s word for a gzip header and the largest window."""
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
+_GZIP_DEFAULT_LEVEL: Final = -1
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
@@ -71,15 +72,17 @@ class Codec(IntEnum):
             raise ValueError(f"{name!r} is no compression codec; there are {known}") from None
 
 
-def compress(codec: Codec, data: bytes | memoryview) -> bytes:
+def compress(codec: Codec, data: bytes | memoryview, level: int | None = None) -> bytes:
+    """`level` as in ``compression.gzip.level`` and ``compression.zstd.level`` (KIP-390), None for the default. The
+    library's LZ4 and Snappy have one."""
     if codec is Codec.NONE:
         return bytes(data)
     if codec is Codec.GZIP:
-        return bytes(cramjam.gzip.compress(data))
+        return bytes(cramjam.gzip.compress(data, level=None if level == _GZIP_DEFAULT_LEVEL else level))
     if codec is Codec.LZ4:
         return _lz4_frame(data)
     if codec is Codec.ZSTD:
-        return bytes(cramjam.zstd.compress(data))
+        return bytes(cramjam.zstd.compress(data, level=level))
     blocks = [_XERIAL_HEADER]
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))

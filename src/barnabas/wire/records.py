@@ -329,6 +329,7 @@ def build_batch(
     base_offset: int | None = None,
     leader_epoch: int = -1,
     compression: str | Codec = Codec.NONE,
+    compression_level: int | None = None,
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
@@ -365,6 +366,7 @@ def build_batch(
             last_offset_delta=records[-1].offset - first,
             leader_epoch=leader_epoch,
             compression=codec,
+            compression_level=compression_level,
             attributes=attributes,
             base_timestamp=base_timestamp,
             max_timestamp=max_timestamp,
@@ -385,6 +387,7 @@ def packed_batch(
     last_offset_delta: int | None = None,
     leader_epoch: int = -1,
     compression: Codec = Codec.NONE,
+    compression_level: int | None = None,
     attributes: int = 0,
     producer_id: int = -1,
     producer_epoch: int = -1,
@@ -395,7 +398,7 @@ def packed_batch(
     Without compression it is made in `buffer`, which is returned. `last_offset_delta` None: one less than the records.
     """
     if compression is not Codec.NONE:
-        packed = compress(compression, memoryview(buffer)[HEADER_BYTES:])
+        packed = compress(compression, memoryview(buffer)[HEADER_BYTES:], compression_level)
         buffer = bytearray(HEADER_BYTES)
         buffer += packed
     HEADER.pack_into(

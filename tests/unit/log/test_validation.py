@@ -21,7 +21,7 @@ from barnabas.model.config import broker_config, topic_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire import scan
 from barnabas.wire.compression import Codec, compress
-from barnabas.wire.records import parse_header
+from barnabas.wire.records import parse_header, records_of
 
 COMPRESSED = [codec for codec in Codec if codec is not Codec.NONE]
 
@@ -153,6 +153,19 @@ def test_a_batch_that_is_compressed_anew_may_unpack_to_some_times_what_a_topic_t
     with pytest.raises(KafkaError) as refused:
         validated(PARTITION, given, bomb(Codec.ZSTD, 9_000_000), NOW, unpacking=unpacking)
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize(("codec", "low", "high"), [("gzip", "1", "9"), ("gzip", "1", "-1"), ("zstd", "-5", "19")])
+def test_a_topics_level_of_compression_is_what_its_leader_compresses_with(codec: str, low: str, high: str) -> None:
+    records = batch([" ".join(str(number * number) for number in range(20_000))])
+    sizes = []
+    for level in (low, high):
+        config = {"compression.type": codec, f"compression.{codec}.level": level}
+        given = LogSettings.of(topic_config(broker_config({}), config))
+        view, found, _ = validated(PARTITION, given, records, NOW)
+        assert records_of(view, 0, len(view)) == records_of(records, 0, len(records))
+        sizes.append(found.size)
+    assert sizes[1] < sizes[0] < len(records)
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
