@@ -58,6 +58,7 @@ class LogUpkeep:
 
     def begin(self, tasks: Tasks) -> None:
         number = self._config.number
+        initial_ms = number("log.initial.task.delay.ms")
         for name, interval_ms, work in (
             ("log-retention", number("log.retention.check.interval.ms"), self.delete_old_segments),
             ("log-flusher", EXPIRED_FILES_INTERVAL_MS, self.flush_dirty_logs),
@@ -78,14 +79,16 @@ class LogUpkeep:
                 _once(self._logs.checkpoint_log_start_offsets),
             ),
         ):
-            tasks.begin(self._every(interval_ms, work), name)
+            tasks.begin(self._every(interval_ms, work, min(initial_ms, interval_ms)), name)
         if self._config.flag("log.cleaner.enable"):
             tasks.begin(self._logs.cleaner.run(), "log-cleaner")
 
-    async def _every(self, interval_ms: int, work: Callable[[], Coroutine[None, None, None]]) -> None:
+    async def _every(self, interval_ms: int, work: Callable[[], Coroutine[None, None, None]], first_ms: int) -> None:
+        """Does `work` for the first time after `first_ms`: a disk may be full of what was due while nobody ran."""
+        await asyncio.sleep(first_ms / 1000)
         while True:
-            await asyncio.sleep(interval_ms / 1000)
             await work()
+            await asyncio.sleep(interval_ms / 1000)
 
     async def _each_log(self, work: Callable[[Log], object]) -> None:
         """Does `work` for every log, with pauses for other work."""

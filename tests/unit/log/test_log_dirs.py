@@ -16,7 +16,12 @@ from barnabas.log.log_dirs import PREFERRED_MAX, LogDirs
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
+from barnabas.sim.chance import Chance, EventHash
+from barnabas.sim.disk import SimDisk, Volume
+from barnabas.sim.loop import SimLoop
+from barnabas.sim.node import SimClock
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
@@ -147,6 +152,31 @@ def test_others_have_their_turn_between_the_directories_of_a_deleted_topic(tmp_p
     asyncio.run(play())
     assert left[:3] == [2, 1, 0]
     dirs.close()
+
+
+def test_what_is_too_old_at_a_start_goes_half_a_minute_later() -> None:
+    chance = Chance(1, "upkeep")
+    loop = SimLoop(chance.stream("loop"), EventHash())
+    clock = SimClock(loop)
+    runtime = replace(real_runtime(), clock=clock, disk=SimDisk(Volume(), lambda operation, path: None, clock.now_ms))
+    failures: list[BaseException] = []
+
+    async def story() -> list[int]:
+        tasks = Tasks(lambda name, error: failures.append(error))
+        dirs = LogDirs(runtime, broker_config({"log.dirs": "/data", "log.retention.ms": "1000"}), tasks=tasks)
+        await dirs.load()
+        log = dirs.get_or_create(A)
+        append(log, "x", timestamp=clock.now_ms())
+        log.update_high_watermark(1)
+        starts = []
+        for seconds in (29, 2):
+            await asyncio.sleep(seconds)
+            starts.append(log.log_start_offset)
+        await tasks.end()
+        return starts
+
+    assert loop.run_until_complete(story()) == [0, 1]
+    assert not failures
 
 
 def test_what_was_to_be_deleted_is_deleted_at_the_next_start(tmp_path: Path) -> None:
