@@ -1373,7 +1373,7 @@ _STILL: Final = (
         "N143",
         "broker",
         "a group's offsets count with a transaction whose marker the partition of the group has refused",
-        remove("broker.end_markers:_write", "not result.error"),
+        remove("broker.end_markers:_end", "not result.error"),
     ),
     _new(
         "N144",

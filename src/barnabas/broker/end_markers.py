@@ -23,70 +23,86 @@ def write_end_markers(
 ) -> asyncio.Future[WriteTxnMarkersResponse]:
     """Appends the markers and waits for their replication; the offsets that were committed count before the answer.
 
-    The story goes on when nobody waits for the answer any more: offsets whose marker is in the log have to count.
+    Each marker's story goes on when nobody waits for the answer any more: offsets whose marker is in the log have to
+    count. And none waits for another's partitions: the coordinator may have changed, and the next one have ended the
+    transaction, too, and its producer's next transaction be open when the wait is over.
     """
     answer: asyncio.Future[WriteTxnMarkersResponse] = asyncio.get_running_loop().create_future()
+    errors: dict[int, dict[TopicPartition, ErrorCode]] = {}
+    appended = [(marker, _append(node, replicas, marker, errors)) for marker in request.markers]
+    left = len(appended)
 
-    def done(response: WriteTxnMarkersResponse | None, error: BaseException | None) -> None:
+    def done(_: None, error: BaseException | None) -> None:
+        nonlocal left
+        left -= 1
         if answer.done():
             return
         if error is not None:
             answer.set_exception(error)
-        elif response is not None:
-            answer.set_result(response)
+        elif left <= 0:
+            answer.set_result(_response(errors))
 
-    drive(_write(node, replicas, groups, request), done)
+    for marker, results in appended:
+        drive(_end(node, replicas, groups, marker, results, errors[marker.producer_id]), done)
+    if not appended:
+        done(None, None)
     return answer
 
 
-async def _write(
-    node: ThisNode, replicas: Replicas, groups: GroupCoordinator, request: WriteTxnMarkersRequest
-) -> WriteTxnMarkersResponse:
-    now_ms = node.runtime.clock.now_ms()
-    appended: list[tuple[WriteTxnMarkersRequest.WritableTxnMarker, list[Appended]]] = []
-    errors: dict[int, dict[TopicPartition, ErrorCode]] = {}
-    for marker in request.markers:
-        of_producer = errors.setdefault(marker.producer_id, {})
-        batch = control_batch(
-            ControlType.COMMIT if marker.transaction_result else ControlType.ABORT,
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            coordinator_epoch=marker.coordinator_epoch,
-            timestamp=now_ms,
-        )
-        results: list[Appended] = []
-        appended.append((marker, results))
-        for topic in marker.topics:
-            for index in topic.partition_indexes:
-                topic_partition = TopicPartition(topic.name, index)
-                partition = replicas.partition(topic_partition)
-                if partition is None or partition.log is None:
-                    of_producer[topic_partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    continue
-                results.append(
-                    replicas.appending.append(
-                        topic_partition,
-                        bytearray(batch),
-                        ACKS_ALL,
-                        origin=AppendOrigin.COORDINATOR,
-                        internal_topics_allowed=True,
-                    )
+def _append(
+    node: ThisNode,
+    replicas: Replicas,
+    marker: WriteTxnMarkersRequest.WritableTxnMarker,
+    errors: dict[int, dict[TopicPartition, ErrorCode]],
+) -> list[Appended]:
+    of_producer = errors.setdefault(marker.producer_id, {})
+    batch = control_batch(
+        ControlType.COMMIT if marker.transaction_result else ControlType.ABORT,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        coordinator_epoch=marker.coordinator_epoch,
+        timestamp=node.runtime.clock.now_ms(),
+    )
+    results: list[Appended] = []
+    for topic in marker.topics:
+        for index in topic.partition_indexes:
+            topic_partition = TopicPartition(topic.name, index)
+            partition = replicas.partition(topic_partition)
+            if partition is None or partition.log is None:
+                of_producer[topic_partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            results.append(
+                replicas.appending.append(
+                    topic_partition,
+                    bytearray(batch),
+                    ACKS_ALL,
+                    origin=AppendOrigin.COORDINATOR,
+                    internal_topics_allowed=True,
                 )
-    timeout_ms = node.config.number("request.timeout.ms")
-    for marker, results in appended:
-        await replicas.appending.replicated(results, timeout_ms)
-        for result in results:
-            errors[marker.producer_id][result.topic_partition] = result.error
-        groups.transaction_completed(
-            marker.producer_id,
-            [
-                result.topic_partition.partition
-                for result in results
-                if result.topic_partition.topic == GROUP_METADATA_TOPIC and not result.error
-            ],
-            marker.transaction_result,
-        )
-    return _response(errors)
+            )
+    return results
+
+
+async def _end(
+    node: ThisNode,
+    replicas: Replicas,
+    groups: GroupCoordinator,
+    marker: WriteTxnMarkersRequest.WritableTxnMarker,
+    results: list[Appended],
+    errors: dict[TopicPartition, ErrorCode],
+) -> None:
+    await replicas.appending.replicated(results, node.config.number("request.timeout.ms"))
+    for result in results:
+        errors[result.topic_partition] = result.error
+    groups.transaction_completed(
+        marker.producer_id,
+        [
+            result.topic_partition.partition
+            for result in results
+            if result.topic_partition.topic == GROUP_METADATA_TOPIC and not result.error
+        ],
+        marker.transaction_result,
+    )
 
 
 def _response(errors: dict[int, dict[TopicPartition, ErrorCode]]) -> WriteTxnMarkersResponse:

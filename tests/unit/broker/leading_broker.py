@@ -66,6 +66,7 @@ class Broker:
     connections = Connections()
 
     def __init__(self, directory: Path, *, replicas: tuple[int, ...] = (1,), partitions: Sequence[int] = (0,)) -> None:
+        self.runtime = real_runtime()
         self.config: Config = broker_config({"log.dirs": str(directory)})
         self.metadata = MetadataCache()
         self.tasks = Tasks(lambda name, error: None)
