@@ -436,7 +436,7 @@ _COORDINATOR: Final = (
         "a group that is empty for a minute loses offsets that it committed a week ago",
         replace(
             "coordinator.groups:Group.expired_offsets",
-            "self.offsets.expired(self.current_state_timestamp_ms, frozenset(), retention_ms, now.wall_ms)",
+            "self.offsets.expired(since_ms, frozenset(), retention_ms, now.wall_ms)",
             "self.offsets.expired(None, frozenset(), retention_ms, now.wall_ms)",
         ),
     ),

@@ -113,10 +113,13 @@ class GroupOffsets:
     def expired(
         self, empty_since_ms: int | None, subscribed: Set[str], retention_ms: int, wall_ms: int
     ) -> list[TopicPartition]:
-        """Offsets that have expired (KIP-211), counted from `empty_since_ms`, or (None) each from its own commit."""
+        """Offsets that have expired (KIP-211), counted from `empty_since_ms`, or (None) each from its own commit.
+
+        One that is about to be replaced stays: with it, what an open transaction has committed would be forgotten.
+        """
         over = []
         for key, (_, committed) in self.committed.items():
-            if key.topic in subscribed or key in self.pending:
+            if key.topic in subscribed or self.is_unstable(key):
                 continue
             if committed.expire_timestamp_ms != NO_TIMESTAMP:
                 is_over = wall_ms >= committed.expire_timestamp_ms

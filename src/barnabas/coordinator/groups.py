@@ -39,6 +39,7 @@ from barnabas.coordinator.group_values import (
 from barnabas.coordinator.offsets_records import KeyValue, group_record
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
+from barnabas.model.sentinels import NO_TIMESTAMP
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 """How long a member may wait in its first join: it has no id yet, so no heartbeat shows whether it is still there."""
@@ -226,12 +227,14 @@ class Group(RebalancingGroup):
         """Offsets that have expired (KIP-211).
 
         Those of a group without members count from when it became empty, those of a consumer group with members only
-        for topics it no longer subscribes to, and those of a group that never had members from their commit.
+        for topics it no longer subscribes to, and those of a group that never had members from their commit. Since when
+        a group is empty, the records of brokers before 2.1 do not say: there its commits count, too.
         """
         if self.protocol_type is None:
             return self.offsets.expired(None, frozenset(), retention_ms, now.wall_ms)
         if self.state is EMPTY:
-            return self.offsets.expired(self.current_state_timestamp_ms, frozenset(), retention_ms, now.wall_ms)
+            since_ms = None if self.current_state_timestamp_ms == NO_TIMESTAMP else self.current_state_timestamp_ms
+            return self.offsets.expired(since_ms, frozenset(), retention_ms, now.wall_ms)
         if self.state is STABLE and self.protocol_type == CONSUMER_PROTOCOL_TYPE and self.subscribed_topics is not None:
             return self.offsets.expired(None, self.subscribed_topics, retention_ms, now.wall_ms)
         return []

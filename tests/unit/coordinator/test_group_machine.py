@@ -22,6 +22,7 @@ from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_records import OffsetAndMetadata, StoredGroup, read_group
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
+from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 T0 = TopicPartition("t", 0)
@@ -487,6 +488,23 @@ def test_offsets_expire_only_as_kip_211_says() -> None:
     asked.offsets.replay(T0, OffsetAndMetadata(1, commit_timestamp_ms=0, expire_timestamp_ms=at(50).wall_ms), 0)
     assert asked.expired_offsets(day_ms, at(49)) == []
     assert asked.expired_offsets(day_ms, at(50)) == [T0]
+
+
+def test_offsets_of_a_group_whose_record_does_not_say_since_when_it_is_empty_count_from_their_commits() -> None:
+    group, day_ms = new_group(), 86_400_000
+    group.restore(StoredGroup("g", "consumer", 3, None, None, NO_TIMESTAMP, ()), at(0))
+    group.offsets.replay(T0, OffsetAndMetadata(1, commit_timestamp_ms=at(0).wall_ms), 0)
+    assert group.expired_offsets(day_ms, at(day_ms - 1)) == []
+    assert group.expired_offsets(day_ms, at(day_ms)) == [T0]
+
+
+def test_an_offset_does_not_expire_while_a_transaction_is_about_to_replace_it() -> None:
+    group, day_ms = new_group(), 86_400_000
+    group.offsets.replay(T0, OffsetAndMetadata(1, commit_timestamp_ms=at(0).wall_ms), 0)
+    group.offsets.replay(T0, OffsetAndMetadata(2, commit_timestamp_ms=at(day_ms).wall_ms), 1, producer_id=7)
+    group.offsets.remove(group.expired_offsets(day_ms, at(day_ms)))
+    group.offsets.replay_marker(7, committed=True)
+    assert group.offsets.committed[T0].committed.offset == 2
 
 
 def test_an_empty_group_without_offsets_ends_with_a_tombstone() -> None:
