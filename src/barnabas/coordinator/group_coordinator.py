@@ -485,7 +485,7 @@ class GroupCoordinator:
         deleted = dict.fromkeys(topic_partitions)
         for partition in list(self._partitions.values()):
             for group in list(partition.groups.values()):
-                held = [key for key in group.offsets.committed if key in deleted]
+                held = [key for key in group.offsets.keys if key in deleted]
                 if held and not partition.loading:
                     await self._clean_up(partition, group, held)
 
@@ -588,7 +588,7 @@ class GroupCoordinator:
             else:
                 group.pending_members.clear()
                 group.offsets.forget_transactions()
-                await self._clean_up(partition, group, list(group.offsets.committed))
+                await self._clean_up(partition, group, group.offsets.keys)
                 outcome[group_id] = ErrorCode.NONE
         return outcome
 

@@ -27,7 +27,8 @@ class GroupOffsets:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.committed: dict[TopicPartition, CommitRecord] = {}
-        self.pending: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.pending: dict[TopicPartition, list[OffsetAndMetadata]] = {}
+        """On their way to the log."""
         self.pending_transactional: dict[int, dict[TopicPartition, CommitRecord]] = {}
         """By the producer id of the open transaction."""
         self._open: dict[TopicPartition, dict[int, None]] = {}
@@ -36,19 +37,30 @@ class GroupOffsets:
     def __bool__(self) -> bool:
         return bool(self.committed or self.pending or self.pending_transactional)
 
+    @property
+    def keys(self) -> dict[TopicPartition, None]:
+        """The partitions of which the log has an offset outside of transactions, or is about to."""
+        return dict.fromkeys((*self.committed, *self.pending))
+
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[KeyValue]:
         """Records of offsets that are about to be written; until they are, they count as unstable."""
         records = [offset_record(self.group_id, key, committed) for key, committed in offsets.items()]
-        self.pending.update(offsets)
+        for key, committed in offsets.items():
+            self.pending.setdefault(key, []).append(committed)
         return records
 
     def written(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int | None) -> None:
-        """Takes up the write: the records are in the log from `record_offset` on, or (None) it failed."""
+        """Takes up the write: the records are in the log from `record_offset` on, or (None) it failed.
+
+        What was removed meanwhile does not come back: its tombstone is behind it in the log.
+        """
         for key, committed in offsets.items():
-            if record_offset is not None:
+            under_way = self.pending.pop(key, [])
+            left = [each for each in under_way if each is not committed]
+            if left:
+                self.pending[key] = left
+            if record_offset is not None and len(left) < len(under_way):
                 self.replay(key, committed, record_offset)
-            if self.pending.get(key) == committed:
-                del self.pending[key]
 
     def append_transactional(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int, producer_id: int
@@ -100,13 +112,13 @@ class GroupOffsets:
         return key in self.pending or key in self._open
 
     def remove(self, keys: Iterable[TopicPartition]) -> list[KeyValue]:
-        """Forgets committed offsets; returns tombstones for those that there were."""
+        """Forgets offsets; returns tombstones for those that the log has."""
         tombstones = []
         for key in keys:
-            self.pending.pop(key, None)
             for producer_id in self._open.pop(key, ()):
                 del self.pending_transactional[producer_id][key]
-            if self.committed.pop(key, None) is not None:
+            known = self.committed.pop(key, None), self.pending.pop(key, None)
+            if known != (None, None):
                 tombstones.append(offset_record(self.group_id, key, None))
         return tombstones
 

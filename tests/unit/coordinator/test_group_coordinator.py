@@ -370,6 +370,38 @@ def test_offsets_of_a_deleted_topic_are_forgotten() -> None:
     play(story)
 
 
+@pytest.mark.parametrize("forget", ["partitions_deleted", "delete_offsets", "delete_groups"])
+@pytest.mark.parametrize("before", [True, False])
+def test_an_offset_that_is_forgotten_on_its_way_to_the_log_stays_forgotten(forget: str, before: bool) -> None:
+    log = MemoryLog()
+
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        if before:
+            others = {T0: OffsetAndMetadata(6), TopicPartition("u", 0): OffsetAndMetadata(6)}
+            await groups.commit_offsets("g", "", None, -1, others)
+        log.held = asyncio.get_running_loop().create_future()
+        commit = asyncio.ensure_future(groups.commit_offsets("g", "", None, -1, {T0: OffsetAndMetadata(7)}))
+        await asyncio.sleep(0)
+        forgotten: dict[str, Callable[[], Awaitable[object]]] = {
+            "partitions_deleted": lambda: groups.partitions_deleted([T0]),
+            "delete_offsets": lambda: groups.delete_offsets("g", [T0]),
+            "delete_groups": lambda: groups.delete_groups(["g"]),
+        }
+        over = asyncio.ensure_future(forgotten[forget]())
+        await asyncio.sleep(0)
+        log.held.set_result(None)
+        assert await commit == {T0: ErrorCode.NONE}
+        await over
+        assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == -1
+
+    async def next_coordinator(groups: GroupCoordinator, log: MemoryLog) -> None:
+        assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == -1
+
+    play(story, log)
+    log.held = None
+    play(next_coordinator, log)
+
+
 def test_a_session_that_ends_is_noticed_by_the_groups_timer() -> None:
     async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
         groups.limits = groups._partitions[PARTITION].limits = type(groups.limits)(0, min_session_timeout_ms=1)

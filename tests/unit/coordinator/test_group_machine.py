@@ -414,11 +414,38 @@ def test_a_commit_counts_once_it_is_in_the_log_and_the_later_record_wins() -> No
 
 
 def test_a_commit_that_failed_leaves_what_was() -> None:
-    group = new_group()
-    group.offsets.prepare({T0: OffsetAndMetadata(1)})
-    group.offsets.written({T0: OffsetAndMetadata(1)}, None)
-    assert group.offsets.committed == {}
-    assert not group.offsets
+    offsets, commit = new_group().offsets, {T0: OffsetAndMetadata(1)}
+    offsets.prepare(commit)
+    offsets.written(commit, None)
+    assert offsets.committed == {}
+    assert not offsets
+
+
+def test_a_commit_that_waits_counts_when_a_later_one_of_the_same_has_failed() -> None:
+    offsets, commit, again = new_group().offsets, {T0: OffsetAndMetadata(1)}, {T0: OffsetAndMetadata(1)}
+    offsets.prepare(commit)
+    offsets.prepare(again)
+    offsets.written(again, None)
+    assert offsets.is_unstable(T0)
+    offsets.written(commit, 10)
+    assert offsets.committed[T0].record_offset == 10
+    assert not offsets.is_unstable(T0)
+
+
+def test_an_offset_that_is_removed_on_its_way_to_the_log_does_not_come_back() -> None:
+    offsets, commit = new_group().offsets, {T0: OffsetAndMetadata(1)}
+    offsets.prepare(commit)
+    assert list(offsets.keys) == [T0]
+    (tombstone,) = offsets.remove([T0])
+    assert tombstone.value is None, (
+        "it is behind the commit in the log, of which the next coordinator knows nothing else"
+    )
+    later = {T0: OffsetAndMetadata(2)}
+    offsets.prepare(later)
+    offsets.written(commit, 10)
+    assert offsets.committed == {}
+    offsets.written(later, 12)
+    assert offsets.committed[T0].committed.offset == 2
 
 
 def test_a_transactions_offsets_count_at_its_end() -> None:
