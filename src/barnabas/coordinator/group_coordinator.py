@@ -123,9 +123,11 @@ class GroupCoordinator:
 
     def resigned(self, number: int, leader_epoch: int | None) -> None:
         """Forgets the partition: another broker leads it, or (None) it is gone from here."""
-        if leader_epoch is not None:
-            if leader_epoch < self._epochs.get(number, -1):
-                return
+        if leader_epoch is None:
+            self._epochs.pop(number, None)  # one that is made anew begins with epoch 0
+        elif leader_epoch < self._epochs.get(number, -1):
+            return
+        else:
             self._epochs[number] = leader_epoch
         self._unload(number)
 

@@ -349,6 +349,15 @@ def test_an_assignment_that_no_log_takes_is_not_made_a_batch_of() -> None:
     play(story)
 
 
+def test_a_topic_that_was_deleted_and_made_anew_is_coordinated_again() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        groups.resigned(PARTITION, None)
+        groups.elected(PARTITION, 0)
+        await until(lambda: [partition.leader_epoch for partition in groups.owned] == [0])
+
+    play(story)
+
+
 def test_offsets_are_deleted_where_nobody_reads_them() -> None:
     async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
         with refused(ErrorCode.GROUP_ID_NOT_FOUND):

@@ -369,6 +369,15 @@ def test_kafka_9777_the_next_coordinator_completes_what_is_prepared_and_the_old_
     assert log.states()[-1] == "CompleteCommit"
 
 
+def test_a_topic_that_was_deleted_and_made_anew_is_coordinated_again() -> None:
+    async def story(scene: Play) -> None:
+        scene.coordinator.resigned(0, None)
+        scene.coordinator.elected(0, 0)
+        await until(lambda: not scene.coordinator._partitions[0].loading)
+
+    play(story)
+
+
 def test_no_marker_tells_of_what_was_prepared_before_that_is_replicated() -> None:
     """It may be gone with this broker: the next one's markers, in the epoch before, would be refused for good."""
     log = MemoryLog()
