@@ -216,11 +216,12 @@ class TransactionMachine:
         """Aborts the open transaction in an epoch that nobody is ever given, so that its producer is fenced.
 
         Where that cannot be written the epoch is not raised either: trying again does not use epochs up (KAFKA-9666).
+        A producer that was given none may have taken that of such an abort, the last one there is: it is left to it.
         """
         return replace(
             self.metadata,
             state=PREPARE_ABORT,
-            producer_epoch=self.metadata.producer_epoch + 1,
+            producer_epoch=min(self.metadata.producer_epoch, LAST_GIVEN_EPOCH) + 1,
             last_producer_epoch=NO_PRODUCER_EPOCH,
             last_update_ms=now_ms,
         )

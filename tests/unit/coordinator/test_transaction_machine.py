@@ -231,3 +231,16 @@ def test_keys_of_other_versions_are_counted_and_left_alone() -> None:
     partition = TransactionPartition(0, 5)
     partition.replay(b"\x00\x07anything", b"whatever")
     assert (partition.transactions, partition.unknown_keys) == ({}, 1)
+
+
+def test_a_transaction_in_the_last_epoch_which_nobody_is_given_is_aborted_all_the_same() -> None:
+    subject = transaction(EMPTY, LAST_GIVEN_EPOCH)
+    step(subject, subject.add_partitions(PRODUCER, LAST_GIVEN_EPOCH, frozenset({T0}), 1_000))
+    step(subject, subject.init_producer_id(60_000, None, None, 2_000))
+    fenced = step(subject, subject.complete(3_000))
+    step(subject, subject.add_partitions(PRODUCER, fenced.producer_epoch, frozenset({T0}), 4_000))
+    aborted = subject.time_out(1_000_000)
+    assert aborted is not None
+    assert step(subject, aborted).state is PREPARE_ABORT
+    step(subject, subject.complete(2_000_000))
+    assert subject.init_producer_id(60_000, None, None, 3_000_000) is NeedsProducerId.YES
