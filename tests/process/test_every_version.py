@@ -22,6 +22,7 @@ from barnabas.broker.router import HANDLED
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import ZERO_UUID
+from barnabas.model.sentinels import LATEST_TIERED_TIMESTAMP
 from barnabas.wire.api import SUPPORTED, ApiKey
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
@@ -145,3 +146,13 @@ def test_an_offset_may_be_kept_for_as_long_as_a_number_can_say(world: World, ver
 def test_every_version_of_list_offsets_finds_offsets(world: World, version: int, timestamp: int) -> None:
     answer = answered(world.port, list_offsets(world.data, timestamp), version)
     assert errors_in(answer) == OK, answer
+
+
+def test_what_is_tiered_is_asked_of_the_leader_of_a_topic_that_is_there(world: World) -> None:
+    tiered = answered(world.port, list_offsets(world.data, LATEST_TIERED_TIMESTAMP), 9)
+    partition = tiered.topics[0].partitions[0]
+    assert (partition.error_code, partition.offset, partition.leader_epoch) == (ErrorCode.NONE, -1, -1)
+    absent = answered(world.port, list_offsets("absent", LATEST_TIERED_TIMESTAMP), 9)
+    assert errors_in(absent) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    elsewhere = answered(world.other_port, list_offsets(world.data, LATEST_TIERED_TIMESTAMP), 9)
+    assert errors_in(elsewhere) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}

@@ -12,7 +12,12 @@ from barnabas.model.cluster import BrokerInfo
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, NO_EPOCH, NO_OFFSET, ZERO_UUID, TopicPartition, Uuid
 from barnabas.model.leadership import CommittedIsr, IsrState
-from barnabas.model.sentinels import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from barnabas.model.sentinels import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+)
 from barnabas.replica.leading import (
     ProposedIsr,
     effective_min_isr,
@@ -341,6 +346,8 @@ class ReadablePartition:
             if lagging:
                 raise self._offset_not_available()
             return -1, last_fetchable, self.leader_epoch
+        if timestamp == LATEST_TIERED_TIMESTAMP:
+            return -1, -1, -1  # nothing is tiered
         found = log.fetch_offset_by_timestamp(timestamp) if searched is None else searched[0]
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             return (-1, -1, -1) if found is None else found

@@ -91,8 +91,6 @@ async def _answered(
         isolation = FetchIsolation.TXN_COMMITTED
     else:
         isolation = FetchIsolation.HIGH_WATERMARK
-    if asked.timestamp == LATEST_TIERED_TIMESTAMP:
-        return response  # nothing is tiered
     try:
         partition = broker.replicas.partition_or_raise(TopicPartition(topic, asked.partition_index))
         only_leader = request.replica_id != _DEBUGGING_CONSUMER
