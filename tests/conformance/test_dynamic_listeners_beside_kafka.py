@@ -207,6 +207,8 @@ def story(pair: Pair) -> list[tuple[str, str]]:
         until(lambda: not pair.logs_in(), "one connection is one too many")
     alter({"listener.name.extra.max.connections": None})
     until(pair.logs_in, "carol logs in again")
+    alter({"listener.name.extra.max.connection.creation.rate": "100"})
+    alter({"listener.name.extra.max.connection.creation.rate": None})
 
     # It goes, and its connections with it.
     with socket.create_connection(("127.0.0.1", pair.extra)) as open_one:

@@ -82,7 +82,7 @@ EACH_BROKERS_OWN = {
     "listeners": "PLAINTEXT://127.0.0.1:9",
     "advertised.listeners": "CLIENTS://nowhere:9",
     "listener.security.protocol.map": "CLIENTS:SSL",
-    "listener.name.plaintext.max.connections": "1",
+    "listener.name.plaintext.ssl.client.auth": "required",
 }
 
 

@@ -256,6 +256,8 @@ class BrokerConfigLayers:
         return entries
 
 
+LISTENERS_LIMITS: Final = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
+"""A listener's keys that change while it is open, and may be set for all brokers (``ClusterLevelListenerConfigs``)."""
 _LISTENERS_OWN: Final = re.compile(r"listener\.name\.[^.]*\.(.*)").fullmatch
 _THROTTLED_REPLICAS: Final = re.compile(r"\*|(\d+:\d+(,\d+:\d+)*)?").fullmatch
 
@@ -327,8 +329,11 @@ def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *,
 
 def is_each_brokers_own(name: str) -> bool:
     """Whether it cannot be set for all brokers at once."""
+    of_listener = _LISTENERS_OWN(name)
+    if of_listener is not None:
+        return of_listener[1] not in LISTENERS_LIMITS
     definition = broker_definitions().get(name)
-    return name.startswith("listener.name.") or (definition is not None and definition.update_mode == "per-broker")
+    return definition is not None and definition.update_mode == "per-broker"
 
 
 _LEAST: Final = {

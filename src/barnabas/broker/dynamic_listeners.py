@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from barnabas.broker.configs import LISTENERS_LIMITS
 from barnabas.broker.connections import Connections
 from barnabas.broker.listeners import Listeners, listeners_of, split
 from barnabas.broker.protection import require_no_more_than_there_is
@@ -23,7 +24,7 @@ from barnabas.security.tls.settings import CHANGING_STORES
 logger = logging.getLogger(__name__)
 
 _PROTOCOLS: Final = "listener.security.protocol.map"
-_CHANGING: Final = CHANGING_STORES | {"max.connections", "num.network.threads"}
+_CHANGING: Final = CHANGING_STORES | LISTENERS_LIMITS
 """The listener's own keys that may change while it is open."""
 
 

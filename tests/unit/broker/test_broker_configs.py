@@ -99,6 +99,11 @@ def test_read_only_keys_cannot_be_changed_at_run_time():
         validate_dynamic_broker_values(broker_config({}), {"listeners": "PLAINTEXT://:1"}, per_broker=False)
 
 
+@pytest.mark.parametrize("key", ["max.connections", "max.connection.creation.rate", "num.network.threads"])
+def test_all_brokers_may_share_a_listeners_limits(key):
+    validate_dynamic_broker_values(broker_config({}), {f"listener.name.outside.{key}": "5"}, per_broker=False)
+
+
 def test_single_changes_build_on_what_is_set():
     changed = apply_incremental(
         {"retention.ms": "1", "segment.ms": "2"},

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from barnabas.broker.configs import is_each_brokers_own
 from barnabas.cli.kafka_tools.config_entities import MECHANISMS, scram_credential
 from barnabas.cli.kafka_tools.config_words import BROKERS, CLIENTS, USERS, ConfigWords
 from barnabas.cli.kafka_tools.errors import KAFKA_EXCEPTION, JavaError, illegal_argument
@@ -265,7 +266,7 @@ def _check_broker_values(values: Mapping[str, str], *, per_broker: bool) -> None
     if not per_broker:
         _refuse(
             "Cannot update these configs at default cluster level, broker id must be specified",
-            (name for name in values if modes.get(name) == "per-broker" or _LISTENERS_OWN.fullmatch(name)),
+            (name for name in values if is_each_brokers_own(name)),
         )
 
 
