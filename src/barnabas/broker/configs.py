@@ -259,11 +259,16 @@ class BrokerConfigLayers:
 LISTENERS_LIMITS: Final = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
 """A listener's keys that change while it is open, and may be set for all brokers (``ClusterLevelListenerConfigs``)."""
 _LISTENERS_OWN: Final = re.compile(r"listener\.name\.[^.]*\.(.*)").fullmatch
-_THROTTLED_REPLICAS: Final = re.compile(r"\*|(\d+:\d+(,\d+:\d+)*)?").fullmatch
+_THROTTLED_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?").fullmatch
 
 
 def _unknown(name: str) -> Definition:
     return Definition(name, "unknown", None, "low", None, "read-only", None, False, "")
+
+
+def _are_replicas(text: str) -> bool:
+    """``ThrottledReplicaListValidator``."""
+    return text.strip() == "*" or all(_THROTTLED_REPLICA(replica.strip()) for replica in text.split(","))
 
 
 def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
@@ -272,7 +277,7 @@ def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
     for name in values:
         if name not in topic_definitions():
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
-        if name.endswith(".replication.throttled.replicas") and not _THROTTLED_REPLICAS(values[name].strip()):
+        if name.endswith(".replication.throttled.replicas") and not _are_replicas(values[name]):
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
                 f"Invalid value {values[name]} for configuration {name}: {name} must be the literal '*' or a list of "

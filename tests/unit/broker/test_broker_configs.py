@@ -89,6 +89,18 @@ def test_a_value_that_is_not_allowed_is_refused_in_kafkas_words(name, text, said
     assert refused.value.in_kafkas_words == f"Invalid value {text} for configuration {name}: {said}"
 
 
+@pytest.mark.parametrize("text", ["", "*", " * ", "0:1", "0:1, 10:2", "0:1,"])
+def test_throttled_replicas_are_all_or_a_list(text):
+    validate_topic_values(broker_config({}), {"leader.replication.throttled.replicas": text})
+
+
+@pytest.mark.parametrize("text", ["none", "*,*", "0:1,*", "-1:0", "1"])
+def test_what_is_no_list_of_throttled_replicas_is_refused(text):
+    with pytest.raises(KafkaError) as refused:
+        validate_topic_values(broker_config({}), {"leader.replication.throttled.replicas": text})
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
 def test_read_only_keys_cannot_be_changed_at_run_time():
     with pytest.raises(KafkaError, match=r"broker\.id"):
         validate_dynamic_broker_values(broker_config({}), {"broker.id": "5"}, per_broker=True)
