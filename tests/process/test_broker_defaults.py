@@ -59,7 +59,7 @@ def test_it_counts_for_topics_that_are_there_new_ones_and_after_a_restart() -> N
 UNUSABLE = {
     "log.roll.ms": "0",
     "log.roll.jitter.ms": "-1",
-    "log.retention.ms": "-2",
+    "log.retention.ms": "0",
     "log.flush.interval.ms": "-1",
     "num.replica.fetchers": "0",
     "max.connections": "0",

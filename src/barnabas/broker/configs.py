@@ -363,7 +363,7 @@ def check_usable(config: Config, name: str) -> None:
     least = _LEAST.get(name) if match is None else _LEAST_OF_LISTENER.get(match[1])
     if least is not None and int(config.overrides[name]) < least:
         raise ConfigError(f"{name} must be greater than or equal to {least}")
-    if name == "log.retention.ms" and config.number(name) < 1 and config.number(name) != -1:
+    if name == "log.retention.ms" and config.number(name) == 0:
         raise ConfigError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
     if name in _POSITIVE and not config.real(name) > 0:
         raise ConfigError(f"{name} must be greater than 0")

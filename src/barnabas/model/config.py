@@ -424,9 +424,10 @@ def topic_config(broker: Config, values: Mapping[str, str]) -> Config:
         else:
             for broker_key, milliseconds in _COARSER_UNITS.get(twin, ()):
                 if broker.is_set(broker_key):
-                    coarse = int(broker.overrides[broker_key])
-                    inherited[definition.name] = str(coarse * milliseconds if coarse >= 0 else coarse)
+                    inherited[definition.name] = str(broker.number(broker_key) * milliseconds)
                     break
+    if int(inherited.get("retention.ms", 0)) < 0:
+        inherited["retention.ms"] = "-1"  # any number below 0 is no limit (``KafkaConfig.logRetentionTimeMillis``)
     return Config(topic_definitions(), {**inherited, **values})
 
 
@@ -446,8 +447,9 @@ _COARSER_UNITS: Final[dict[str, tuple[tuple[str, int], ...]]] = {
     "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
     "log.roll.ms": (("log.roll.hours", 3_600_000),),
     "log.roll.jitter.ms": (("log.roll.jitter.hours", 3_600_000),),
+    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
 }
-"""The keys that count where the broker's millisecond key is not set, the finest first."""
+"""The keys that count where the broker's millisecond key is not set, the finest first, each with its milliseconds."""
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -12,9 +12,10 @@ from barnabas.broker.configs import (
     validate_dynamic_broker_values,
     validate_topic_values,
 )
+from barnabas.broker.start_check import check_start
 from barnabas.broker.topic_configs import TopicConfigs
 from barnabas.log.log_dirs import LogDirs
-from barnabas.model.config import JAAS_FILE, AlterOperation, broker_config, topic_definitions
+from barnabas.model.config import JAAS_FILE, AlterOperation, broker_config, topic_config, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime.real import real_runtime
@@ -114,6 +115,22 @@ def test_read_only_keys_cannot_be_changed_at_run_time():
 @pytest.mark.parametrize("key", ["max.connections", "max.connection.creation.rate", "num.network.threads"])
 def test_all_brokers_may_share_a_listeners_limits(key):
     validate_dynamic_broker_values(broker_config({}), {f"listener.name.outside.{key}": "5"}, per_broker=False)
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "expected"),
+    [
+        ({"log.retention.hours": "-5"}, "retention.ms", -1),
+        ({"log.retention.ms": "-5"}, "retention.ms", -1),
+        ({"log.retention.minutes": "2"}, "retention.ms", 120_000),
+        ({"log.flush.scheduler.interval.ms": "3000"}, "flush.ms", 3000),
+        ({"log.flush.scheduler.interval.ms": "3000", "log.flush.interval.ms": "5"}, "flush.ms", 5),
+    ],
+)
+def test_a_topic_goes_by_what_its_broker_says_in_other_words(values, name, expected):
+    config = broker_config(values)
+    check_start(config)
+    assert topic_config(config, {}).value(name) == expected
 
 
 def test_single_changes_build_on_what_is_set():

@@ -17,7 +17,6 @@ from barnabas.model.errors import ConfigError
         {"log.roll.ms": "0"},
         {"log.roll.jitter.ms": "-1"},
         {"log.retention.ms": "0"},
-        {"log.retention.ms": "-2"},
         {"log.retention.minutes": "0"},
         {"log.retention.hours": "0"},
         {"log.cleaner.dedupe.buffer.size": "1048576"},
