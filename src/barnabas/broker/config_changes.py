@@ -23,6 +23,7 @@ from barnabas.broker.configs import (
     validate_dynamic_broker_values,
     validate_topic_values,
 )
+from barnabas.broker.loggers import require_this_broker
 from barnabas.broker.passing import telling
 from barnabas.broker.protection import is_password, unchangeable
 from barnabas.broker.quotas import Quotas
@@ -162,11 +163,6 @@ class ConfigChanges:
         if entity_type == BROKERS:
             current = self._decoded(current)
         values = apply_incremental(current, operations, definitions)
-        if entity_type == BROKERS:
-            try:
-                self._validate_broker_values(entity, values)
-            except ConfigError as error:  # told in other words than by `replace` (``ConfigAdminManager``)
-                raise KafkaError(ErrorCode.INVALID_REQUEST, error.in_kafkas_words) from None
         await self._write(entity_type, entity, values, validate_only=validate_only)
 
     @telling(ErrorCode.REQUEST_TIMED_OUT)
@@ -191,12 +187,8 @@ class ConfigChanges:
             )
         if not name:
             return BROKERS, DEFAULT_ENTITY
-        if name != str(self._node.broker_id):
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {self._node.broker_id}, but received {name}",
-            )
-        return BROKERS, name
+        require_this_broker(name, self._node.broker_id)
+        return BROKERS, str(self._node.broker_id)
 
     @property
     def _password_encoder(self) -> PasswordEncoder:
@@ -221,15 +213,18 @@ class ConfigChanges:
         return found
 
     def _validate_broker_values(self, entity: str, values: dict[str, str]) -> None:
-        """Raises `KafkaError` and `ConfigError`."""
+        """Raises INVALID_REQUEST, for a value that is not allowed as well (``ConfigAdminManager``)."""
         layers = self._node.config_layers
         per_broker = entity != DEFAULT_ENTITY
-        validate_dynamic_broker_values(layers.static, values, per_broker=per_broker)
         dynamic = {**layers.dynamic_default, **values} if per_broker else {**values, **layers.dynamic_broker}
-        wanted = layers.static.with_overrides(dynamic)
-        check_thread_counts(self._node.config, wanted)
-        if per_broker:
-            self._takers.check_listeners(wanted)
+        try:
+            validate_dynamic_broker_values(layers.static, values, per_broker=per_broker)
+            wanted = layers.static.with_overrides(dynamic)
+            check_thread_counts(self._node.config, wanted)
+            if per_broker:
+                self._takers.check_listeners(wanted)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, error.in_kafkas_words) from None
 
     async def _write(self, entity_type: str, entity: str, values: dict[str, str], *, validate_only: bool) -> None:
         try:

@@ -305,8 +305,8 @@ def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
 
 
 def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *, per_broker: bool) -> None:
-    """Raises INVALID_REQUEST or INVALID_CONFIG for what cannot be changed while the broker runs, `ConfigError` for a
-    value that is not allowed (``DynamicBrokerConfig.validate``)."""
+    """Raises INVALID_REQUEST for what cannot be changed while the broker runs, `ConfigError` for a value that is not
+    allowed (``DynamicBrokerConfig.validate``)."""
     read_only = [
         name
         for name in values
@@ -321,9 +321,9 @@ def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *,
         own = [name for name in values if is_each_brokers_own(name)]
         if own:
             raise KafkaError(
-                ErrorCode.INVALID_CONFIG,
+                ErrorCode.INVALID_REQUEST,
                 "Cannot update these configs at default cluster level, broker id must be specified: "
-                f"{', '.join(sorted(own))}",
+                f"Set({', '.join(sorted(own))})",
             )
     changed = broker_config({**static.overrides, **values})
     for name, text in values.items():
@@ -429,11 +429,7 @@ def apply_incremental(
 ) -> dict[str, str]:
     """The values after `operations` (name, operation, value) on `current` (KIP-339). Raises INVALID_CONFIG."""
     values = dict(current)
-    seen: set[str] = set()
     for name, number, text in operations:
-        if name in seen:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-        seen.add(name)
         try:
             operation = AlterOperation(number)
         except ValueError:
@@ -441,8 +437,7 @@ def apply_incremental(
         if operation is AlterOperation.DELETE:
             values.pop(name, None)
             continue
-        if text is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
+        assert text is not None, "`check_keys` lets none through"
         if operation is AlterOperation.SET:
             values[name] = text
             continue

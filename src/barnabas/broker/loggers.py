@@ -37,7 +37,7 @@ def _level(logger: logging.Logger) -> str:
 
 
 def require_this_broker(name: str, broker_id: int) -> None:
-    """Raises INVALID_REQUEST where the resource is not this broker's loggers."""
+    """Raises INVALID_REQUEST where the resource `name` is not this broker."""
     if not name.lstrip("+-").isdecimal():
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
     if int(name) != broker_id:

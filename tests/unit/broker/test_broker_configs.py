@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from barnabas.broker.config_changes import VALUES_BYTES_MAX, VALUES_MAX, require_few
+from barnabas.broker.config_requests import check_keys
 from barnabas.broker.configs import (
     BrokerConfigLayers,
     ConfigSource,
@@ -108,8 +109,10 @@ def test_read_only_keys_cannot_be_changed_at_run_time():
     for name in (ALLOWED_URLS, JAAS_FILE):  # a JVM's in Kafka; who may change configurations has no file read
         with pytest.raises(KafkaError, match=name):
             validate_dynamic_broker_values(broker_config({}), {name: "file:/etc/passwd"}, per_broker=True)
-    with pytest.raises(KafkaError, match="default cluster level"):
-        validate_dynamic_broker_values(broker_config({}), {"listeners": "PLAINTEXT://:1"}, per_broker=False)
+    for name, text in (("listeners", "PLAINTEXT://:1"), ("listener.name.outside.ssl.keystore.location", "x")):
+        with pytest.raises(KafkaError, match="default cluster level") as refused:
+            validate_dynamic_broker_values(broker_config({}), {name: text}, per_broker=False)
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("key", ["max.connections", "max.connection.creation.rate", "num.network.threads"])
@@ -175,15 +178,26 @@ def test_one_resource_is_not_given_more_than_it_can_have():
 @pytest.mark.parametrize(
     "operations",
     [
-        [("retention.ms", 0, "1"), ("retention.ms", 0, "2")],
         [("retention.ms", 2, "1")],
-        [("retention.ms", 0, None)],
         [("retention.ms", 9, "1")],
     ],
 )
 def test_changes_that_make_no_sense_are_refused(operations):
     with pytest.raises(KafkaError):
         apply_incremental({}, operations, topic_definitions())
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([("retention.ms", "1"), ("retention.ms", None)], "Error due to duplicate config keys"),
+        ([("a", None), ("b", "1"), ("c", None)], "Null value not supported for : a, c"),
+    ],
+)
+def test_a_key_is_there_once_and_with_a_value(values, said):
+    with pytest.raises(KafkaError) as refused:
+        check_keys(values)
+    assert (refused.value.code, refused.value.message) == (ErrorCode.INVALID_REQUEST, said)
 
 
 @pytest.mark.parametrize("is_anew", [False, True])

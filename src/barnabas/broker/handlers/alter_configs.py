@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from barnabas.broker.config_requests import altered, refused
+from barnabas.broker.config_requests import altered, check_keys, refused
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 Result = AlterConfigsResponse.AlterConfigsResourceResponse
@@ -13,12 +13,7 @@ Result = AlterConfigsResponse.AlterConfigsResourceResponse
 
 async def handle(broker: BrokerParts, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     async def alter(resource: AlterConfigsRequest.AlterConfigsResource) -> None:
-        names = {config.name for config in resource.configs}
-        if len(names) < len(resource.configs):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-        nulls = [config.name for config in resource.configs if config.value is None]
-        if nulls:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
+        check_keys((config.name, config.value) for config in resource.configs)
         await broker.config_changes.replace(
             resource.resource_type,
             resource.resource_name,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from barnabas.broker import loggers
-from barnabas.broker.config_requests import altered, refused
+from barnabas.broker.config_requests import altered, check_keys, refused
 from barnabas.broker.configs import ConfigResourceType
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
+from barnabas.model.config import AlterOperation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -26,6 +27,10 @@ async def handle(
     async def alter(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> None:
         if named[resource.resource_type, resource.resource_name] > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        check_keys(
+            (config.name, "" if config.config_operation == AlterOperation.DELETE else config.value)
+            for config in resource.configs
+        )
         operations = [(config.name, config.config_operation, config.value) for config in resource.configs]
         if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
             loggers.require_this_broker(resource.resource_name, broker.broker_id)

@@ -1,0 +1,68 @@
+"""Configurations as requests change them, and what Kafka 3.9.2 says to those that no broker can keep."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from barnabas.broker.configs import ConfigResourceType
+from barnabas.client.blocking import BlockingConnection
+from barnabas.model.errors import ErrorCode
+from barnabas.testing import KafkaCluster
+from barnabas.wire.messages.alter_configs import AlterConfigsRequest
+from barnabas.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+
+RATE = "listener.name.plaintext.max.connection.creation.rate"
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[BlockingConnection]:
+    with KafkaCluster(1) as cluster:
+        host, _, port = cluster.bootstrap.partition(":")
+        with contextlib.closing(BlockingConnection(host, int(port), "configs")) as made:
+            yield made
+
+
+def changed(connection: BlockingConnection, broker: str, name: str, text: str) -> tuple[ErrorCode, str | None]:
+    """What is said to one value, in place of all."""
+    data = AlterConfigsRequest
+    resource = data.AlterConfigsResource(ConfigResourceType.BROKER, broker, [data.AlterableConfig(name, text)])
+    answer: Any = connection.send(data(resources=[resource]), 2)
+    return ErrorCode(answer.responses[0].error_code), answer.responses[0].error_message
+
+
+def single_change(connection: BlockingConnection, broker: str, name: str, text: str) -> tuple[ErrorCode, str | None]:
+    """What is said to one value, beside the others."""
+    data = IncrementalAlterConfigsRequest
+    resource = data.AlterConfigsResource(ConfigResourceType.BROKER, broker, [data.AlterableConfig(name, 0, text)])
+    answer: Any = connection.send(data(resources=[resource]), 1)
+    return ErrorCode(answer.responses[0].error_code), answer.responses[0].error_message
+
+
+@pytest.mark.parametrize("broker", ["0", ""])
+@pytest.mark.parametrize("change", [changed, single_change])
+def test_an_open_listeners_limit_changes_at_one_broker_or_at_all(
+    connection: BlockingConnection, change: Any, broker: str
+) -> None:
+    assert change(connection, broker, RATE, "100") == (ErrorCode.NONE, None)
+
+
+@pytest.mark.parametrize("change", [changed, single_change])
+@pytest.mark.parametrize(
+    ("broker", "name", "text", "said"),
+    [
+        ("0", "log.cleaner.threads", "many", "Invalid value many for configuration log.cleaner.threads: "),
+        ("", "listeners", "PLAINTEXT://:1", "Cannot update these configs at default cluster level"),
+        ("x", "log.cleaner.threads", "1", "Node id must be an integer, but it is: x"),
+        ("7", "log.cleaner.threads", "1", "Unexpected broker id, expected 0, but received 7"),
+    ],
+)
+def test_what_a_broker_cannot_keep_is_an_invalid_request(
+    connection: BlockingConnection, change: Any, broker: str, name: str, text: str, said: str
+) -> None:
+    code, message = change(connection, broker, name, text)
+    assert code is ErrorCode.INVALID_REQUEST
+    assert str(message).startswith(said)
