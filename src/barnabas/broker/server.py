@@ -498,6 +498,9 @@ class Broker(ThisNode):
         if self._stopping:
             return
         self._stopping = True
+        if self._replicas is not None:
+            # The next leaders would wait with what they commit for a follower that has all, until it is gone.
+            self._replicas.is_shutting_down = True
         if self._controller is not None and self.config.flag("controlled.shutdown.enable"):
             if self.migration is not None and self.metadata.image.is_kraft_controller:
                 await self.migration.hand_over()

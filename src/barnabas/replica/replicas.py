@@ -92,7 +92,7 @@ class Replicas:
         self.former_traffic = self._hosted.former_traffic
         self._high_watermarks = HighWatermarkCheckpoints(log_dirs, self.log_dir_failed)
         self._had_leader_and_isr = False
-        self._shutting_down = False
+        self.is_shutting_down = False
         self.isr_expands = 0
         self.isr_shrinks = 0
         self.failed_isr_updates = 0
@@ -118,7 +118,7 @@ class Replicas:
 
     async def shutdown(self, *, checkpoint: bool = True) -> None:
         """Stops fetching, answers what waits, and writes the high watermarks down."""
-        self._shutting_down = True
+        self.is_shutting_down = True
         await self.fetchers.shutdown()
         self.purgatories.shutdown()
         if checkpoint:
@@ -174,7 +174,7 @@ class Replicas:
                 asyncio.get_running_loop().call_later(RETRY_BACKOFF_MS / 1000, again)
 
         def again() -> None:
-            if partition.isr_state is proposed.state and not self._shutting_down:
+            if partition.isr_state is proposed.state:
                 self.alter_isr(partition, proposed)
 
         self._alter_partition.submit(
@@ -371,7 +371,7 @@ class Replicas:
             self.log_dir_moves.begin(partition.topic_partition)
         for partition in new_followers:
             self.purgatories.wake_all(partition.topic_partition)
-            if partition.leader_id != NO_BROKER and not self._shutting_down:
+            if partition.leader_id != NO_BROKER and not self.is_shutting_down:
                 self.fetchers.add(partition)
         return new_followers
 
