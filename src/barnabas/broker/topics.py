@@ -351,6 +351,20 @@ class Topics:
         await self._until(all_gone, timeout_ms)
         return list(missing)
 
+    async def until_led(self, leaders: Mapping[TopicPartition, int], timeout_ms: int) -> list[TopicPartition]:
+        """Waits until each partition is known here to have its leader; returns those that were late."""
+        missing = dict(leaders)
+
+        def all_led() -> bool:
+            for partition, leader in list(missing.items()):
+                known = self._node.metadata.partition(partition)
+                if known is not None and known.leader == leader:
+                    del missing[partition]
+            return not missing
+
+        await self._until(all_led, timeout_ms)
+        return list(missing)
+
     async def _until(self, fact: Callable[[], bool], timeout_ms: int) -> None:
         """Waits for `fact`, which is asked again after each change of the metadata cache."""
         if fact() or timeout_ms <= 0:

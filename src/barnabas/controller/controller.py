@@ -47,7 +47,7 @@ from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
-from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
 from barnabas.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -230,19 +230,19 @@ class KafkaController:
             return AllocateProducerIdsResponse(error_code=int(error.code))
         return AllocateProducerIdsResponse(producer_id_start=block.first_producer_id, producer_id_len=block.size)
 
-    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    async def elect_leaders(self, request: ElectLeadersRequest) -> dict[TopicPartition, int | KafkaError]:
+        """Each partition's leader, or why it was not elected. Raises `KafkaError` where no partition can be named."""
         try:
             election_type = ElectionType(request.election_type)
         except ValueError:
-            return ElectLeadersResponse(error_code=int(ErrorCode.INVALID_REQUEST))
+            raise KafkaError(ErrorCode.INVALID_REQUEST) from None
         partitions = await in_slices(requests.partitions_to_elect(request))
         try:
-            outcomes = await self._ask(events.ReplicaLeaderElection(partitions, election_type, _answer()))
+            return await self._ask(events.ReplicaLeaderElection(partitions, election_type, _answer()))
         except KafkaError as error:
             if partitions is None:
-                return ElectLeadersResponse(error_code=int(error.code))
-            outcomes = dict.fromkeys(partitions, error)
-        return await in_slices(requests.elect_leaders_response(outcomes))
+                raise
+            return dict.fromkeys(partitions, error)
 
     async def alter_partition_reassignments(
         self, request: AlterPartitionReassignmentsRequest

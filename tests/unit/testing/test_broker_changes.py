@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from barnabas.client.admin import Admin
+from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.testing import KafkaCluster
+from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
 
 PARTITIONS = [TopicPartition("t", number) for number in range(2)]
 
@@ -32,6 +35,29 @@ def test_a_broker_that_hands_over_what_it_leads_does_not_follow_it(cluster: Kafk
         assert partition is not None
         assert partition.is_leader
         assert partition.progress[leaving].log_end_offset == NO_OFFSET
+
+
+def test_an_election_is_over_when_the_broker_that_was_asked_knows_the_leader(cluster: KafkaCluster) -> None:
+    controller, preferred = controller_and_leader(cluster)
+    cluster.broker(preferred).restart()
+    for number in range(2):
+        cluster.partition("t", number).wait(leader=controller, isr={0, 1})
+    slow = cluster.delay("UPDATE_METADATA", 0.3, times=None, broker=controller, from_=controller)
+    first, second = PARTITIONS
+    asked = [ElectLeadersRequest.TopicPartitions(first.topic, [first.partition])]
+    impatient = ElectLeadersRequest(topic_partitions=asked, timeout_ms=1)
+
+    async def elect() -> tuple[int, object, int]:
+        told = await (await cluster.client.controller()).send(impatient)
+        (late,) = told.replica_election_results[0].partition_result
+        outcomes = await Admin(cluster.client).elect_leaders([second])
+        known = cluster.host._brokers[controller].metadata.partition(second)
+        assert known is not None
+        return late.error_code, outcomes[second], known.leader
+
+    assert cluster.run(elect()) == (ErrorCode.REQUEST_TIMED_OUT, None, preferred)
+    assert slow.hits
+    slow.stop()
 
 
 def controller_and_leader(cluster: KafkaCluster) -> tuple[int, int]:

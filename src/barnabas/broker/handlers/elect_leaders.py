@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from barnabas.broker.authorize import authorized_cluster
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
+from barnabas.controller.requests import elect_leaders_response
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime.turns import in_slices
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 
@@ -17,10 +19,24 @@ async def handle(broker: BrokerParts, request: ElectLeadersRequest, context: Req
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not broker.controller.is_active:
         return _not_controller(broker, request)
-    response = await broker.controller.elect_leaders(request)
+    response = await _elected(broker, request)
     if context.version == 0:
         response.error_code = ErrorCode.NONE  # version 0 has errors of partitions only
     return response
+
+
+async def _elected(broker: BrokerParts, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Waits until this broker knows the new leaders: who asks next is told of them (``DelayedElectLeader``)."""
+    clock = broker.runtime.clock
+    deadline_ms = clock.monotonic_ms() + request.timeout_ms
+    try:
+        outcomes = await broker.controller.elect_leaders(request)
+    except KafkaError as error:
+        return ElectLeadersResponse(error_code=error.code)
+    leaders = {partition: outcome for partition, outcome in outcomes.items() if isinstance(outcome, int)}
+    for late in await broker.topics.until_led(leaders, deadline_ms - clock.monotonic_ms()):
+        outcomes[late] = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+    return await in_slices(elect_leaders_response(outcomes))
 
 
 def failed(request: ElectLeadersRequest, error: KafkaError, context: RequestContext) -> ElectLeadersResponse:

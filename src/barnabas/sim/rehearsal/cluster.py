@@ -357,12 +357,11 @@ class CopiedCluster:
 
     async def _elect(self, step: RehearsalStep) -> None:
         active = self._active(step)
-        response = await self._as(active, active.controller.elect_leaders(ElectLeadersRequest(0, None)))
+        outcomes = await self._as(active, active.controller.elect_leaders(ElectLeadersRequest(0, None)))
         left = {
-            f"{topic.topic}-{partition.partition_id}": ErrorCode(partition.error_code)
-            for topic in response.replica_election_results
-            for partition in topic.partition_result
-            if partition.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
+            str(partition): outcome.code
+            for partition, outcome in outcomes.items()
+            if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.ELECTION_NOT_NEEDED
         }
         if left:
             name, code = next(iter(sorted(left.items())))
