@@ -19,8 +19,9 @@ COUNTDOWN_LOG_MS: Final = 5_000
 async def register(node: ThisNode, info: BrokerInfo) -> int:
     """Puts the broker into ZooKeeper and returns its epoch; waits for the registration of a killed predecessor.
 
-    Raises `BrokerStartError` where that one lives on.
+    Raises `BrokerStartError` where that one lives on, or another broker is where this one is to be.
     """
+    await _require_own_endpoints(node, info)
     told_ms = -COUNTDOWN_LOG_MS
 
     def tell(wait: RegistrationWait) -> None:
@@ -44,3 +45,15 @@ async def register(node: ThisNode, info: BrokerInfo) -> int:
         raise BrokerStartError(str(error)) from error
     finally:
         node.registration_wait = None
+
+
+async def _require_own_endpoints(node: ThisNode, info: BrokerInfo) -> None:
+    """Clients would take two brokers for one (``KafkaServer.createBrokerInfo``)."""
+    own = {(endpoint.host, endpoint.port) for endpoint in info.endpoints}
+    for other in await node.zk.get_all_brokers_in_cluster():
+        shared = sorted(own.intersection((endpoint.host, endpoint.port) for endpoint in other.endpoints))
+        if shared and other.broker_id != info.broker_id:
+            raise BrokerStartError(
+                f"Broker {other.broker_id} is registered at {', '.join(f'{host}:{port}' for host, port in shared)}, "
+                "which is this one's advertised.listeners too: give each its own."
+            )

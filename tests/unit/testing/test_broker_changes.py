@@ -9,7 +9,7 @@ import pytest
 from barnabas.client.admin import Admin
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_OFFSET, TopicPartition
-from barnabas.testing import KafkaCluster
+from barnabas.testing import ClusterError, KafkaCluster
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
 
 PARTITIONS = [TopicPartition("t", number) for number in range(2)]
@@ -58,6 +58,15 @@ def test_an_election_is_over_when_the_broker_that_was_asked_knows_the_leader(clu
     assert cluster.run(elect()) == (ErrorCode.REQUEST_TIMED_OUT, None, preferred)
     assert slow.hits
     slow.stop()
+
+
+def test_no_broker_begins_where_another_is_registered(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.broker(1).stop()
+    own, address = cluster.host.configuration, cluster.broker(0).address
+    there = {"advertised.listeners": f"PLAINTEXT://{address}"}
+    monkeypatch.setattr(cluster.host, "configuration", lambda broker_id: {**own(broker_id), **there})
+    with pytest.raises(ClusterError, match=f"Broker 0 is registered at {address}"):
+        cluster.broker(1).start()
 
 
 def controller_and_leader(cluster: KafkaCluster) -> tuple[int, int]:
