@@ -279,11 +279,7 @@ _REPLICA: Final = (
         "N28",
         "replica",
         "followers in sync are throttled as well during a throttled move, and fall out of the ISR",
-        replace(
-            "replica.replication_quota:ReplicationQuotas.is_held_back",
-            "lag > 0 and self.follower.is_exceeded(now_ms)",
-            "lag >= 0 and self.follower.is_exceeded(now_ms)",
-        ),
+        remove("replica.replication_quota:ReplicationQuotas.is_held_back", "lag != 0"),
     ),
     _new(
         "N29",

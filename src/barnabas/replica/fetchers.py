@@ -90,8 +90,11 @@ class ReplicaFetcher(FollowedPartitions):
             self._disconnect()
 
     async def _round(self) -> None:
+        now_ms = self._runtime.clock.monotonic_ms()
         if self._paused:
-            self._resume(self._runtime.clock.monotonic_ms())
+            self._resume(now_ms)
+        if self._follower.quotas.follower.is_exceeded(now_ms):
+            self._hold_back()
         if self._truncating:
             await self._ask_where_epochs_end()
         if not self._session.wanted:
@@ -305,13 +308,11 @@ class ReplicaFetcher(FollowedPartitions):
         state.lag = high_watermark - state.fetch_offset if high_watermark > state.fetch_offset else 0
         if moved or records:
             self._follower.follower_advanced(partition, moved)
-        if (
-            records
-            and log.settings.throttled_followers
-            and self._follower.quotas.is_held_back(partition, len(records), state.lag)
-        ):
-            self._pause(state)
-            return
+        if records and log.settings.throttled_followers:
+            self._follower.quotas.fetched(partition, len(records))
+            if self._follower.quotas.is_held_back(partition, state.lag):
+                self._pause(state)
+                return
         asked = state.wanted
         assert asked is not None, f"{state} was checked"
         if epoch != asked.last_fetched_epoch or log.log_start_offset != asked.log_start_offset:

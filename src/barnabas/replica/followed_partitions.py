@@ -242,6 +242,14 @@ class FollowedPartitions:
             if state.wanted is not None or state.topic_partition in self._truncating:
                 self._pause(state)
 
+    def _hold_back(self) -> None:
+        """Asks for none of those that the follower's quota holds back, whoever has used it up."""
+        for state in self.states.values():
+            if state.wanted is not None:
+                partition = self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
+                if partition is not None and self._follower.quotas.is_held_back(partition, state.lag):
+                    self._pause(state)
+
     def _resume(self, now_ms: int) -> None:
         """Fetches again what has paused long enough."""
         for state in [paused for paused in self._paused.values() if paused.paused_until_ms <= now_ms]:

@@ -97,11 +97,19 @@ class ReplicationQuotas:
         if log is not None and log.settings.throttled_leaders and partition.is_among(log.settings.throttled_leaders):
             self.leader.record(size, self._clock.monotonic_ms())
 
-    def is_held_back(self, partition: Partition, fetched_bytes: int, lag: int) -> bool:
-        """Counts what a follower has fetched; True when its quota is used up and it is not in sync."""
+    def fetched(self, partition: Partition, size: int) -> None:
+        """Counts `size` bytes that this follower has fetched."""
         log = partition.log
-        if log is None or not partition.is_among(log.settings.throttled_followers):
-            return False
-        now_ms = self._clock.monotonic_ms()
-        self.follower.record(fetched_bytes, now_ms)
-        return lag > 0 and self.follower.is_exceeded(now_ms)
+        if log is not None and partition.is_among(log.settings.throttled_followers):
+            self.follower.record(size, self._clock.monotonic_ms())
+
+    def is_held_back(self, partition: Partition, lag: int | None) -> bool:
+        """Whether the follower's quota holds back this follower, which is not in sync; nor is one that does not know
+        its `lag` yet."""
+        log = partition.log
+        return (
+            log is not None
+            and partition.is_among(log.settings.throttled_followers)
+            and lag != 0
+            and self.follower.is_exceeded(self._clock.monotonic_ms())
+        )

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lone_broker import Broker
+from lone_broker import Broker, until
 from replica_worlds import TOPIC_ID, TOPIC_PARTITION, fetch_one
+from test_replicas import Peer, SippingPeer
+from test_replicas import play as play_two
 
 from barnabas.broker.configs import validate_topic_values
 from barnabas.model.config import broker_config
@@ -17,6 +19,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.replica.delayed_fetch import FetchParams, TopicIdPartition
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replication_quota import ReplicationQuota
+from barnabas.runtime.real import real_runtime
 from barnabas.wire.messages.fetch import FetchRequest
 
 KEY = TopicIdPartition(TOPIC_ID, TOPIC_PARTITION.topic, TOPIC_PARTITION.partition)
@@ -106,12 +109,40 @@ def test_a_follower_stops_fetching_when_its_quota_is_used_up(tmp_path: Path) -> 
         await broker.startup()
         quotas = broker.replicas.quotas
         quotas.follower.bytes_per_second = 100
-        assert not quotas.is_held_back(broker.partition, 100, lag=5)
-        assert quotas.is_held_back(broker.partition, 1, lag=5)
-        assert not quotas.is_held_back(broker.partition, 100, lag=0), "it is caught up"
+        quotas.fetched(broker.partition, 100)
+        assert not quotas.is_held_back(broker.partition, 5)
+        quotas.fetched(broker.partition, 1)
+        assert quotas.is_held_back(broker.partition, 5)
+        assert quotas.is_held_back(broker.partition, None), "it may be behind"
+        assert not quotas.is_held_back(broker.partition, 0), "it is caught up"
         await broker.stop()
 
     asyncio.run(whole())
+
+
+@pytest.mark.parametrize("used_by", ["itself", "another partition"])
+def test_a_follower_asks_for_nothing_as_long_as_its_quota_is_used_up(tmp_path: Path, used_by: str) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,))
+        for value in (b"x", b"y"):
+            await one.append(value, acks=1)
+        quota = two.replicas.quotas.follower
+        quota.bytes_per_second = 1
+        fetched = 1
+        if used_by != "itself":
+            quota.record(1_000, real_runtime().clock.monotonic_ms())
+            fetched = 0
+        two.leads(1, 0, (1,))
+        following = two.replicas.fetchers.state(TOPIC_PARTITION)
+        assert following is not None
+        for _ in range(3):
+            paused_until_ms = following.paused_until_ms
+            await until(lambda: following.paused_until_ms > paused_until_ms)  # noqa: B023
+            assert two.end == fetched
+        quota.bytes_per_second = 1 << 30
+        await until(lambda: two.end == 2)
+
+    play_two(tmp_path, story, SippingPeer, **{"follower.replication.throttled.replicas": "*"})
 
 
 @pytest.mark.parametrize("text", ["", "*", "0:1", "0:1,12:3"])
