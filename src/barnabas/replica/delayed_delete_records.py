@@ -41,23 +41,22 @@ class DelayedDeleteRecords(DelayedOperation[TopicPartition]):
             if result is None:
                 continue
             partition = self._find(result.topic_partition)
+            low_watermark = NO_OFFSET
             if isinstance(partition, ErrorCode):
                 result.error = partition
             else:
                 try:
-                    result.low_watermark = partition.low_watermark
+                    low_watermark = partition.low_watermark
                 except KafkaError as error:
                     result.error = error.code
-            if result.error or result.low_watermark >= result.required_offset:
+            if result.error or low_watermark >= result.required_offset:
+                result.low_watermark = low_watermark
                 result.pending = False
-                if result.error:
-                    result.low_watermark = NO_OFFSET
                 del self._waiting[result.topic_partition]
         return not self._waiting
 
     def on_expiration(self) -> None:
         for result in self._waiting.values():
             result.error = ErrorCode.REQUEST_TIMED_OUT
-            result.low_watermark = NO_OFFSET
             result.pending = False
         self._waiting.clear()

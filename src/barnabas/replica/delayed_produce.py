@@ -61,7 +61,6 @@ class Appended:
     def failed(self, error: ErrorCode, message: str | None = None) -> Appended:
         self.error = error
         self.message = message
-        self.base_offset = NO_OFFSET
         self.pending = False
         return self
 
