@@ -18,7 +18,9 @@ from barnabas.model.errors import ErrorCode
 from barnabas.wire.messages.delete_records import DeleteRecordsRequest
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from barnabas.wire.messages.metadata import MetadataRequest
 from barnabas.wire.messages.produce import ProduceRequest
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 
 RECORDS = 5
 CONTROLLER_EPOCH = 1000
@@ -46,6 +48,33 @@ def test_of_what_is_not_replicated_in_time_the_offsets_are_told_all_the_same(ask
     deleting = DeleteRecordsRequest([DeleteRecordsRequest.DeleteRecordsTopic(topic, [offset])], timeout_ms=200)
     (deleted,) = world.ask(deleting, 2).topics[0].partitions
     assert (deleted.error_code, deleted.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+
+
+def test_a_replica_is_offline_where_the_controller_says_so(asked: Asked) -> None:
+    """A broker without the listener by which somebody asks lives all the same."""
+    world = asked.world
+    topic = world.topic()
+    state = UpdateMetadataRequest.UpdateMetadataPartitionState(
+        leader=world.home, leader_epoch=20, isr=[world.home], replicas=[world.home, world.other, 99]
+    )
+    state.offline_replicas = [99]
+    listeners = {world.home: "PLAINTEXT", world.other: "ELSEWHERE"}
+    told = UpdateMetadataRequest(
+        controller_id=world.home,
+        controller_epoch=CONTROLLER_EPOCH,
+        topic_states=[UpdateMetadataRequest.UpdateMetadataTopicState(topic, world.topic_id(topic), [state])],
+        live_brokers=[
+            UpdateMetadataRequest.UpdateMetadataBroker(
+                broker_id, endpoints=[UpdateMetadataRequest.UpdateMetadataEndpoint(world.port, "127.0.0.1", name)]
+            )
+            for broker_id, name in listeners.items()
+        ],
+    )
+    assert world.ask(told, 7).error_code == ErrorCode.NONE
+    asking = MetadataRequest([MetadataRequest.MetadataRequestTopic(name=topic)])
+    (partition,) = world.ask(asking, 12).topics[0].partitions
+    assert partition.replica_nodes == [world.home, world.other, 99]
+    assert partition.offline_replicas == [99]
 
 
 def produced(world: World, topic: str) -> tuple[ErrorCode, int]:

@@ -168,11 +168,7 @@ def _existing(
             leader = NO_BROKER
         elif version == 0 and (len(replicas) < len(state.replicas) or len(isr) < len(state.isr)):
             code = ErrorCode.REPLICA_NOT_AVAILABLE
-        offline: list[int] = []
-        if state.offline_replicas or not alive.issuperset(state.replicas):
-            offline = [
-                replica for replica in state.replicas if replica not in alive or replica in state.offline_replicas
-            ]
+        offline = list(state.offline_replicas)
         partitions.append(
             MetadataResponse.MetadataResponsePartition(code, number, leader, state.leader_epoch, replicas, isr, offline)
         )
