@@ -21,6 +21,7 @@ from barnabas.model.config import AlterOperation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.sim.world import World, broker_name
+from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
 from barnabas.wire.records import Record, build_batch
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 
@@ -327,3 +328,31 @@ def test_a_leaving_broker_waits_for_its_controllers_answer_as_for_any_other(monk
         assert asked == [leaving]
 
     world.loop.run_until_complete(run())
+
+
+def test_an_elected_leader_is_known_where_it_was_asked_for() -> None:
+    async def story(world: World, admin: Admin) -> None:
+        def leads(leader: int, *isr: int) -> Callable[[], bool]:
+            return lambda: (state := world.state(str(FIRST)) or {})["leader"] == leader and set(state["isr"]) == {*isr}
+
+        async def moved_away() -> None:
+            world.nodes[broker_name(0)].kill()
+            await world.until(leads(2, 2), "another leader")
+            world.start(broker_name(0))
+            await world.until(leads(2, 0, 2), "the return of the preferred one")
+
+        await moved_away()
+        asked = ElectLeadersRequest(0, [ElectLeadersRequest.TopicPartitions(TOPIC, [0])], timeout_ms=0)
+        answer = await (await admin.cluster.controller()).send(asked)
+        late = answer.replica_election_results[0].partition_result[0]
+        assert ErrorCode(late.error_code) is ErrorCode.REQUEST_TIMED_OUT
+        await world.until(leads(0, 0, 2), "the election all the same")
+        await moved_away()
+        assert await admin.elect_leaders([FIRST]) == {FIRST: None}
+        controller = world.controller()
+        assert controller is not None
+        known = world.brokers[controller].metadata.partition(FIRST)
+        assert known is not None
+        assert known.leader == 0
+
+    seen_in(story)
