@@ -22,7 +22,6 @@ from barnabas.coordinator.group_answers import (
     GroupOverview,
     GroupSummary,
     Leaver,
-    MemberSummary,
     group_store_error,
     offset_commit_error,
     partition_for,
@@ -32,7 +31,6 @@ from barnabas.coordinator.group_values import (
     CONSUMER_PROTOCOL_TYPE,
     DEAD,
     EMPTY,
-    STABLE,
     GroupDecision,
     GroupLimits,
     Now,
@@ -534,26 +532,7 @@ class GroupCoordinator:
             group = self._partition_of(group_id, may_be_empty=True).groups.get(group_id)
         except KafkaError as error:
             return GroupSummary(error.code)
-        if group is None:
-            return GroupSummary(ErrorCode.NONE, DEAD.value)
-        protocol = (group.protocol_name or "") if group.state is STABLE else ""
-        return GroupSummary(
-            ErrorCode.NONE,
-            group.state.value,
-            group.protocol_type or "",
-            protocol,
-            tuple(
-                MemberSummary(
-                    member.member_id,
-                    member.group_instance_id,
-                    member.client_id,
-                    member.client_host,
-                    member.metadata(protocol) if protocol else b"",
-                    member.assignment if protocol else b"",
-                )
-                for member in group.members.values()
-            ),
-        )
+        return GroupSummary(ErrorCode.NONE, DEAD.value) if group is None else group.summary()
 
     def list_groups(
         self, states: Iterable[str] = (), types: Iterable[str] = ()

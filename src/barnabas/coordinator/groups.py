@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.coordinator.group_answers import GroupSummary, MemberSummary
 from barnabas.coordinator.group_members import UNKNOWN_MEMBER_ID, Join, JoinResult, Member, Sync, SyncResult, Ticket
 from barnabas.coordinator.group_rebalance import RebalancingGroup
 from barnabas.coordinator.group_values import (
@@ -248,6 +249,27 @@ class Group(RebalancingGroup):
 
     def is_subscribed_to(self, topic: str) -> bool:
         return self.subscribed_topics is None or topic in self.subscribed_topics
+
+    def summary(self) -> GroupSummary:
+        """What an administrator is told; members' metadata and assignments of a stable group only."""
+        protocol = (self.protocol_name or "") if self.state is STABLE else ""
+        return GroupSummary(
+            ErrorCode.NONE,
+            self.state.value,
+            self.protocol_type or "",
+            protocol,
+            tuple(
+                MemberSummary(
+                    member.member_id,
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    member.metadata(protocol) if protocol else b"",
+                    member.assignment if protocol else b"",
+                )
+                for member in self.members.values()
+            ),
+        )
 
     # --- joining ----------------------------------------------------------------------------------------------
 
