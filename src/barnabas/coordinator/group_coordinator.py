@@ -44,6 +44,7 @@ from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
+from barnabas.model.sentinels import ACKS_OF_LEADER
 from barnabas.runtime import Runtime, Tasks, drive
 from barnabas.runtime.turns import Turns
 from barnabas.runtime.unreadable import Unreadable
@@ -246,6 +247,7 @@ class GroupCoordinator:
         *,
         producer_id: int = -1,
         producer_epoch: int = -1,
+        acks: int | None = None,
         appended: Callable[[int], None] | None = None,
     ) -> int:
         """Writes records as one batch, in its transaction with a producer id; returns the first offset or raises."""
@@ -263,7 +265,7 @@ class GroupCoordinator:
         return await self._log.append(
             TopicPartition(GROUP_METADATA_TOPIC, partition.partition),
             batch,
-            acks=self._config.number("offsets.commit.required.acks"),
+            acks=self._config.number("offsets.commit.required.acks") if acks is None else acks,
             timeout_ms=self._config.number("offsets.commit.timeout.ms"),
             appended=appended,
         )
@@ -486,7 +488,7 @@ class GroupCoordinator:
         for partition in list(self._partitions.values()):
             for group in list(partition.groups.values()):
                 held = [key for key in group.offsets.keys if key in deleted]
-                if held and not partition.loading:
+                if held and not partition.loading and self._is_current(partition):
                     await self._clean_up(partition, group, held)
 
     async def _clean_up(self, partition: OffsetsPartition, group: Group, keys: Iterable[TopicPartition]) -> None:
@@ -499,13 +501,17 @@ class GroupCoordinator:
             if partition.groups.get(group.group_id) is group:
                 partition.drop([group.group_id])
             self._set_timer(partition, group)
-        if not tombstones:
-            return
-        try:
-            await self._append(partition, tombstones)
-        except KafkaError as error:
-            # The log still has them: they come back with the next load, and their time is over then too.
-            logger.warning("tombstones of group %s were not written: %s", group.group_id, error)
+        # Too few replicas in sync to acknowledge tombstones do not keep the leader from writing them: whoever asked for
+        # them hears that what they bury is gone.
+        for acks in (self._config.number("offsets.commit.required.acks"), ACKS_OF_LEADER) if tombstones else ():
+            try:
+                await self._append(partition, tombstones, acks=acks)
+                break
+            except KafkaError as error:
+                # The log still has them: they come back with the next load, and their time is over then too.
+                logger.warning("tombstones of group %s were not written: %s", group.group_id, error)
+                if error.code is not ErrorCode.NOT_ENOUGH_REPLICAS:
+                    break
 
     async def _expire_offsets(self) -> None:
         interval_ms = self._config.number("offsets.retention.check.interval.ms")

@@ -6,6 +6,8 @@ from typing import Final
 
 ACKS_ALL: Final = -1
 """``acks=all``: a produce is answered when every member of the ISR has it."""
+ACKS_OF_LEADER: Final = 1
+"""``acks=1``: it is answered when the leader has it."""
 NO_TIMESTAMP: Final = -1
 """``RecordBatch.NO_TIMESTAMP``, also of a commit that never expires by itself."""
 LAST_MOMENT_MS: Final = (1 << 63) - 1

@@ -18,6 +18,7 @@ from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
+from barnabas.model.sentinels import ACKS_ALL
 from barnabas.runtime import Tasks, drive
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.messages.join_group import JoinGroupResponse
@@ -28,7 +29,10 @@ PARTITION = partition_for("g", 50)
 
 
 class MemoryLog:
-    """Partitions of ``__consumer_offsets`` as byte strings. `error` fails appends, `read_error` reads."""
+    """Partitions of ``__consumer_offsets`` as byte strings. `error` fails appends, `read_error` reads.
+
+    NOT_ENOUGH_REPLICAS fails only those with acks=all.
+    """
 
     def __init__(self) -> None:
         self.partitions: dict[int, bytearray] = {}
@@ -45,8 +49,9 @@ class MemoryLog:
         timeout_ms: int,
         appended: Callable[[int], None] | None = None,
     ) -> int:
-        assert (topic_partition.topic, acks, timeout_ms) == (GROUP_METADATA_TOPIC, -1, 5000)
-        if self.error is not None:
+        assert (topic_partition.topic, timeout_ms) == (GROUP_METADATA_TOPIC, 5000)
+        assert acks == ACKS_ALL or self.error is ErrorCode.NOT_ENOUGH_REPLICAS
+        if self.error is not None and acks == ACKS_ALL:
             raise KafkaError(self.error)
         log = self.partitions.setdefault(topic_partition.partition, bytearray())
         base_offset = 0
@@ -377,6 +382,49 @@ def test_offsets_of_a_deleted_topic_are_forgotten() -> None:
         assert list(groups.fetch_offsets("g", None, require_stable=True)) == [other]
 
     play(story)
+
+
+def test_a_group_is_deleted_for_good_also_while_too_few_replicas_are_in_sync() -> None:
+    log = MemoryLog()
+
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        await groups.commit_offsets("g", "", None, -1, {T0: OffsetAndMetadata(7)})
+        log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        assert await groups.delete_groups(["g"]) == {"g": ErrorCode.NONE}
+
+    async def next_coordinator(groups: GroupCoordinator, log: MemoryLog) -> None:
+        assert groups.list_groups()[1] == []
+
+    play(story, log)
+    log.error = None
+    play(next_coordinator, log)
+
+
+def test_the_deletion_of_a_topic_takes_nothing_from_who_reads_its_successor() -> None:
+    """It takes as long as the replication of what it writes; meanwhile coordinators change."""
+    log = MemoryLog()
+    other = next(name for name in map(str, range(1_000)) if partition_for(name, 50) == PARTITION)
+
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        for group_id in ("g", other):
+            await groups.commit_offsets(group_id, "", None, -1, {T0: OffsetAndMetadata(7)})
+        log.held = asyncio.get_running_loop().create_future()
+        deletion = asyncio.ensure_future(groups.partitions_deleted([T0]))
+        await asyncio.sleep(0)
+        held, log.held = log.held, None
+        groups.resigned(PARTITION, 2)
+        groups.elected(PARTITION, 3)
+        await until(lambda: bool(groups.owned))
+        await groups.commit_offsets(other, "", None, -1, {T0: OffsetAndMetadata(1)})
+        held.set_result(None)
+        await deletion
+
+    async def next_coordinator(groups: GroupCoordinator, log: MemoryLog) -> None:
+        assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == -1
+        assert groups.fetch_offsets(other, [T0], require_stable=True)[T0].offset == 1
+
+    play(story, log)
+    play(next_coordinator, log)
 
 
 @pytest.mark.parametrize("forget", ["partitions_deleted", "delete_offsets", "delete_groups"])
