@@ -587,9 +587,9 @@ class LogDirs(CheckpointedLogs):
                 if log.log_dir is log_dir:
                     log.delete()
             self._checkpoint_dir(log_dir)
-            if not log_dir.online:
+            if not log_dir.online or (self._unloadable and not self._was_clean[log_dir.path]):
                 return
-            # This comes last: it says that everything before it is on the disk.
+            # This comes last: it says that every log has been recovered, and that everything before it is on the disk.
             self._disk.replace(
                 f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}",
                 json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":")).encode(),

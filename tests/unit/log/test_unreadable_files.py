@@ -219,6 +219,24 @@ def test_a_log_that_nobody_knows_how_to_load_is_offline_alone(tmp_path: Path, mo
     dirs.close()
 
 
+def test_a_log_that_was_not_recovered_is_not_trusted_after_the_next_clean_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped(tmp_path, clean=False)
+    segment = tmp_path / "a-0" / f"{0:020d}.log"
+    segment.write_bytes(segment.read_bytes()[:-1] + b"\xff")
+
+    def unforeseen(*arguments: object, **options: object) -> object:
+        raise RecursionError("of a kind that nobody thought of")
+
+    monkeypatch.setattr(Log, "opening", unforeseen)
+    started(tmp_path).close()
+    monkeypatch.undo()
+    dirs = started(tmp_path)
+    assert logs(dirs) == {"a": [], "b": [(0, "b")]}
+    dirs.close()
+
+
 # --- batches of garbage behind a right CRC ------------------------------------------------------------------------
 
 
