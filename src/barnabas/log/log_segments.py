@@ -368,7 +368,8 @@ class LogSegments(Sequence[Segment]):
         """Puts a cleaned segment in the place of old ones that follow each other."""
         first = self._bases.index(replaced[0].base_offset)
         assert self._segments[first : first + len(replaced)] == replaced, "the cleaner works on old segments"
-        for segment in reversed(replaced):
+        # The oldest first: wherever a crash comes in between, a tombstone outlives what it deleted.
+        for segment in replaced:
             self._marked.append((None, segment.mark_deleted()))
         self._segments[first : first + len(replaced)] = [cleaned]
         self._bases[first : first + len(replaced)] = [cleaned.base_offset]

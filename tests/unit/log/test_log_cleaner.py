@@ -310,6 +310,66 @@ def test_a_log_whose_files_cannot_be_opened_now_is_cleaned_later() -> None:
         dirs.close()
 
 
+@pytest.mark.parametrize("last", [0, 1, 3])
+def test_a_death_among_the_old_segments_of_a_swap_brings_no_deleted_key_back(last: int) -> None:
+    """Nothing is left of the group behind its first segment, so that a restart cannot tell what the swap replaces."""
+    clock, dies_at = ManualClock(BEGIN_MS), ""
+
+    class Killed(BaseException):
+        pass
+
+    def guard(operation: str, path: str) -> None:
+        if dies_at and operation == "rename" and path.endswith(dies_at):
+            raise Killed
+
+    volume = Volume()
+    config = broker_config(
+        {"log.dirs": "/data", "log.cleanup.policy": "compact", "log.cleaner.min.cleanable.ratio": "0.01",
+         "log.segment.bytes": "4000", "log.cleaner.dedupe.buffer.size": "900"}
+    )  # fmt: skip
+
+    def started() -> tuple[LogDirs, Log]:
+        runtime = replace(real_runtime(), clock=clock, disk=SimDisk(volume, guard, clock.now_ms))
+        dirs = LogDirs(runtime, config)
+        asyncio.run(dirs.load())
+        log = dirs.get_or_create(PARTITION)
+        log.update_high_watermark(log.log_end_offset)
+        return dirs, log
+
+    def segment_of(log: Log, *pairs: tuple[str, str | None]) -> None:
+        for key, value in pairs:
+            record = Record(0, clock.ms, key.encode(), None if value is None else value.encode())
+            log.append_as_leader(bytearray(build_batch([record])), 0, now_ms=clock.ms)
+        log.update_high_watermark(log.log_end_offset)
+        log.roll(now_ms=clock.ms)
+
+    dirs, log = started()
+    segment_of(log, ("first", "." * 1000))
+    segment_of(log, ("gone", "1"), ("x", "." * 3000))
+    # There is room for four keys: the map ends before `z`, and the tombstone behind it is dated, but not mapped.
+    segment_of(log, ("x", "." * 1000), ("y", "1"), ("z", "1"), ("gone", None))
+    assert asyncio.run(dirs.cleaner.clean_filthiest())
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 3, 7]
+    assert [(offset, key) for offset, key, _ in held(log)] == [
+        (0, "first"), (1, "gone"), (3, "x"), (4, "y"), (5, "z"), (6, "gone"),
+    ]  # fmt: skip
+    segment_of(log, ("x", "." * 3000), ("y", "2"), ("z", "2"))
+    clock.ms += DAY_MS + 1
+    log.flush(now_ms=clock.ms)
+    dirs.checkpoint_recovery_points()
+    dirs.take_config(config.with_overrides({"log.cleaner.dedupe.buffer.size": "9000"}))
+    dies_at = f"{last:020d}.log"
+    with pytest.raises(Killed):
+        asyncio.run(dirs.cleaner.clean_filthiest())
+    dies_at = ""
+    dirs.close(clean=False)
+    dirs, log = started()
+    found = {key: value for _, key, value in held(log)}
+    assert found.get("gone") is None
+    assert found.keys() >= {"first", "x", "y", "z"}
+    dirs.close()
+
+
 def test_a_policy_that_is_changed_is_obeyed(world: World) -> None:
     world.put(("a", "1"), ("a", "2"))
     world.roll()
