@@ -59,7 +59,19 @@ def check_start(config: Config) -> None:
             f"connection.failed.authentication.delay.ms={delay_ms} is no less than connections.max.idle.ms={idle_ms}: "
             "nobody would hear why a login failed."
         )
+    _check_zookeeper_mode(config)
     _check_broker_id(config)
+
+
+def _check_zookeeper_mode(config: Config) -> None:
+    """Raises `ConfigError` for the file of a KRaft node: it would come up as another broker of ZooKeeper's."""
+    roles, protocols = config.joined("process.roles"), config.items("group.coordinator.rebalance.protocols")
+    if roles:
+        raise ConfigError(f"process.roles is {roles}: this broker goes by ZooKeeper and has no role in KRaft.")
+    if "classic" not in protocols or "consumer" in protocols:
+        raise ConfigError(
+            f"group.coordinator.rebalance.protocols is {','.join(protocols)}: it takes classic; consumer needs KRaft."
+        )
 
 
 def _check_broker_id(config: Config) -> None:
