@@ -296,6 +296,29 @@ def test_who_has_no_quota_any_more_leaves_nothing_in_zookeeper() -> None:
     seen_in(story)
 
 
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("log.cleaner.threads", "0"),
+        ("log.cleaner.threads", "3"),
+        ("log.local.retention.ms", "-1"),
+        ("log.local.retention.ms", "604800001"),
+    ],
+)
+def test_no_default_is_set_that_a_kafka_broker_would_not_take_up(key: str, text: str) -> None:
+    async def story(world: World, admin: Admin) -> None:
+        with pytest.raises(KafkaError, match=key) as refused:
+            await admin.alter_configs(ResourceType.BROKER, "", [(AlterOperation.SET, key, text)])
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+        allowed = [
+            (AlterOperation.SET, "log.local.retention.ms", "604800000"),
+            (AlterOperation.SET, "log.cleaner.threads", "2"),
+        ]
+        await admin.alter_configs(ResourceType.BROKER, "", allowed)
+
+    seen_in(story)
+
+
 @pytest.mark.parametrize("resource", ["", "own"])
 def test_no_broker_gets_more_than_twice_its_threads_at_once(resource: str) -> None:
     async def story(world: World, admin: Admin) -> None:

@@ -16,8 +16,8 @@ from barnabas.broker.change_notifications import ChangeNotifications
 from barnabas.broker.configs import (
     ConfigResourceType,
     apply_incremental,
+    check_change,
     check_listeners_value,
-    check_thread_counts,
     check_usable,
     is_each_brokers_own,
     validate_dynamic_broker_values,
@@ -220,7 +220,7 @@ class ConfigChanges:
         try:
             validate_dynamic_broker_values(layers.static, values, per_broker=per_broker)
             wanted = layers.static.with_overrides(dynamic)
-            check_thread_counts(self._node.config, wanted)
+            check_change(self._node.config, wanted)
             if per_broker:
                 self._takers.check_listeners(wanted)
         except ConfigError as error:

@@ -344,6 +344,7 @@ def is_each_brokers_own(name: str) -> bool:
 _LEAST: Final = {
     "log.roll.ms": 1,
     "log.roll.jitter.ms": 0,
+    "log.cleaner.threads": 1,
     "num.replica.fetchers": 1,
     "num.recovery.threads.per.data.dir": 1,
     "max.connections": 1,
@@ -378,6 +379,7 @@ def check_usable(config: Config, name: str) -> None:
 
 _THREAD_COUNTS: Final = (
     "background.threads",
+    "log.cleaner.threads",
     "num.io.threads",
     "num.network.threads",
     "num.recovery.threads.per.data.dir",
@@ -385,10 +387,12 @@ _THREAD_COUNTS: Final = (
 )
 
 
-def check_thread_counts(current: Config, wanted: Config) -> None:
-    """Raises `ConfigError` where a count would more than double, or fall below its half (``DynamicThreadPool``).
+def check_change(current: Config, wanted: Config) -> None:
+    """Raises `ConfigError` for what no Kafka broker would take up at once, though a broker may begin with it.
 
-    A Kafka broker that reads such a default takes up none of the defaults any more, until it is set right.
+    A count of threads must not more than double, nor fall below its half (``DynamicThreadPool``, ``LogCleaner``); what
+    a log keeps locally must not exceed what it keeps (``DynamicLogConfig``). A Kafka broker that reads such a default
+    takes up none of the defaults any more, until it is set right.
     """
     for name in _THREAD_COUNTS:
         before, after = current.number(name), wanted.number(name)
@@ -397,6 +401,12 @@ def check_thread_counts(current: Config, wanted: Config) -> None:
             raise ConfigError(f"{why} be at least half the current value {before}")
         if after > before * 2:
             raise ConfigError(f"{why} not be greater than double the current value {before}")
+    logs_before, logs_after = topic_config(current, {}), topic_config(wanted, {})
+    for name in ("retention.ms", "retention.bytes"):
+        kept, local = logs_after.number(name), logs_after.number(f"local.{name}")
+        changed = (kept, local) != (logs_before.number(name), logs_before.number(f"local.{name}"))
+        if changed and kept >= 0 and local != -2 and not 0 <= local <= kept:
+            raise ConfigError(f"log.local.{name}={local} must not be -1, nor more than log.{name}, which is {kept}")
 
 
 def check_listeners_value(name: str, text: str) -> None:
