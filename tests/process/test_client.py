@@ -73,6 +73,26 @@ def test_what_was_not_given_yet_is_not_committed(cluster: SyncCluster) -> None:
         assert next(iter(consumer)).offset == 10, "closing commits what was given, and no more"
 
 
+def test_a_cluster_that_closes_its_producer_sends_what_it_took(kafka: KafkaCluster) -> None:
+    with blocking.connect(kafka.bootstrap) as cluster:
+        cluster.admin.create_topics([NewTopic("taken", 1)])
+        producer = cluster.producer()
+        sent = [producer.append("taken", b"%d" % number) for number in range(500)]
+    assert [each.result(0).offset for each in sent] == list(range(500))
+
+
+def test_a_cluster_that_closes_its_consumer_commits_what_was_given_and_no_more(kafka: KafkaCluster) -> None:
+    with blocking.connect(kafka.bootstrap) as cluster:
+        cluster.admin.create_topics([NewTopic("left", 1)])
+        with cluster.producer() as producer:
+            for number in range(500):
+                producer.append("left", b"%d" % number)
+        read = cluster.consumer("left", group="left", auto_offset_reset="earliest")
+        assert next(iter(read)).offset == 0
+    with blocking.connect(kafka.bootstrap) as cluster:
+        assert next(iter(cluster.consumer("left", group="left"))).offset == 1
+
+
 def test_a_rebalance_callback_runs_in_the_callers_thread_and_may_commit(cluster: SyncCluster) -> None:
     cluster.admin.create_topics([NewTopic("told", 2)])
     told: list[tuple[str, int, bool]] = []

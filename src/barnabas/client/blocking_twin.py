@@ -189,6 +189,10 @@ class SyncProducer:
         self._taken()
         self._loop.call(self._producer.flush())
 
+    def before_end(self) -> None:
+        """Nothing is on its way to the loop any more."""
+        self._taken()
+
     def _taken(self) -> None:
         with self._lock:
             pump = self._pump
@@ -367,6 +371,10 @@ class SyncConsumer:
     def offsets_for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset | None]:
         return self._loop.call(self._consumer.offsets_for_times(timestamps))
 
+    def before_end(self) -> None:
+        """The loop's consumer has nothing that was not given: it may commit its positions."""
+        self._given_back()
+
     def close(self) -> None:
         self._loop.call(self._given_back().close())
 
@@ -391,12 +399,16 @@ class SyncAdmin:
         return [name for name in dir(self._admin) if not name.startswith("_")]
 
 
+Made = TypeVar("Made", bound=SyncProducer | SyncConsumer)
+
+
 class SyncCluster:
     """`Cluster`, whose calls wait."""
 
     def __init__(self, bootstrap: str | None, config: Mapping[str, str] | None) -> None:
         self._cluster = Cluster(real_runtime(), bootstrap, config=config)
         self._loop = _Loop()
+        self._made: list[SyncProducer | SyncConsumer] = []
 
     def __enter__(self) -> Self:
         return self
@@ -409,13 +421,14 @@ class SyncCluster:
         return SyncAdmin(self._loop, self._cluster.admin)
 
     def producer(self, **options: Unpack[ProducerOptions]) -> SyncProducer:
-        return SyncProducer(self._loop, self._loop.call(_called(lambda: self._cluster.producer(**options))))
+        made = self._loop.call(_called(lambda: self._cluster.producer(**options)))
+        return self._remembered(SyncProducer(self._loop, made))
 
     def transactional_producer(
         self, transactional_id: str | None = None, **options: Unpack[TransactionOptions]
     ) -> SyncTransactionalProducer:
         made = self._loop.call(_called(lambda: self._cluster.transactional_producer(transactional_id, **options)))
-        return SyncTransactionalProducer(self._loop, made)
+        return self._remembered(SyncTransactionalProducer(self._loop, made))
 
     def consumer(
         self,
@@ -439,13 +452,19 @@ class SyncCluster:
                 )
             )
         )
-        return SyncConsumer(self._loop, made)
+        return self._remembered(SyncConsumer(self._loop, made))
+
+    def _remembered(self, made: Made) -> Made:
+        self._made.append(made)
+        return made
 
     def close(self) -> None:
         """Closes what was made of it, and its connections."""
         if self._loop.is_a_forks:
             return  # all of it is the parent's
         try:
+            for made in self._made:
+                made.before_end()
             self._loop.call(self._cluster.close())
         finally:
             self._loop.end()
