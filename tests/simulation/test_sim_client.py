@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import pytest
 
 from barnabas.client import Cluster, Consumer, NewTopic, ProducerFenced, TopicPartition, TransactionalProducer
+from barnabas.client.transaction import Transaction
+from barnabas.client.transaction_requests import TransactionIdentity
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.world import World
@@ -250,6 +252,19 @@ def test_what_a_transaction_reads_and_writes_counts_together_or_not_at_all() -> 
         return sorted(read, key=str), sum(committed.values())
 
     assert seen_by(story) == ([b"%d" % number for number in range(6)], 6)
+
+
+def test_a_transaction_waits_for_a_topic_that_its_coordinator_does_not_know_yet() -> None:
+    async def story(cluster: Cluster) -> list[TopicPartition]:
+        transaction = Transaction(cluster, TransactionIdentity("id"))
+        await transaction.initialize(60_000)
+        adding = asyncio.ensure_future(transaction.add([FIRST, TopicPartition("payments", 0)]))
+        await asyncio.wait([adding], timeout=1)
+        await cluster.admin.create_topics([NewTopic("payments", 1, 3)])
+        await adding
+        return sorted(await transaction.partitions())
+
+    assert seen_by(story) == [FIRST, TopicPartition("payments", 0)]
 
 
 def test_who_is_fenced_is_told_so() -> None:

@@ -129,7 +129,8 @@ def version_for(request: Any, best: int) -> int:
 
 
 def errors_of(response: Any) -> list[ErrorCode]:
-    """All errors that an answer to one of the requests above holds."""
+    """All errors that an answer to one of the requests above holds; first what was wrong, and behind it what was not
+    attempted for that."""
     if hasattr(response, "results_by_topic_v3_and_below"):
         numbers = [
             partition.partition_error_code
@@ -140,7 +141,8 @@ def errors_of(response: Any) -> list[ErrorCode]:
         numbers = [partition.error_code for topic in response.topics for partition in topic.partitions]
     else:
         numbers = [response.error_code]
-    return [ErrorCode(number) for number in numbers if number]
+    found = [ErrorCode(number) for number in numbers if number]
+    return sorted(found, key=lambda code: code is ErrorCode.OPERATION_NOT_ATTEMPTED)
 
 
 def describe_producers_request(partitions: Iterable[TopicPartition]) -> DescribeProducersRequest:
