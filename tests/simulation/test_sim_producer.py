@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 import pytest
 
 from barnabas.client.admin import Admin, NewTopic
-from barnabas.client.cluster import ClusterClient
+from barnabas.client.cluster import TRANSACTION, ClusterClient
 from barnabas.client.producer import Producer
 from barnabas.client.producing import PartitionQueue
+from barnabas.client.transactions import State, TransactionalProducer
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.runtime.doors import Runtime
@@ -96,6 +97,34 @@ def test_a_record_that_is_not_acknowledged_says_what_the_broker_said_last() -> N
     text, code, cause = seen_in(story)
     assert text.startswith("orders-0: not acknowledged within 2000 ms; the last attempt: NOT_ENOUGH_REPLICAS")
     assert (code, cause) == (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+def test_a_commit_that_is_interrupted_is_not_aborted_and_may_be_asked_for_again() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[State]:
+        producer = TransactionalProducer(cluster, "copier")
+        await producer.init_transactions()
+        coordinator = (await cluster.coordinator("copier", key_type=TRANSACTION)).host
+        (silent,) = [node for node in map(world.nodes.__getitem__, world.broker_names) if node.name == coordinator]
+        leader = next(number for number in range(3) if broker_name(number) != coordinator)
+        await make_topic(cluster, {0: [leader]})
+
+        async def transact() -> None:
+            async with producer.transaction():
+                await producer.send(TOPIC, b"value", partition=0)
+                assert silent.process is not None
+                silent.process.pause()
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(transact(), 2)
+        states = [producer.state]
+        assert silent.process is not None
+        silent.process.resume(world.loop)
+        await producer.commit_transaction()
+        states.append(producer.state)
+        await producer.close()
+        return states
+
+    assert seen_in(story) == [State.COMMITTING, State.READY]
 
 
 def test_a_record_for_a_partition_without_a_leader_says_so_when_its_time_is_over() -> None:

@@ -191,9 +191,9 @@ class Transaction(Generic[Connected]):
             except KafkaError as error:
                 if not error.code.retriable or asking.monotonic_ms() + pause_ms >= deadline:
                     raise
-            except OSError:
+            except BaseException as error:  # also where who waits is interrupted: nobody takes the answer
                 self.answer_lost = True
-                if asking.monotonic_ms() + pause_ms >= deadline:
+                if not isinstance(error, OSError) or asking.monotonic_ms() + pause_ms >= deadline:
                     raise
             await asking.pause(pause_ms)
             pause_ms = min(2 * pause_ms, RETRY_BACKOFF_MAX_MS)

@@ -124,14 +124,11 @@ class TransactionalProducer(Producer):
             await self.commit_transaction()
         except GeneratorExit:
             raise  # a coroutine that is thrown away waits for nothing
-        except OSError:
-            if self.state is State.COMMITTING:
-                raise  # whether it is committed is not known: `commit_transaction` may ask again
-            await self._abort_after_trouble()
-            raise
-        except BaseException:
-            await self._abort_after_trouble()
-            raise
+        except BaseException as error:
+            refused = isinstance(error, KafkaError) and not error.code.retriable
+            if refused or self.state is not State.COMMITTING:
+                await self._abort_after_trouble()
+            raise  # else whether it is committed is not known: `commit_transaction` may ask again
 
     async def _abort_after_trouble(self) -> None:
         if self.state is State.COMMITTING:
@@ -194,7 +191,8 @@ class TransactionalProducer(Producer):
     async def commit_transaction(self) -> None:
         """Waits for every record, then commits. Raises what spoilt the transaction; then nothing of it counts.
 
-        Where the coordinator does not answer in time the outcome is open: the same call may ask again.
+        Where the coordinator does not answer in time (``OSError``, or an error that is retriable), or who waits is
+        interrupted, the outcome is open: the same call may ask again.
         """
         if self.state is not State.COMMITTING:
             self._expect(State.IN_TRANSACTION)
