@@ -177,7 +177,9 @@ class Asking(ABC, Generic[Connected]):
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the broker that answers knows of no broker yet")
             return answer
 
-        self.metadata = self.metadata.merged(await self.retrying(attempt), asked)
+        newer = await self.retrying(attempt)
+        # What is known by now, which is more than when this was asked: another task may have asked for other topics.
+        self.metadata = self.metadata.merged(newer, asked)
         return self.metadata
 
     async def leader(self, topic_partition: TopicPartition) -> Connected:

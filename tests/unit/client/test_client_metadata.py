@@ -46,6 +46,43 @@ def test_topics_that_were_not_asked_for_stay_and_those_that_are_gone_go() -> Non
     assert told(1, 5).merged(nothing, None).leader(ORDERS) == -1
 
 
+class AnswersInTurn(ClusterClient):
+    """A broker that answers each request when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(real_runtime(), "127.0.0.1:1")
+        self.asked: dict[str, asyncio.Future[MetadataResponse]] = {}
+
+    async def any(self) -> Any:
+        return None
+
+    async def ask(
+        self, connection: Any, message: Any, version: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        answer = self.asked[message.topics[0].name] = asyncio.get_running_loop().create_future()
+        return await answer
+
+
+def led(name: str) -> MetadataResponse:
+    node = MetadataResponse.MetadataResponseBroker(node_id=1, host="a", port=9092)
+    partition = MetadataResponse.MetadataResponsePartition(partition_index=0, leader_id=1, leader_epoch=3)
+    topic = MetadataResponse.MetadataResponseTopic(name=name, partitions=[partition])
+    return MetadataResponse(brokers=[node], topics=[topic])
+
+
+def test_an_answer_takes_nothing_away_that_was_told_while_it_was_waited_for() -> None:
+    async def story() -> ClusterMetadata:
+        client = AnswersInTurn()
+        first, second = (asyncio.ensure_future(client.refresh([name])) for name in ("orders", "payments"))
+        await asyncio.sleep(0)
+        client.asked["payments"].set_result(led("payments"))
+        await second
+        client.asked["orders"].set_result(led("orders"))
+        return await first
+
+    assert sorted(asyncio.run(story()).topics) == ["orders", "payments"]
+
+
 class Answered(ClusterClient):
     """One broker gives these answers, one after the other."""
 
