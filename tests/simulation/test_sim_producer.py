@@ -99,6 +99,28 @@ def test_a_record_that_is_not_acknowledged_says_what_the_broker_said_last() -> N
     assert (code, cause) == (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
+def test_a_flush_waits_for_what_was_taken_before_it_and_not_for_what_comes_later() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> bool:
+        await make_topic(cluster, {0: [0]})
+        producer = Producer(cluster)
+
+        async def goes_on() -> None:
+            while True:
+                await producer.append(TOPIC, b"value")
+                await asyncio.sleep(0.0001)
+
+        before = await producer.append(TOPIC, b"before")
+        going_on = asyncio.ensure_future(goes_on())
+        await asyncio.wait_for(producer.flush(), 1)
+        done = before.done()
+        going_on.cancel()
+        await asyncio.wait([going_on])
+        await producer.close()
+        return done
+
+    assert seen_in(story)
+
+
 def test_a_commit_that_is_interrupted_is_not_aborted_and_may_be_asked_for_again() -> None:
     async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[State]:
         producer = TransactionalProducer(cluster, "copier")

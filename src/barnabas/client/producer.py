@@ -85,9 +85,8 @@ class Producer(Producing[Connection]):
         self._linger_ms = linger_ms
         self._buffer_bytes = buffer_bytes
         self._buffered = 0
-        self._unacknowledged = 0
         self._room = Condition()
-        self._all_settled = Condition()
+        self._one_settled = Condition()
         self._tasks = Tasks(self._sender_failed)
         self._senders: dict[int, asyncio.Task[Any]] = {}
         self._failure: BaseException | None = None
@@ -145,7 +144,6 @@ class Producer(Producing[Connection]):
         batch.records.append(Record(len(batch.records), stamp, key, value, headers))
         batch.bytes_counted += size
         self._buffered += size
-        self._unacknowledged += 1
         future: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
         batch.receipts.append(future)
         self._wake(self.cluster.metadata.leader(topic_partition))
@@ -168,12 +166,13 @@ class Producer(Producing[Connection]):
 
     async def flush(self) -> None:
         """Returns when every record taken so far is acknowledged or given up; their futures tell which."""
-        while self._unacknowledged:
-            await self._all_settled
+        for batch in [batch for queue in self._queues.values() for batch in queue.batches]:
+            while batch.receipts:
+                await self._one_settled
 
     async def close(self) -> None:
-        await self.flush()
         self._closing = True
+        await self.flush()
         await self._tasks.end()
 
     async def _choose(self, topic: str, key: bytes | None) -> int:
@@ -261,9 +260,9 @@ class Producer(Producing[Connection]):
                 offset = produced.base_offset + index if produced.base_offset >= 0 else -1
                 future.set_result(Delivered(queue.id.topic, queue.id.partition, offset, stamp))
         self._buffered -= batch.bytes_counted
-        self._unacknowledged -= len(batch.receipts)
+        batch.receipts = []
         self._room.notify()
-        self._all_settled.notify()
+        self._one_settled.notify()
 
 
 def _check_bytes(key: object, value: object) -> None:

@@ -196,7 +196,7 @@ class TransactionalProducer(Producer):
         """
         if self.state is not State.COMMITTING:
             self._expect(State.IN_TRANSACTION)
-            await self.flush()
+            await self._flushed()
             if self._trouble is not None:
                 raise self._trouble
             self.state = State.COMMITTING
@@ -206,8 +206,13 @@ class TransactionalProducer(Producer):
         """Drops what was not sent, and the brokers what was."""
         self._expect(State.IN_TRANSACTION)
         self.state = State.ABORTING
-        await self.flush()
+        await self._flushed()
         await self._end(committed=False)
+
+    async def _flushed(self) -> None:
+        """Until nothing is left, also of what other tasks give meanwhile: it belongs to this transaction."""
+        while any(queue.batches for queue in self._queues.values()):
+            await self.flush()
 
     def _expect(self, state: State) -> None:
         if self.state is State.FENCED:
