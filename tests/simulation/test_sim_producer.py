@@ -99,6 +99,61 @@ def test_a_record_that_is_not_acknowledged_says_what_the_broker_said_last() -> N
     assert (code, cause) == (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
+def test_a_record_that_no_broker_can_take_is_given_up_when_its_time_is_over() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[float, ErrorCode]:
+        await make_topic(cluster, {0: [0]})
+        producer = Producer(cluster, delivery_timeout_ms=2_000)
+        await producer.send(TOPIC, b"before")
+        for number in range(3):
+            world.kill(broker_name(number))
+        begun_ms = runtime.clock.monotonic_ms()
+        with pytest.raises(KafkaError) as late:
+            await producer.send(TOPIC, b"value")
+        took_ms = runtime.clock.monotonic_ms() - begun_ms
+        await producer.close()
+        return took_ms, late.value.code
+
+    took_ms, code = seen_in(story)
+    assert took_ms < 10_000
+    assert code is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_records_that_are_too_large_together_go_out_in_smaller_batches() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[Any]:
+        await make_topic(cluster, {0: [0]}, max_message_bytes="1000")
+        producer = Producer(cluster, linger_ms=5)
+        sent = [await producer.append(TOPIC, bytes(300), key=b"%d" % number, partition=0) for number in range(20)]
+        await producer.flush()
+        too_large = await producer.append(TOPIC, bytes(2_000), partition=0)
+        sent += [await producer.append(TOPIC, b"behind", partition=0)]
+        await producer.close()
+        return [[each.result().offset for each in sent], too_large.exception()]
+
+    offsets, refused = seen_in(story)
+    assert offsets == list(range(21))
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_producer_goes_on_where_a_leader_has_lost_what_it_sent_before() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[int]:
+        await make_topic(cluster, {0: [0, 1]}, unclean_leader_election_enable="true")
+        producer, only = Producer(cluster, delivery_timeout_ms=60_000), TopicPartition(TOPIC, 0)
+        offsets = [(await producer.send(TOPIC, b"0", partition=0)).offset]
+        world.kill(broker_name(1))
+        await is_told(cluster, lambda known: known.metadata.topics[TOPIC].partitions[0].isr == (0,))
+        offsets += [(await producer.send(TOPIC, b"%d" % number, partition=0)).offset for number in (1, 2)]
+        world.kill(broker_name(0))
+        await is_told(cluster, lambda known: known.metadata.leader(only) == NO_BROKER)
+        world.start(broker_name(1))
+        await is_told(cluster, lambda known: known.metadata.leader(only) == 1)
+        offsets += [(await producer.send(TOPIC, b"%d" % number, partition=0)).offset for number in (3, 4)]
+        await producer.close()
+        return offsets
+
+    assert seen_in(story) == [0, 1, 2, 1, 2]
+
+
 def test_a_flush_waits_for_what_was_taken_before_it_and_not_for_what_comes_later() -> None:
     async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> bool:
         await make_topic(cluster, {0: [0]})

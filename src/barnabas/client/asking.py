@@ -165,9 +165,16 @@ class Asking(ABC, Generic[Connected]):
         return await self.connection(node.host, node.port)
 
     async def refresh(
-        self, topics: Sequence[str] | None = None, *, allow_auto_topic_creation: bool = False
+        self,
+        topics: Sequence[str] | None = None,
+        *,
+        allow_auto_topic_creation: bool = False,
+        timeout_ms: int | None = None,
     ) -> ClusterMetadata:
-        """Asks one broker for the metadata of `topics` (None: of all); an error of a topic is left in its entry."""
+        """Asks one broker for the metadata of `topics` (None: of all); an error of a topic is left in its entry.
+
+        It asks again for `timeout_ms`, as `retrying` does; 0: once.
+        """
         asked = None if topics is None else list(topics)
         request = metadata_request(asked, allow_auto_topic_creation=allow_auto_topic_creation)
 
@@ -177,7 +184,7 @@ class Asking(ABC, Generic[Connected]):
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the broker that answers knows of no broker yet")
             return answer
 
-        newer = await self.retrying(attempt)
+        newer = await self.retrying(attempt, timeout_ms=timeout_ms)
         # What is known by now, which is more than when this was asked: another task may have asked for other topics.
         self.metadata = self.metadata.merged(newer, asked)
         return self.metadata

@@ -33,7 +33,6 @@ from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.records import TRANSACTIONAL, Record, packed_batch
-from barnabas.wire.structs import Bytes
 
 UNKNOWN_TOPIC_MS: Final = 5_000
 """How long an unknown topic is asked for again: one that was just made is not known to every broker yet."""
@@ -226,22 +225,18 @@ class BlockingProducer(Producing[BlockingConnection]):
         self._seal(queue, batch)
         batch.records = []
 
-    def _numbered(self, queue: PartitionQueue, batch: ProducerBatch, encoded: Bytes, count: int) -> None:
-        super()._numbered(queue, batch, encoded, count)
         # A batch may gather for long, and nothing but its being full, or a flush, sends it: its time begins here.
         batch.deadline_ms = self._asking.monotonic_ms() + self._delivery_timeout_ms
 
     def _push(self, queue: PartitionQueue) -> None:
         leader = self.cluster.metadata.leader(queue.id)
-        if not (self._receive(leader) and self._send(leader)):
+        if not (self._receive(leader) and self._send(leader)) or len(queue.batches) > 1:
             self._drain()
 
     def _drain(self) -> None:
-        """Returns when no encoded batch is left."""
+        """Returns when no batch is left that takes no more records."""
         pause_ms = RETRY_BACKOFF_MS
-        while waiting := [
-            queue for queue in self._queues.values() if queue.batches and queue.batches[0].encoded is not None
-        ]:
+        while waiting := [queue for queue in self._queues.values() if queue.has_closed]:
             leaders = dict.fromkeys(self.cluster.metadata.leader(queue.id) for queue in waiting)
             # Every leader gets its request before the first answer; all are asked, whatever one says.
             well = [self._send(leader) for leader in leaders]
@@ -253,13 +248,13 @@ class BlockingProducer(Producing[BlockingConnection]):
             self._raise_failure()
             time.sleep(pause_ms / 1000)
             pause_ms = min(2 * pause_ms, RETRY_BACKOFF_MAX_MS)
-            self.cluster.refresh(sorted({queue.id.topic for queue in waiting}))
+            finished(self._look_for_leaders(waiting))
 
     def _send(self, leader: int) -> bool:
         """Sends the oldest batch of each partition of `leader`, if it has no request under way. False: not now."""
         if leader in self._requests:
             return True
-        ready = self._ready(leader, sealed=True)
+        ready = self._ready(leader, closed=True)
         if not ready:
             return True
         try:
@@ -379,7 +374,7 @@ class BlockingTransactionalProducer(BlockingProducer):
         """Drops what was not sent, and the brokers what was."""
         self._expect(begun=True)
         transaction = self.transaction
-        unsettled = any(queue.batches and queue.batches[0].encoded is not None for queue in self._queues.values())
+        unsettled = any(queue.has_closed for queue in self._queues.values())
         if self._failure is not None or unsettled:
             # What was numbered and not acknowledged leaves a gap in the sequences, and may yet come late.
             transaction.steps.answer_lost = True

@@ -207,7 +207,7 @@ class Producer(Producing[Connection]):
         """Sends what `leader` leads until nothing is left."""
         await asyncio.sleep(self._linger_ms / 1000)
         pause_ms = RETRY_BACKOFF_MS
-        while ready := self._ready(leader, sealed=False):
+        while ready := self._ready(leader, closed=False):
             self._give_up_late(ready)
             ready = [queue for queue in ready if queue.batches]
             if not ready:
@@ -217,10 +217,7 @@ class Producer(Producing[Connection]):
                 continue
             await asyncio.sleep(pause_ms / 1000)
             pause_ms = min(2 * pause_ms, RETRY_BACKOFF_MAX_MS)
-            try:
-                await self.cluster.refresh(list(dict.fromkeys(queue.id.topic for queue in ready)))
-            except OSError:
-                continue  # no broker answers: the batches wait until one does, or until their time is over
+            await self._look_for_leaders(ready)
             self._wake_leaders()
         # Whoever shares the metadata may have moved partitions away from this leader: nobody else would notice.
         self._wake_leaders()

@@ -14,7 +14,14 @@ from typing import Any, Final, Generic, NamedTuple
 
 from barnabas.client.asking import Asking, Connected, NeverSent
 from barnabas.client.partitioner import StickyPartitioner
-from barnabas.client.produce_requests import Produced, not_acknowledged, produce_request, read_produce, without_leader
+from barnabas.client.produce_requests import (
+    Produced,
+    not_acknowledged,
+    produce_request,
+    read_produce,
+    record_bytes,
+    without_leader,
+)
 from barnabas.client.transaction import Transaction
 from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
 from barnabas.model.errors import ErrorCode, KafkaError, check_code
@@ -22,10 +29,13 @@ from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.model.sentinels import ACKS_ALL
 from barnabas.wire.compression import Codec
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
-from barnabas.wire.records import Record, build_batch
+from barnabas.wire.records import Record, build_batch, records_of
 from barnabas.wire.structs import Bytes
 
 NO_PRODUCER: Final = -1
+SEQUENCE_MASK: Final = 0x7FFFFFFF
+_LOST_BEFORE: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+"""The leader has lost what was acknowledged before (an unclean election): the batch is not the next one there."""
 _GAVE_UP: Final = -2
 """The epoch of a partition that gave a numbered batch up: it no longer takes the producer id that the others share."""
 _UNANSWERED: Final = Produced(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -70,6 +80,11 @@ class PartitionQueue:
     def renumber(self, epoch: int = -1) -> None:
         """The next sealed batch is the first of another producer id or epoch."""
         self.producer_id, self.epoch, self.next_sequence = NO_PRODUCER, epoch, 0
+
+    @property
+    def has_closed(self) -> bool:
+        """Whether it has a batch that takes no more records."""
+        return bool(self.batches) and self.batches[0] is not self.open
 
     def gave_up(self) -> None:
         """A numbered batch was given up, perhaps after it was appended: its sequences are not used again."""
@@ -134,15 +149,15 @@ class Producing(ABC, Generic[Connected]):
 
     # sending them
 
-    def _ready(self, leader: int, *, sealed: bool) -> list[PartitionQueue]:
-        """Partitions with a batch for `leader` and none under way; with `sealed` only if it takes no more records."""
+    def _ready(self, leader: int, *, closed: bool) -> list[PartitionQueue]:
+        """Partitions with a batch for `leader` and none under way; with `closed` only if it takes no more records."""
         metadata = self._asking.metadata
         return [
             queue
             for queue in self._queues.values()
             if queue.batches
             and not queue.under_way
-            and not (sealed and queue.batches[0].encoded is None)
+            and (queue.has_closed or not closed)
             and metadata.leader(queue.id) == leader
         ]
 
@@ -219,9 +234,39 @@ class Producing(ABC, Generic[Connected]):
             elif found.error.retriable:
                 batch.last_error = found.refusal(queue.id)
                 well = False
+            elif found.error is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
+                self._halve(queue)
+            elif found.error in _LOST_BEFORE and self._idempotent and self._transaction is None:
+                batch.last_error = found.refusal(queue.id)
+                self._unseal(queue)
+                queue.gave_up()
+                well = False
             else:
                 self._settle(queue, batch, found.refusal(queue.id))
         return well
+
+    def _unseal(self, queue: PartitionQueue) -> None:
+        """Nothing of what is sealed was appended: it is to be sealed anew."""
+        for batch in queue.batches:
+            if batch.encoded is not None:
+                batch.records = batch.records or records_of(batch.encoded, 0, len(batch.encoded))
+                batch.encoded = None
+                if self._idempotent:
+                    queue.next_sequence = (queue.next_sequence - batch.count) & SEQUENCE_MASK
+
+    def _halve(self, queue: PartitionQueue) -> None:
+        """The oldest batch is too large for its topic, where no record needs to be: it goes out as two, as Kafka's
+        ``Sender`` splits it. The batch itself becomes the second: who waits for it waits for all of its records."""
+        self._unseal(queue)
+        second = queue.batches[0]
+        first = ProducerBatch(second.deadline_ms)
+        middle = len(second.records) // 2
+        first.records = second.records[:middle]
+        second.records = [record._replace(offset=at) for at, record in enumerate(second.records[middle:])]
+        first.receipts, second.receipts = second.receipts[:middle], second.receipts[middle:]
+        first.bytes_counted = sum(record_bytes(record.key, record.value, record.headers) for record in first.records)
+        second.bytes_counted -= first.bytes_counted
+        queue.batches.appendleft(first)
 
     def _settle(
         self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException | None, produced: Produced = _NOT_ASKED
@@ -231,6 +276,15 @@ class Producing(ABC, Generic[Connected]):
         if queue.open is batch:
             queue.open = None
         self._settled(queue, batch, produced, error)
+
+    async def _look_for_leaders(self, queues: Iterable[PartitionQueue]) -> None:
+        """Asks once for newer metadata. Where no broker answers, batches wait until one does, or their time is over.
+        Raises `KafkaError` for a refusal that no other attempt will cure."""
+        try:
+            await self._asking.refresh(list(dict.fromkeys(queue.id.topic for queue in queues)), timeout_ms=0)
+        except (OSError, KafkaError) as error:
+            if isinstance(error, KafkaError) and not _may_pass(error):
+                raise
 
     def _give_up_late(self, queues: Iterable[PartitionQueue]) -> None:
         now_ms = self._asking.monotonic_ms()
@@ -292,7 +346,7 @@ class Producing(ABC, Generic[Connected]):
             queue.open = None
         batch.encoded, batch.count = encoded, count
         if self._idempotent:
-            queue.next_sequence = (queue.next_sequence + count) & 0x7FFFFFFF
+            queue.next_sequence = (queue.next_sequence + count) & SEQUENCE_MASK
 
 
 def _may_pass(error: KafkaError) -> bool:
