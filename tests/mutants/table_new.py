@@ -1388,9 +1388,9 @@ _STILL: Final = (
         "client",
         "a consumer that seeks while an earlier seek is looked up goes where the earlier one wanted",
         replace(
-            "client.fetcher:Fetcher._reset_offsets",
-            "position.reset_to == timestamps[partition]",
-            "position.reset_to is not None",
+            "client.fetcher:Fetcher._take_resets",
+            "position.reset_to != asked.get(partition)",
+            "position.reset_to is None",
         ),
     ),
     _new(

@@ -84,20 +84,21 @@ def test_a_partition_whose_new_offset_does_not_come_holds_up_no_other(monkeypatc
         await produce(cluster, b"first", 0)
         silent = world.nodes[broker_name(0)]
         assert silent.process is not None
-        list_offsets = cluster.list_offsets
+        consumer = Consumer(cluster)
+        list_offsets = consumer._list
 
         async def list_from_a_silent_broker(*arguments: Any, **named: Any) -> Any:
             assert silent.process is not None
             silent.process.pause()
             return await list_offsets(*arguments, **named)
 
-        consumer = Consumer(cluster)
         await consumer.assign({FIRST: BEYOND, SECOND: 0})
-        monkeypatch.setattr(cluster, "list_offsets", list_from_a_silent_broker)
+        monkeypatch.setattr(consumer, "_list", list_from_a_silent_broker)
         begun_ms = runtime.clock.monotonic_ms()
         read = [await values(consumer, POLL_MS)]
         took_ms = runtime.clock.monotonic_ms() - begun_ms
         assert silent.process.paused, "nobody asked for the new offset"
+        monkeypatch.undo()
         await produce(cluster, b"second", 1)
         read.append(await values(consumer, 60_000))
         silent.process.resume(world.loop)
@@ -108,6 +109,26 @@ def test_a_partition_whose_new_offset_does_not_come_holds_up_no_other(monkeypatc
     took_ms, read = seen_in(story)
     assert POLL_MS <= took_ms <= 2 * POLL_MS
     assert read == [[], [b"second"], [b"first"]]
+
+
+def test_a_partition_without_a_leader_holds_up_no_other_whose_beginning_is_looked_up() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[list[bytes | None]]:
+        await make_topic(cluster, {0: [2], 1: [1]})
+        await produce(cluster, b"first", 0)
+        await produce(cluster, b"second", 1)
+        consumer = Consumer(cluster)
+        await consumer.assign({FIRST: 1, SECOND: 1})
+        world.nodes[broker_name(2)].kill()
+        while cluster.metadata.leader(FIRST) != NO_BROKER:
+            assert await consumer.poll(POLL_MS) == []
+        consumer.seek_to_beginning()
+        read = [await values(consumer, 10_000)]
+        world.start(broker_name(2))
+        read.append(await values(consumer, 60_000))
+        await consumer.close()
+        return read
+
+    assert seen_in(story) == [[b"second"], [b"first"]]
 
 
 def test_what_one_partition_has_to_complain_of_takes_no_record_of_another() -> None:

@@ -372,8 +372,9 @@ class Consumer(Fetcher):
         """Drops all partitions, and every request for them."""
         for task in self._under_way():
             task.cancel()
-        self._heartbeat = self._joining = self._placing = self._refreshing = self._resetting = None
+        self._heartbeat = self._joining = self._placing = self._refreshing = None
         self._committing = self._looking = None
+        self._resets.clear()
         self._positions = {}
         self._waiting.clear()
         self._in_doubt = set()
@@ -510,11 +511,10 @@ class Consumer(Fetcher):
             self._joining,
             self._placing,
             self._refreshing,
-            self._resetting,
             self._committing,
             self._looking,
         )
-        return [task for task in tasks if task is not None]
+        return [task for task in tasks if task is not None] + [reset for reset, _ in self._resets.values()]
 
     def _see_to_changes(self) -> None:
         now_ms = self.cluster.runtime.clock.monotonic_ms()

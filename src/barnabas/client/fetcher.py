@@ -14,7 +14,15 @@ from typing import Any, Final, TypeVar
 
 from barnabas.client.asking import RETRY_BACKOFF_MS
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
+from barnabas.client.offsets import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    ListedOffset,
+    list_offsets_request,
+    read_list_offsets,
+)
 from barnabas.client.positions import UNKNOWN, PartitionsInTurn, Position, read
 from barnabas.model.errors import ErrorCode, KafkaError, check_code
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition
@@ -74,7 +82,7 @@ class Fetcher:
         self._waiting = PartitionsInTurn()
         self._fetches: dict[int, tuple[asyncio.Task[FetchResponse], dict[TopicPartition, int]]] = {}
         self._refreshing: asyncio.Task[None] | None = None
-        self._resetting: asyncio.Task[None] | None = None
+        self._resets: dict[int, tuple[asyncio.Task[dict[TopicPartition, ListedOffset]], dict[TopicPartition, int]]] = {}
         self._trouble: BaseException | None = None
         """What the next `poll` raises: the one before had records to return."""
         self._due = False
@@ -154,30 +162,57 @@ class Fetcher:
                 future.remove_done_callback(wake)
 
     def _see_to_requests(self) -> None:
-        for task in (self._refreshing, self._resetting):
-            if task is not None and task.done():
-                self._trouble = task.exception() or self._trouble
+        if self._refreshing is not None and self._refreshing.done():
+            self._trouble = self._refreshing.exception() or self._trouble
+        self._take_resets()
         if self._due:
             self._send_fetches()
+        self._send_resets()
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = beside(self._ask_who_leads()) if self._in_doubt else None
-        if self._resetting is None or self._resetting.done():
-            due = any(position.reset_to is not None for position in self._positions.values())
-            self._resetting = beside(self._reset_offsets()) if due else None
 
-    async def _reset_offsets(self) -> None:
-        """Looks up the offsets of positions that are a timestamp, the beginning or the end."""
-        asked = {
-            partition: position for partition, position in self._positions.items() if position.reset_to is not None
-        }
-        timestamps = {
-            partition: position.reset_to for partition, position in asked.items() if position.reset_to is not None
-        }
-        listed = await self._listed(timestamps)
-        for partition, position in asked.items():
-            if position.reset_to == timestamps[partition]:  # else it was told to go elsewhere meanwhile
-                position.seek(listed[partition].offset)
-        self._due = True
+    def _send_resets(self) -> None:
+        """Asks leaders for the offsets of positions that are a timestamp, the beginning or the end; each for itself, so
+        that one which is silent, or gone, holds up nobody else's."""
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for partition, position in self._positions.items():
+            if position.reset_to is None or partition in self._in_doubt:
+                continue
+            leader = self.cluster.metadata.leader(partition)
+            if leader == NO_BROKER:
+                self._in_doubt.add(partition)
+            elif leader not in self._resets:
+                by_leader.setdefault(leader, {})[partition] = position.reset_to
+        for leader, asked in by_leader.items():
+            self._resets[leader] = beside(self._list(leader, asked)), asked
+
+    async def _list(self, leader: int, asked: dict[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        request = list_offsets_request(asked, self.cluster.metadata, isolation_level=self._isolation_level)
+        return read_list_offsets(await (await self.cluster.broker(leader)).send(request))
+
+    def _take_resets(self) -> None:
+        for leader, (reset, asked) in list(self._resets.items()):
+            if not reset.done():
+                continue
+            del self._resets[leader]
+            self._due = True
+            try:
+                listed = reset.result()
+            except (OSError, KafkaError, WireError) as error:
+                self._in_doubt.update(self._positions.keys() & asked)
+                if not _is_cured_by_another_attempt(error):
+                    self._trouble = error
+                continue
+            for partition, found in listed.items():
+                position = self._positions.get(partition)
+                if position is None or position.reset_to != asked.get(partition):
+                    continue  # taken away, or told to go elsewhere meanwhile
+                if found.error is ErrorCode.NONE:
+                    position.seek(found.offset)
+                    continue
+                self._in_doubt.add(partition)
+                if not found.error.retriable:
+                    self._trouble = KafkaError(found.error, f"{partition}: {found.error.name}")
 
     async def _ask_who_leads(self) -> None:
         """Asks for the leaders of partitions in doubt. Raises `KafkaError` for a topic that stays unreadable."""
