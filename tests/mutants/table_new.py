@@ -1397,12 +1397,10 @@ _STILL: Final = (
         "N147",
         "client",
         "a member that its group had removed goes on where it was, not where the group is by now",
-        remove(
+        replace(
             "client.consumer:Consumer._joined",
-            """
-            if not joined.kept:
-                await self._lose(list(self._positions))
-            """,
+            "self._give_up(revoked) if joined.kept else self._lose(held)",
+            "self._give_up(revoked)",
         ),
     ),
     _new(

@@ -189,6 +189,142 @@ def test_a_member_that_works_for_long_stays_and_one_that_is_stuck_gives_way() ->
     assert seen_by(story) == [[], [PARTITIONS], ErrorCode.UNKNOWN_MEMBER_ID]
 
 
+def test_a_subscription_that_changes_gives_nothing_twice_and_tells_what_it_gives_up() -> None:
+    async def story(cluster: Cluster) -> list[Any]:
+        await fill(cluster, PARTITIONS)
+        told: list[int] = []
+        options = {"group": "g", "auto_offset_reset": "earliest", "assignors": ["range"]}
+        consumer = cluster.consumer(auto_commit_interval_ms=600_000, **options)  # type: ignore[arg-type]
+        await consumer.subscribe([TOPIC])
+        read: list[bytes | None] = []
+        while len(read) < PARTITIONS:
+            read += [record.value for record in await consumer.poll(1_000)]
+        await cluster.admin.create_topics([NewTopic("payments", 1, 3)])
+        await consumer.subscribe([TOPIC, "payments"], on_revoked=lambda gone: told.append(len(gone)))
+        while len(consumer.positions()) < PARTITIONS + 1:
+            read += [record.value for record in await consumer.poll(1_000)]
+        read += [record.value for record in await consumer.poll(1_000)]
+        await consumer.close()
+        return [len(read), told[0]]
+
+    assert seen_by(story) == [PARTITIONS, PARTITIONS]
+
+
+def test_who_unsubscribes_from_a_pattern_is_not_subscribed_again() -> None:
+    async def story(cluster: Cluster) -> list[Any]:
+        consumer = cluster.consumer(re.compile("orders.*"), group="g", metadata_max_age_ms=2_000)
+        await settled(consumer)
+        await consumer.unsubscribe()
+        for _ in range(10):
+            await consumer.poll(1_000)
+        return [consumer.subscription, consumer.assignment]
+
+    assert seen_by(story) == [[], []]
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_group_goes_on_when_a_callback_raises(assignor: str) -> None:
+    async def story(cluster: Cluster) -> tuple[int, int]:
+        def complains(partitions: list[TopicPartition]) -> None:
+            raise ZeroDivisionError
+
+        options = {"group": "g", "assignors": [assignor]}
+        first = cluster.consumer(TOPIC, on_revoked=complains, **options)  # type: ignore[arg-type]
+        second = cluster.consumer(TOPIC, **options)  # type: ignore[arg-type]
+        await settled(first)
+        complaints = 0
+        while len(first.assignment) + len(second.assignment) != PARTITIONS or not second.assignment:
+            try:
+                await first.poll(100)
+            except ZeroDivisionError:
+                complaints += 1
+                assert complaints < 10, "it raises for ever"
+            await second.poll(100)
+        await settled(first, second)
+        await second.close()
+        with pytest.raises(ZeroDivisionError):
+            await first.close()
+        return complaints, len(first.assignment)
+
+    assert seen_by(story) == (1, 0)
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_group_goes_on_when_a_poll_is_interrupted_within_a_callback(assignor: str) -> None:
+    async def story(cluster: Cluster) -> int:
+        interrupted = 0
+
+        async def takes_long(partitions: list[TopicPartition]) -> None:
+            if not interrupted:
+                await asyncio.sleep(20)
+
+        options = {"group": "g", "assignors": [assignor]}
+        first = cluster.consumer(TOPIC, on_revoked=takes_long, **options)  # type: ignore[arg-type]
+        second = cluster.consumer(TOPIC, **options)  # type: ignore[arg-type]
+        await settled(first)
+        while not interrupted:
+            await second.poll(100)
+            try:
+                await asyncio.wait_for(first.poll(100), 10)
+            except TimeoutError:
+                interrupted += 1
+        await settled(first, second)
+        return interrupted
+
+    assert seen_by(story) == 1
+
+
+def test_who_is_interrupted_while_it_closes_leaves_its_group() -> None:
+    async def story(cluster: Cluster) -> float:
+        async def takes_long(partitions: list[TopicPartition]) -> None:
+            await asyncio.sleep(600)
+
+        options = {"group": "g", "session_timeout_ms": 60_000}
+        first = cluster.consumer(TOPIC, on_revoked=takes_long, **options)  # type: ignore[arg-type]
+        await settled(first)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(first.close(), 1)
+        clock = cluster.runtime.clock
+        begun_ms = clock.monotonic_ms()
+        await settled(cluster.consumer(TOPIC, **options))  # type: ignore[arg-type]
+        return clock.monotonic_ms() - begun_ms
+
+    assert seen_by(story) < 30_000
+
+
+def test_a_callback_may_take_longer_than_the_session() -> None:
+    async def story(cluster: Cluster) -> list[str]:
+        told: list[str] = []
+
+        async def assigned(partitions: list[TopicPartition]) -> None:
+            told.append("assigned")
+            await asyncio.sleep(20)
+
+        async def revoked(partitions: list[TopicPartition]) -> None:
+            await asyncio.sleep(20)
+            await slow.commit({FIRST: 1})
+            told.append("revoked")
+
+        def lost(partitions: list[TopicPartition]) -> None:
+            told.append("lost")
+
+        options = {"group": "g", "session_timeout_ms": 6_000, "assignors": ["range"]}
+        slow = cluster.consumer(TOPIC, on_assigned=assigned, on_revoked=revoked, on_lost=lost, **options)  # type: ignore[arg-type]
+        await settled(slow)
+        for _ in range(100):
+            await slow.poll(100)
+        quick = cluster.consumer(TOPIC, **options)  # type: ignore[arg-type]
+        await asyncio.gather(*(asyncio.wait_for(polled_until_shared(each), 300) for each in (slow, quick)))
+        return told
+
+    assert seen_by(story) == ["assigned", "revoked", "assigned"]
+
+
+async def polled_until_shared(consumer: Consumer) -> None:
+    while len(consumer.assignment) != PARTITIONS // 2:
+        await consumer.poll(100)
+
+
 def test_a_group_reads_partitions_and_topics_that_come_later() -> None:
     async def story(cluster: Cluster) -> set[str]:
         reader = cluster.consumer(

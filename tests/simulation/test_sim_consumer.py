@@ -13,6 +13,7 @@ import pytest
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import RETRY_BACKOFF_MS, ClusterClient
 from barnabas.client.consumer import Consumer
+from barnabas.client.group import GroupMember
 from barnabas.client.producer import Producer
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
@@ -290,6 +291,26 @@ def test_partitions_of_ones_own_choice_are_read_and_committed_for_a_group() -> N
         return read, committed[FIRST]
 
     assert seen_in(story) == ([b"value"], 1)
+
+
+def test_what_was_read_of_partitions_of_ones_own_choice_is_committed_when_others_are_chosen_and_at_the_end() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[dict[TopicPartition, int]]:
+        await make_topic(cluster, {0: [0], 1: [0]})
+        await produce(cluster, b"first", 0)
+        await produce(cluster, b"second", 1)
+        asking = GroupMember(cluster, "group")
+        consumer = Consumer(cluster, group="group", auto_commit_interval_ms=600_000)
+        await consumer.assign({FIRST: 0})
+        assert await values(consumer, 60_000) == [b"first"]
+        await consumer.assign({SECOND: 0})
+        committed = [await asking.committed([FIRST, SECOND])]
+        assert await values(consumer, 60_000) == [b"second"]
+        await consumer.close()
+        committed.append(await asking.committed([FIRST, SECOND]))
+        await asking.leave()
+        return committed
+
+    assert seen_in(story) == [{FIRST: 1, SECOND: -1}, {FIRST: 1, SECOND: 1}]
 
 
 def test_a_member_that_left_is_not_remembered() -> None:

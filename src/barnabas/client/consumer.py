@@ -15,7 +15,7 @@ import inspect
 import logging
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, Self, TypeVar
 
 from barnabas.client.asking import RETRY_BACKOFF_MS
@@ -128,17 +128,12 @@ class Consumer(Fetcher):
         for fetch, _ in self._fetches.values():
             fetch.cancel()
         self._fetches.clear()
-        trouble: Exception | None = None
-        if self.member is not None and self.member.topics and self._positions:
-            try:
-                await self._give_up(list(self._positions))
-            except Exception as error:  # a callback's: the group is left all the same
-                trouble = error
+        await _and_then(self._part(), self._leave)
+
+    async def _leave(self) -> None:
         self._let_go()
         if self.member is not None:
             await self.member.leave()
-        if trouble is not None:
-            raise trouble
 
     # which partitions, from where
 
@@ -148,9 +143,7 @@ class Consumer(Fetcher):
         Partitions without offsets begin where the group has committed, else where `auto_offset_reset` says.
         """
         given = positions if isinstance(positions, Mapping) else dict.fromkeys(positions)
-        if self.member is not None:
-            self.member.subscribe([])
-        self._let_go()
+        await self.unsubscribe()
         placed = await self._places([partition for partition, offset in given.items() if offset is None])
         asked = {partition: offset for partition, offset in given.items() if offset is not None}
         looked_up = {partition: offset for partition, offset in {**asked, **placed}.items() if offset < 0}
@@ -184,9 +177,10 @@ class Consumer(Fetcher):
         else:
             self._pattern = None
             topics = [topics] if isinstance(topics, str) else list(topics)
-        self.member.subscribe(topics)
-        if not self.member.cooperative:
+        if not self.member.topics:  # else partitions are given up when it joins
+            await self._part()
             self._let_go()
+        self.member.subscribe(topics)
 
     async def _begin(self) -> None:
         patterns = [topic for topic in self._begins_with if isinstance(topic, re.Pattern)]
@@ -213,13 +207,12 @@ class Consumer(Fetcher):
 
     async def unsubscribe(self) -> None:
         """Leaves the group, and reads nothing more."""
+        await self._part()
+        self._let_go()
+        self._pattern = None
         if self.member is not None and self.member.topics:
-            if self._positions:
-                await self._give_up(list(self._positions))
-            self._let_go()
             self.member.subscribe([])
             await self.member.leave()
-        self._let_go()
 
     async def _matching(self, pattern: re.Pattern[str]) -> list[str]:
         known = await self.cluster.refresh(None)
@@ -284,7 +277,9 @@ class Consumer(Fetcher):
             member.take_heartbeat(heartbeat)
         if self._joining is not None and self._joining.done():
             joining, self._joining = self._joining, None
-            await self._joined(member, joining.result())
+            joined = joining.result()
+            member.take_join(joined)
+            await _while_beating(member, self._joined(member, joined))
         if self._placing is not None and self._placing.done():
             placing, self._placing = self._placing, None
             placing.result()
@@ -320,48 +315,72 @@ class Consumer(Fetcher):
             if task is not None:
                 task.cancel()
         self._heartbeat = self._placing = None
+        held = list(self._positions)
         if member.is_lost:
-            await self._lose(list(self._positions))
+            await self._lose(held)
         elif not member.cooperative:
-            await self._give_up(list(self._positions))
+            await _while_beating(member, self._give_up(held))
         else:
-            await self._give_up([partition for partition in self._positions if partition.topic not in member.topics])
+            foreign = [partition for partition in held if partition.topic not in member.topics]
+            await _while_beating(member, self._give_up(foreign))
             member.assignment = list(self._positions)
         if not self._positions:
             self._let_go()
 
     async def _joined(self, member: GroupMember, joined: Joined) -> None:
-        member.take_join(joined)
         assigned = dict.fromkeys(joined.assignment)
-        if not joined.kept:
+        held = list(self._positions)
+        revoked = [partition for partition in held if joined.kept and partition not in assigned]
+
+        async def begin() -> None:
+            fresh = [partition for partition in assigned if partition not in self._positions]
+            for partition in fresh:
+                self._positions[partition] = Position()
+            self._in_doubt.update(fresh)
+            if revoked and member.cooperative:
+                member.rejoin()  # others wait for what was given up now
+            await _told(self._on_assigned, fresh)
+
+        await _and_then(self._give_up(revoked) if joined.kept else self._lose(held), begin)
+
+    async def _part(self) -> None:
+        """Gives up what the group has assigned; what was assigned by hand is committed only."""
+        member = self.member
+        if member is None or not member.topics:
+            await self._commit_positions()
+        elif member.is_lost:
             await self._lose(list(self._positions))
-        revoked = [partition for partition in self._positions if partition not in assigned]
-        await self._give_up(revoked)
-        fresh = [partition for partition in assigned if partition not in self._positions]
-        for partition in fresh:
-            self._positions[partition] = Position()
-        self._in_doubt.update(fresh)
-        if revoked and member.cooperative:
-            member.rejoin()  # others wait for what was given up now
-        await _told(self._on_assigned, fresh)
+        else:
+            await self._give_up(list(self._positions))
 
     async def _give_up(self, partitions: list[TopicPartition]) -> None:
         """Lets another member have them. They are this one's until it has committed and told its callback."""
-        if not partitions:
-            return
-        if self._auto_commit_interval_ms is not None:
-            try:
-                await self._member().commit(self.positions())
-            except (KafkaError, OSError) as error:
-                logger.warning("positions of group %r were not committed: %s", self._member().group, error)
-        await _told(self._on_revoked, partitions)
-        self._drop(partitions)
+        if partitions:
+            await _and_then(self._commit_positions(), lambda: self._tell_and_drop(self._on_revoked, partitions))
 
     async def _lose(self, partitions: list[TopicPartition]) -> None:
         """Drops partitions that may be another member's already."""
         if partitions:
-            await _told(self._on_lost, partitions)
+            await self._tell_and_drop(self._on_lost, partitions)
+
+    async def _tell_and_drop(self, callback: RebalanceCallback | None, partitions: list[TopicPartition]) -> None:
+        try:
+            await _told(callback, partitions)
+        finally:
             self._drop(partitions)
+
+    async def _commit_positions(self) -> None:
+        """Commits what was returned so far, if the consumer commits by itself."""
+        positions = self.positions()
+        if self.member is None or self._auto_commit_interval_ms is None or not positions:
+            return
+        if self._committing is not None:
+            self._committing.cancel()  # it has older ones, and might be repeated behind these
+            self._committing = None
+        try:
+            await self.member.commit(positions)
+        except (KafkaError, OSError) as error:
+            logger.warning("positions of group %r were not committed: %s", self.member.group, error)
 
     def _drop(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
@@ -537,6 +556,29 @@ class Consumer(Fetcher):
         else:
             await self.cluster.refresh(member.watched_topics)
         member.look_for_changes(self.cluster.metadata)
+
+
+async def _while_beating(member: GroupMember, story: Coroutine[Any, Any, None]) -> None:
+    """Heartbeats go on while it commits and tells callbacks, however long these take: else the session would end."""
+    beats = beside(member.beat(through_rebalances=True))
+
+    async def end() -> None:
+        beats.cancel()
+
+    await _and_then(story, end)
+
+
+async def _and_then(first: Awaitable[None], then: Callable[[], Awaitable[None]]) -> None:
+    """`then` follows whatever `first` raises, a callback's error or an interruption. A coroutine that is thrown away
+    waits for nothing."""
+    try:
+        await first
+    except GeneratorExit:
+        raise
+    except BaseException:
+        await then()
+        raise
+    await then()
 
 
 async def _told(callback: RebalanceCallback | None, partitions: list[TopicPartition]) -> None:

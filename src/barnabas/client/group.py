@@ -185,8 +185,12 @@ class GroupMember:
                 self._member_id = ""  # else the group knows it, and would wait for it beside the one that joins anew
         raise KafkaError(code, f"group {self.group!r}: {code.name}")
 
-    async def beat(self) -> int:
-        """Sends heartbeats; returns the first error code that comes, for `take_heartbeat`."""
+    async def beat(self, *, through_rebalances: bool = False) -> int:
+        """Sends heartbeats; returns the first error code that comes, for `take_heartbeat`.
+
+        `through_rebalances` is for an owner that knows of the rebalance, and is about to join: until then it stays a
+        member by its heartbeats, as long as the group waits.
+        """
         clock = self.cluster.runtime.clock
         while True:
             await asyncio.sleep(self.heartbeat_in_ms() / 1000)
@@ -201,7 +205,8 @@ class GroupMember:
                 group_instance_id=self._group_instance_id,
             )
             answer = await self._send(request)
-            if answer.error_code:
+            waited_for = through_rebalances and answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+            if answer.error_code and not waited_for:
                 return int(answer.error_code)
             self._confirmed(asked_ms)
 
