@@ -1052,7 +1052,7 @@ _MORE: Final = (
         replace(
             "client.transactions:TransactionalProducer.commit_transaction",
             """
-            await self.flush()
+            await self._flushed()
             if self._trouble is not None:
                 raise self._trouble
             """,
