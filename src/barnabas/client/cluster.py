@@ -96,8 +96,12 @@ class ClusterClient(Asking[Connection]):
                 tls=self._tls,
             )
             self._connections[address] = connection
-            await connection.connect()
-            await connection.negotiate(self._login)
+            try:
+                await connection.connect()
+                await connection.negotiate(self._login)
+            except BaseException:  # also where whoever connects is interrupted: nobody else would close it
+                connection.abort()
+                raise
             return connection
 
     def _open_connections(self) -> Iterable[Connection]:
@@ -111,10 +115,10 @@ class ClusterClient(Asking[Connection]):
         return await connection.send(message, version, timeout_ms)
 
     async def post(self, connection: Connection, message: Any, timeout_ms: int, *, answered: bool = True) -> Any:
+        await connection.writable()
         if not answered:
             connection.post(message)
             return None
-        await connection.writable()
         return connection.send_nowait(message, timeout_ms=timeout_ms)
 
     async def receive(self, connection: Connection, ticket: Any, timeout_ms: int) -> Any:

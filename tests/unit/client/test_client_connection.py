@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from barnabas.client.blocking import BlockingConnection
+from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection, ConnectionLost, Frame, NeverSent, RequestTimedOut
 from barnabas.client.exchange import FrameReceiver
 from barnabas.runtime import Bytes
@@ -270,3 +271,54 @@ def test_a_frame_beyond_the_bound_is_refused(blocking: BlockingConnection) -> No
     with pytest.raises(WireError, match="bound is 4"):
         small.receive(first)
     assert small.closed
+
+
+def test_a_connection_whose_beginning_is_interrupted_is_closed() -> None:
+    async def run() -> None:
+        runtime = real_runtime()
+        asked, lost = asyncio.Event(), asyncio.Event()
+
+        class Silent(Peer):
+            def connection_lost(self, error: Exception | None) -> None:
+                lost.set()
+
+        listener = await runtime.network.listen(lambda: Silent(lambda *_: asked.set()), "127.0.0.1", 0)
+        cluster = ClusterClient(runtime, [("127.0.0.1", listener.port)])
+        connecting = asyncio.ensure_future(cluster.any())
+        await asyncio.wait_for(asked.wait(), 10)
+        connecting.cancel()
+        await asyncio.wait([connecting])
+        await asyncio.wait_for(lost.wait(), 10)
+        listener.close()
+
+    asyncio.run(run())
+
+
+def test_requests_without_an_answer_wait_too_while_the_broker_reads_nothing() -> None:
+    async def run() -> None:
+        runtime = real_runtime()
+
+        class ReadsNothing(Peer):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                super().connection_made(transport)
+                self.transport.pause_reading()
+
+        listener = await runtime.network.listen(lambda: ReadsNothing(lambda *_: None), "127.0.0.1", 0)
+        connection = Connection(runtime, "127.0.0.1", listener.port, "test")
+        await connection.connect()
+        cluster = ClusterClient(runtime, [("127.0.0.1", listener.port)])
+        large = HeartbeatRequest(group_id="g" * 30_000, generation_id=1, member_id="m")
+
+        async def posts() -> None:
+            for _ in range(2_000):
+                await cluster.post(connection, large, 1_000, answered=False)
+
+        posting = asyncio.ensure_future(posts())
+        await asyncio.sleep(0)  # it posts until it has to wait
+        waits = not posting.done()
+        posting.cancel()
+        await connection.close()
+        listener.close()
+        assert waits
+
+    asyncio.run(run())
