@@ -189,7 +189,7 @@ class SyncProducer:
         self._taken()
         self._loop.call(self._producer.flush())
 
-    def before_end(self) -> None:
+    def _before_end(self) -> None:
         """Nothing is on its way to the loop any more."""
         self._taken()
 
@@ -371,7 +371,7 @@ class SyncConsumer:
     def offsets_for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset | None]:
         return self._loop.call(self._consumer.offsets_for_times(timestamps))
 
-    def before_end(self) -> None:
+    def _before_end(self) -> None:
         """The loop's consumer has nothing that was not given: it may commit its positions."""
         self._given_back()
 
@@ -464,7 +464,7 @@ class SyncCluster:
             return  # all of it is the parent's
         try:
             for made in self._made:
-                made.before_end()
+                made._before_end()
             self._loop.call(self._cluster.close())
         finally:
             self._loop.end()
