@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from barnabas.broker.authorize import authorized, authorized_cluster
@@ -29,16 +29,11 @@ Resource = TypeVar("Resource", bound=NamedResource)
 Result = TypeVar("Result", bound=ResourceResult)
 
 
-def check_keys(values: Iterable[tuple[str, str | None]]) -> None:
+def check_keys(values: Sequence[tuple[str, str | None]]) -> None:
     """Raises INVALID_REQUEST where one resource's keys are not each there once, and with a value."""
-    named: set[str] = set()
-    without_value = []
-    for name, text in values:
-        if name in named:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-        named.add(name)
-        if text is None:
-            without_value.append(name)
+    if len({name for name, _ in values}) < len(values):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    without_value = [name for name, text in values if text is None]
     if without_value:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(without_value)}")
 

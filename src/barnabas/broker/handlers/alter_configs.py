@@ -13,7 +13,7 @@ Result = AlterConfigsResponse.AlterConfigsResourceResponse
 
 async def handle(broker: BrokerParts, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     async def alter(resource: AlterConfigsRequest.AlterConfigsResource) -> None:
-        check_keys((config.name, config.value) for config in resource.configs)
+        check_keys([(config.name, config.value) for config in resource.configs])
         await broker.config_changes.replace(
             resource.resource_type,
             resource.resource_name,

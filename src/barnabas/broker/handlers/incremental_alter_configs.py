@@ -27,9 +27,9 @@ async def handle(
     async def alter(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> None:
         if named[resource.resource_type, resource.resource_name] > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        deleting = AlterOperation.DELETE.value
         check_keys(
-            (config.name, "" if config.config_operation == AlterOperation.DELETE else config.value)
-            for config in resource.configs
+            [(config.name, "" if config.config_operation == deleting else config.value) for config in resource.configs]
         )
         operations = [(config.name, config.config_operation, config.value) for config in resource.configs]
         if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
