@@ -130,9 +130,10 @@ class Partition(ReadablePartition):
         return new_epoch
 
     def step_down(self) -> None:
-        """Leads no more, and follows nobody until the controller says whom."""
+        """Leads no more, and is nobody's replica until the controller says whose."""
         assert self.log is not None, "a leader has one"
         self.traffic.look(self.log, leading=False)
+        self.assigned_replicas = self.adding_replicas = self.removing_replicas = ()
         self.leader_id = NO_BROKER
         self.leader_epoch_start_offset = None
         self.progress = {}

@@ -184,7 +184,11 @@ class ReadablePartition:
         return log
 
     def log_with_epoch(self, current_leader_epoch: int, *, only_leader: bool) -> Log:
-        """The log, for a caller with `current_leader_epoch` (-1: not told). Fences older and newer epochs (KIP-320)."""
+        """The log, for a caller with `current_leader_epoch` (-1: not told). Fences older and newer epochs (KIP-320).
+
+        A leader that was deposed, and has not heard what it is now, is no follower to read from: nobody would tell its
+        readers of the new leader, and it may be a replica no more.
+        """
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise KafkaError(
@@ -195,7 +199,7 @@ class ReadablePartition:
                 ErrorCode.UNKNOWN_LEADER_EPOCH,
                 f"Leader epoch {current_leader_epoch} of {self.topic_partition} is ahead of {self.leader_epoch}",
             )
-        return self.leader_log() if only_leader else self.local_log()
+        return self.leader_log() if only_leader or not self.assigned_replicas else self.local_log()
 
     def is_among(self, throttled: frozenset[str]) -> bool:
         """Whether the topic's list of throttled replicas names this one."""
@@ -224,6 +228,7 @@ class ReadablePartition:
             log is None
             or (current_leader_epoch != self.leader_epoch and current_leader_epoch != NO_EPOCH)
             or (only_leader and self.leader_id != self._surroundings.broker_id)
+            or not self.assigned_replicas
         ):
             log = self.log_with_epoch(current_leader_epoch, only_leader=only_leader)
         result = ReadResult(log)

@@ -17,7 +17,7 @@ from barnabas.log.log_dir import LogDirFailure
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.cluster import Endpoint
 from barnabas.model.config import broker_config
-from barnabas.model.errors import ErrorCode
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.replica.delayed_fetch import DelayedFetch, FetchParams, TopicIdPartition
@@ -315,6 +315,18 @@ def test_a_leader_that_hears_of_a_later_epoch_leads_no_more(tmp_path: Path) -> N
         assert result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert not partition.is_leader
         assert changes[-1] == ([], [partition]), "coordinators resign"
+        with pytest.raises(KafkaError) as refused:  # nor is it a follower, from which a consumer would read for ever
+            partition.log_with_epoch(3, only_leader=False)
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        with pytest.raises(KafkaError):
+            partition.read(
+                *(0, 1 << 20),
+                current_leader_epoch=3,
+                last_fetched_epoch=-1,
+                isolation=FetchIsolation.HIGH_WATERMARK,
+                only_leader=False,
+                min_one_batch=True,
+            )
         assert one.leads(1, 5, (1, 2)) is ErrorCode.NONE
         assert partition.is_leader
 

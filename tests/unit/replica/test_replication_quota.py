@@ -145,12 +145,12 @@ def test_a_follower_asks_for_nothing_as_long_as_its_quota_is_used_up(tmp_path: P
     play_two(tmp_path, story, SippingPeer, **{"follower.replication.throttled.replicas": "*"})
 
 
-@pytest.mark.parametrize("text", ["", "*", "0:1", "0:1,12:3"])
+@pytest.mark.parametrize("text", ["", "*", "0:1", "0:1,12:3", "0:1,"])
 def test_throttled_replicas_are_partitions_and_brokers(text: str) -> None:
     validate_topic_values(broker_config({}), {"leader.replication.throttled.replicas": text})
 
 
-@pytest.mark.parametrize("text", ["0", "0:1,", "a:b", "*,0:1", "0:1 2:3"])
+@pytest.mark.parametrize("text", ["0", "a:b", "*,0:1", "0:1 2:3"])
 def test_other_throttled_replicas_are_refused(text: str) -> None:
     with pytest.raises(KafkaError, match="must be the literal") as caught:
         validate_topic_values(broker_config({}), {"follower.replication.throttled.replicas": text})
