@@ -16,7 +16,8 @@ CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     # What a request names is there or not, whatever was asked before.
     "auto.create.topics.enable": "false",
-    "log.retention.ms": "-1",  # the records are from 2023
+    "log.retention.ms": "-1",  # the records are from 2023,
+    "log.initial.task.delay.ms": "600000",  # and some requests give their topic another retention
     "default.replication.factor": "1",
     "controlled.shutdown.retry.backoff.ms": "5000",  # as it is by default; `up` would set another
     # One of each, which is where `World` puts it.

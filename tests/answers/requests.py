@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import Uuid
@@ -77,17 +77,13 @@ def errors_in(message: Any) -> Codes:
     return frozenset(found) - OK or OK
 
 
-WRITTEN_MS: Final = 4_102_444_800_000
-"""In the year 2100, so that no retention takes records away in the midst of a long run."""
-
-
 def batch() -> bytes:
-    return build_batch([Record(number, WRITTEN_MS, b"key", b"value %d" % number, []) for number in range(5)])
+    return build_batch([Record(number, 1_700_000_000_000, b"key", b"value %d" % number, []) for number in range(5)])
 
 
 def message_set(magic: int) -> bytes:
     """One record as producers wrote it before record batches."""
-    timestamp = struct.pack(">q", WRITTEN_MS) if magic else b""
+    timestamp = struct.pack(">q", 1_700_000_000_000) if magic else b""
     content = struct.pack(">bb", magic, 0) + timestamp + struct.pack(">i3si5s", 3, b"key", 5, b"value")
     return struct.pack(">qiI", 0, len(content) + 4, zlib.crc32(content)) + content
 
