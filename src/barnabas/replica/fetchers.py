@@ -188,6 +188,8 @@ class ReplicaFetcher(FollowedPartitions):
             return self._frame(state)
 
         connection = await self._connected()
+        if self._session.only_change() != state.key or self._by_key.get(state.key) is not state:
+            return None  # it took a while, and more has changed
         frame = await connection.converse(self._frame(state), then, self._socket_timeout_ms)
         if read:
             return None

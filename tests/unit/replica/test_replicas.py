@@ -42,20 +42,20 @@ class Call:
     """A connection to a broker in the same process: a request is a call."""
 
     def __init__(self, peers: dict[int, Peer], endpoint: Endpoint) -> None:
-        self._peer = peers[endpoint.port]
+        self.peer = peers[endpoint.port]
         self.closed = False
 
     async def connect(self) -> None:
-        if self._peer.unreachable:
-            raise ConnectionRefusedError(self._peer.broker_id)
+        if self.peer.unreachable:
+            raise ConnectionRefusedError(self.peer.broker_id)
 
     def abort(self) -> None:
         self.closed = True
 
     async def send(self, request: Any, version: int, timeout_ms: int) -> Any:
-        if self.closed or self._peer.unreachable:
-            raise ConnectionResetError(self._peer.broker_id)
-        return await self._peer.answer(request, version)
+        if self.closed or self.peer.unreachable:
+            raise ConnectionResetError(self.peer.broker_id)
+        return await self.peer.answer(request, version)
 
     async def converse(self, first: Frame, then: Callable[[Bytes], Frame | None], timeout_ms: int) -> Bytes:
         frame: Frame | None = first
@@ -216,15 +216,14 @@ def leader_and_isr(
     *,
     topic_id: Uuid = TOPIC_ID,
     controller_epoch: int = 1,
+    number: int = TOPIC_PARTITION.partition,
 ) -> ErrorCode:
+    partition = state(leader, epoch, isr, replicas, epoch)
+    partition.partition_index = number
     request = LeaderAndIsrRequest(
         1,
         controller_epoch=controller_epoch,
-        topic_states=[
-            LeaderAndIsrRequest.LeaderAndIsrTopicState(
-                TOPIC_PARTITION.topic, topic_id, [state(leader, epoch, isr, replicas, epoch)]
-            )
-        ],
+        topic_states=[LeaderAndIsrRequest.LeaderAndIsrTopicState(TOPIC_PARTITION.topic, topic_id, [partition])],
     )
     response: LeaderAndIsrResponse = peer.replicas.become_leader_or_follower(request)
     if response.error_code:
@@ -553,6 +552,44 @@ def test_a_leader_that_is_deposed_answers_what_waits(tmp_path: Path) -> None:
         one.leads(2, 1, (2,))
         (result,) = await waiting
         assert result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    play(tmp_path, story)
+
+
+def test_what_is_to_be_followed_while_a_lost_connection_is_made_anew_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader remembers the session, and whoever is not named in it is not fetched."""
+    connecting = asyncio.Event()
+    goes_on = asyncio.Event()
+    send = Call.send
+
+    async def send_once(call: Call, request: Any, version: int, timeout_ms: int) -> Any:
+        answer = await send(call, request, version, timeout_ms)
+        if not connecting.is_set():
+            call.closed = True  # behind the answer
+        return answer
+
+    async def connect(call: Call) -> None:
+        if call.peer.requests:
+            connecting.set()
+            await goes_on.wait()
+
+    monkeypatch.setattr(Call, "send", send_once)
+    monkeypatch.setattr(Call, "connect", connect)
+
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1, 2))
+        await one.append(b"x", acks=1)
+        two.leads(1, 0, (1, 2))
+        await connecting.wait()
+        leader_and_isr(two, 1, 0, (1, 2), number=1)
+        goes_on.set()
+        await until(
+            lambda: any(
+                each.partition == 1 for request in one.requests for topic in request.topics for each in topic.partitions
+            )
+        )
 
     play(tmp_path, story)
 
