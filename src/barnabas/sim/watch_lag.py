@@ -236,9 +236,11 @@ class LagWatch:
         return max(untold_ns, *(since_ns.get(name, 0) for name in (leader, member)))
 
     def _follows(self, member: int, partition: Partition) -> bool:
-        """Whether the member knows whom it follows, in which epoch."""
+        """Whether the member knows whom it follows, in which epoch; who shuts down begins to follow nobody."""
         broker = self.world.brokers.get(broker_name(member))
-        copy = None if broker is None else broker.replicas.partition(partition.topic_partition)
+        if broker is None or broker.replicas.is_shutting_down:
+            return False
+        copy = broker.replicas.partition(partition.topic_partition)
         return copy is not None and not copy.is_leader and copy.leader_epoch == partition.leader_epoch
 
     def _made_leader(self, _: bool, partition: Partition, state: object, topic_id: object, now_ms: int) -> None:

@@ -142,7 +142,9 @@ class WaitingWatch:
 
     def _begins_at(self, name: str, each: TopicPartition, offset: int) -> bool:
         broker = self.world.brokers.get(name)
-        partition = None if broker is None else broker.replicas.partition(each)
+        if broker is None or broker.replicas.is_shutting_down:
+            return False  # it may follow nobody any more, and tell nobody
+        partition = broker.replicas.partition(each)
         calm_ns = self.world.loop.now_ns - self._calm_since_ns.get(name, 0)
         return (
             partition is not None
