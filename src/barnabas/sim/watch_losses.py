@@ -53,10 +53,10 @@ class LostBatches(NamedTuple):
         if batch.epoch > self.leader_epoch:
             return False
         if batch.epoch == self.leader_epoch:
-            return self.end <= batch.base < self.forked_until or (
-                batch.base >= self.end and batch.appended_ns <= self.at_ns
+            return self.end <= batch.last < self.forked_until or (
+                batch.last >= self.end and batch.appended_ns <= self.at_ns
             )
-        if batch.base >= self.end:
+        if batch.last >= self.end:  # a log may be begun anew within a batch, where records were deleted up to there
             return True
         there = next((epoch for epoch, start in reversed(self.epochs) if start <= batch.base), batch.epoch)
         return there != batch.epoch
@@ -102,7 +102,7 @@ class LossWatch:
         own = [
             batch.last + 1
             for batch in written
-            if batch.base >= end and (batch.epoch == leader_epoch or (unheard and batch.epoch < leader_epoch))
+            if batch.last >= end and (batch.epoch == leader_epoch or (unheard and batch.epoch < leader_epoch))
         ]
         loss = LostBatches(leader_epoch, now_ns, epochs, end, max(own, default=0))
         return loss, [batch for batch in written if loss.takes(batch)]

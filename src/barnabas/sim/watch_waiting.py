@@ -131,13 +131,17 @@ class WaitingWatch:
         return None
 
     def _is_deleted(self, broker: Broker, result: DeletedRecords) -> bool:
-        """Whether every replica whose broker is alive begins there; not while any of them is disturbed."""
+        """Whether every replica whose broker is alive begins there; not while any of them is disturbed, or waits for an
+        answer that will not come."""
         partition = broker.replicas.partition(result.topic_partition)
         if partition is None or not partition.is_leader:
             return False
         alive = [member for member in partition.assigned_replicas if member in broker.metadata.image.brokers]
+        leader = broker_name(broker.broker_id)
         return all(
-            self._begins_at(broker_name(member), result.topic_partition, result.required_offset) for member in alive
+            self._begins_at(broker_name(member), result.topic_partition, result.required_offset)
+            and not self.world.network.waits_in_vain(broker_name(member), leader)
+            for member in alive
         )
 
     def _begins_at(self, name: str, each: TopicPartition, offset: int) -> bool:
