@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Coroutine, Mapping
+from collections.abc import Container, Coroutine, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from barnabas.client.asking import RETRY_BACKOFF_MS
@@ -174,16 +174,12 @@ class Fetcher:
     def _send_resets(self) -> None:
         """Asks leaders for the offsets of positions that are a timestamp, the beginning or the end; each for itself, so
         that one which is silent, or gone, holds up nobody else's."""
-        by_leader: dict[int, dict[TopicPartition, int]] = {}
-        for partition, position in self._positions.items():
-            if position.reset_to is None or partition in self._in_doubt:
-                continue
-            leader = self.cluster.metadata.leader(partition)
-            if leader == NO_BROKER:
-                self._in_doubt.add(partition)
-            elif leader not in self._resets:
-                by_leader.setdefault(leader, {})[partition] = position.reset_to
-        for leader, asked in by_leader.items():
+        wanted = {
+            partition: position.reset_to
+            for partition, position in self._positions.items()
+            if position.reset_to is not None and partition not in self._in_doubt
+        }
+        for leader, asked in self._by_leader(wanted, self._resets).items():
             self._resets[leader] = beside(self._list(leader, asked)), asked
 
     async def _list(self, leader: int, asked: dict[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
@@ -191,18 +187,7 @@ class Fetcher:
         return read_list_offsets(await (await self.cluster.broker(leader)).send(request))
 
     def _take_resets(self) -> None:
-        for leader, (reset, asked) in list(self._resets.items()):
-            if not reset.done():
-                continue
-            del self._resets[leader]
-            self._due = True
-            try:
-                listed = reset.result()
-            except (OSError, KafkaError, WireError) as error:
-                self._in_doubt.update(self._positions.keys() & asked)
-                if not _is_cured_by_another_attempt(error):
-                    self._trouble = error
-                continue
+        for listed, asked in self._answered(self._resets):
             for partition, found in listed.items():
                 position = self._positions.get(partition)
                 if position is None or position.reset_to != asked.get(partition):
@@ -232,19 +217,46 @@ class Fetcher:
     def _send_fetches(self) -> None:
         """Sends a fetch to every leader that has none under way."""
         self._due = False
-        metadata = self.cluster.metadata
         not_now = self._in_doubt.union(*(asked for _, asked in self._fetches.values()))
+        wanted = {
+            partition: position.offset
+            for partition, position in self._positions.items()
+            if position.is_fetchable and partition not in not_now
+        }
+        for leader, asked in self._by_leader(wanted, self._fetches).items():
+            self._fetches[leader] = beside(self._fetch(leader, asked)), asked
+
+    def _by_leader(
+        self, wanted: Mapping[TopicPartition, int], busy: Container[int]
+    ) -> dict[int, dict[TopicPartition, int]]:
+        """What to ask of each leader that is not `busy`; a partition without one is in doubt."""
+        metadata = self.cluster.metadata
         by_leader: dict[int, dict[TopicPartition, int]] = {}
-        for partition, position in self._positions.items():
-            if not position.is_fetchable or partition in not_now:
-                continue
+        for partition, place in wanted.items():
             leader = metadata.leader(partition)
             if leader == NO_BROKER:
                 self._in_doubt.add(partition)
-            elif leader not in self._fetches:
-                by_leader.setdefault(leader, {})[partition] = position.offset
-        for leader, asked in by_leader.items():
-            self._fetches[leader] = beside(self._fetch(leader, asked)), asked
+            elif leader not in busy:
+                by_leader.setdefault(leader, {})[partition] = place
+        return by_leader
+
+    def _answered(
+        self, requests: dict[int, tuple[asyncio.Task[Outcome], dict[TopicPartition, int]]]
+    ) -> Iterator[tuple[Outcome, dict[TopicPartition, int]]]:
+        """The answers that are there, each with what was asked; partitions of a request that failed are in doubt."""
+        for leader, (request, asked) in list(requests.items()):
+            if not request.done():
+                continue
+            del requests[leader]
+            self._due = True
+            try:
+                answer = request.result()
+            except (OSError, KafkaError, WireError) as error:
+                self._in_doubt.update(self._positions.keys() & asked)
+                if not _is_cured_by_another_attempt(error):
+                    self._trouble = error
+                continue
+            yield answer, asked
 
     async def _fetch(self, leader: int, asked: dict[TopicPartition, int]) -> FetchResponse:
         connection = await self.cluster.broker(leader)
@@ -284,18 +296,7 @@ class Fetcher:
     def _take_answers(self) -> None:
         """Takes the records of all answers that are there. `poll` raises the error of a partition, or of a broker, only
         when it has no records to return: the positions are behind those."""
-        for leader, (fetch, asked) in list(self._fetches.items()):
-            if not fetch.done():
-                continue
-            del self._fetches[leader]
-            self._due = True
-            try:
-                answer = fetch.result()
-            except (OSError, KafkaError, WireError) as error:
-                self._in_doubt.update(self._positions.keys() & asked)
-                if not _is_cured_by_another_attempt(error):
-                    self._trouble = error
-                continue
+        for answer, asked in self._answered(self._fetches):
             names = {self.cluster.metadata.topic_id(partition.topic): partition.topic for partition in asked}
             for topic in answer.responses:
                 name = topic.topic or names.get(topic.topic_id, "")
