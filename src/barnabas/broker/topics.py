@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from barnabas.broker.configs import validate_topic_values
 from barnabas.broker.controller_channel import ControllerChannel
@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 _BY_DEFAULT: Final = -1
 """The partition count or replication factor that stands for the broker's own default."""
+
+Awaited = TypeVar("Awaited", str, TopicPartition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,47 +324,43 @@ class Topics:
 
     async def until_created(self, topics: list[tuple[str, int]], timeout_ms: int) -> list[str]:
         """Waits until every one of `topics` (name, partition count) has leaders here; returns those that were late."""
-        missing = dict(topics)
+        counts = dict(topics)
 
-        def all_there() -> bool:
-            image = self._node.metadata.image
-            for name, count in list(missing.items()):
-                topic = image.topics.get(name)
-                if topic is not None and all(
-                    number in topic.partitions and topic.partitions[number].leader != NO_BROKER
-                    for number in range(count)
-                ):
-                    del missing[name]
-            return not missing
+        def is_there(name: str) -> bool:
+            topic = self._node.metadata.image.topics.get(name)
+            return topic is not None and all(
+                number in topic.partitions and topic.partitions[number].leader != NO_BROKER
+                for number in range(counts[name])
+            )
 
-        await self._until(all_there, timeout_ms)
-        return list(missing)
+        return await self._late(counts, is_there, timeout_ms)
 
     async def until_deleted(self, names: list[str], timeout_ms: int) -> list[str]:
         """Waits until none of `names` is known here any more; returns those that were late."""
-        missing = dict.fromkeys(names)
-
-        def all_gone() -> bool:
-            for name in list(missing):
-                if name not in self._node.metadata.image.topics:
-                    del missing[name]
-            return not missing
-
-        await self._until(all_gone, timeout_ms)
-        return list(missing)
+        return await self._late(names, lambda name: name not in self._node.metadata.image.topics, timeout_ms)
 
     async def until_led(self, leaders: Mapping[TopicPartition, int], timeout_ms: int) -> list[TopicPartition]:
         """Waits until each partition is known here to have its leader; returns those that were late."""
-        missing = dict(leaders)
 
-        def all_led() -> bool:
-            for partition, leader in list(missing.items()):
-                known = self._node.metadata.partition(partition)
-                if known is not None and known.leader == leader:
-                    del missing[partition]
+        def is_led(partition: TopicPartition) -> bool:
+            known = self._node.metadata.partition(partition)
+            return known is not None and known.leader == leaders[partition]
+
+        return await self._late(leaders, is_led, timeout_ms)
+
+    async def _late(
+        self, awaited: Iterable[Awaited], has_come: Callable[[Awaited], bool], timeout_ms: int
+    ) -> list[Awaited]:
+        """Waits until each has come about; returns those that were late."""
+        missing = dict.fromkeys(awaited)
+
+        def have_all_come() -> bool:
+            for each in list(missing):
+                if has_come(each):
+                    del missing[each]
             return not missing
 
-        await self._until(all_led, timeout_ms)
+        await self._until(have_all_come, timeout_ms)
         return list(missing)
 
     async def _until(self, fact: Callable[[], bool], timeout_ms: int) -> None:
