@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, Protocol
 
 from barnabas.broker import client_quotas
@@ -216,10 +217,10 @@ class ConfigChanges:
         """Raises INVALID_REQUEST, for a value that is not allowed as well (``ConfigAdminManager``)."""
         layers = self._node.config_layers
         per_broker = entity != DEFAULT_ENTITY
-        dynamic = {**layers.dynamic_default, **values} if per_broker else {**values, **layers.dynamic_broker}
         try:
             validate_dynamic_broker_values(layers.static, values, per_broker=per_broker)
-            wanted = layers.static.with_overrides(dynamic)
+            new = replace(layers, dynamic_broker=values) if per_broker else replace(layers, dynamic_default=values)
+            wanted = new.current()
             check_change(self._node.config, wanted)
             if per_broker:
                 self._takers.check_listeners(wanted)
