@@ -1227,8 +1227,8 @@ _AGAIN: Final = (
         "offsets that were deleted, or have expired, are back with the next coordinator",
         replace(
             "coordinator.group_coordinator:GroupCoordinator._clean_up",
-            '(self._config.number("offsets.commit.required.acks"), ACKS_OF_LEADER) if tombstones else ()',
-            '(self._config.number("offsets.commit.required.acks"),) if tombstones and group.state is DEAD else ()',
+            "not tombstones",
+            "group.state is not DEAD",
         ),
     ),
     _new(

@@ -37,6 +37,7 @@ from barnabas.coordinator.group_values import (
     Write,
 )
 from barnabas.coordinator.groups import Group
+from barnabas.coordinator.leader_epochs import LeaderEpochs
 from barnabas.coordinator.offsets_partition import OffsetsPartition
 from barnabas.coordinator.offsets_records import BATCH_BYTES_MAX, KeyValue, OffsetAndMetadata, offset_record
 from barnabas.coordinator.partition_loading import load_partition
@@ -71,8 +72,7 @@ class GroupCoordinator:
         self._tasks = tasks
         self._active = False
         self._partitions: dict[int, OffsetsPartition] = {}
-        self._epochs: dict[int, int] = {}
-        """The last leader epoch that was heard of each partition, also of those led elsewhere."""
+        self._epochs = LeaderEpochs()
         self.unreadable = Unreadable(runtime.clock)
         self._turns = Turns()
         self._timers: dict[Group, tuple[asyncio.TimerHandle, int]] = {}
@@ -109,9 +109,8 @@ class GroupCoordinator:
 
     def elected(self, number: int, leader_epoch: int) -> None:
         """Loads the groups of partition `number` of ``__consumer_offsets``, which this broker leads now."""
-        if leader_epoch <= self._epochs.get(number, -1):
+        if not self._epochs.elected(number, leader_epoch):
             return
-        self._epochs[number] = leader_epoch
         known = self._partitions.get(number)
         if known is not None:
             # This broker led before, too, and nobody else wrote anything in between.
@@ -122,12 +121,8 @@ class GroupCoordinator:
 
     def resigned(self, number: int, leader_epoch: int | None) -> None:
         """Forgets the partition: another broker leads it, or (None) it is gone from here."""
-        if leader_epoch is None:
-            self._epochs.pop(number, None)  # one that is made anew begins with epoch 0
-        elif leader_epoch < self._epochs.get(number, -1):
+        if not self._epochs.resigned(number, leader_epoch):
             return
-        else:
-            self._epochs[number] = leader_epoch
         self._unload(number)
 
     def _is_current(self, partition: OffsetsPartition) -> bool:
@@ -501,9 +496,11 @@ class GroupCoordinator:
             if partition.groups.get(group.group_id) is group:
                 partition.drop([group.group_id])
             self._set_timer(partition, group)
+        if not tombstones:
+            return
         # Too few replicas in sync to acknowledge tombstones do not keep the leader from writing them: whoever asked for
         # them hears that what they bury is gone.
-        for acks in (self._config.number("offsets.commit.required.acks"), ACKS_OF_LEADER) if tombstones else ():
+        for acks in (self._config.number("offsets.commit.required.acks"), ACKS_OF_LEADER):
             try:
                 await self._append(partition, tombstones, acks=acks)
                 break

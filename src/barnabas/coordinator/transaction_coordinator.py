@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from barnabas.coordinator.coordinator_log import CoordinatorLog
 from barnabas.coordinator.group_answers import partition_for
+from barnabas.coordinator.leader_epochs import LeaderEpochs
 from barnabas.coordinator.offsets_records import Bytes, KeyValue
 from barnabas.coordinator.partition_loading import load_partition
 from barnabas.coordinator.transaction_markers import EndedTransaction, TransactionMarkers
@@ -118,8 +119,7 @@ class TransactionCoordinator:
         self._turns = Turns()
         self.unreadable = Unreadable(runtime.clock)
         self._partitions: dict[int, TransactionPartition] = {}
-        self._epochs: dict[int, int] = {}
-        """The last leader epoch that was heard of each partition, also of those led elsewhere."""
+        self._epochs = LeaderEpochs()
         self.partition_count = config.number("transaction.state.log.num.partitions")
 
     # --- life -------------------------------------------------------------------------------------------------
@@ -150,21 +150,16 @@ class TransactionCoordinator:
 
     def elected(self, number: int, leader_epoch: int) -> None:
         """Loads the transactions of partition `number` of ``__transaction_state``, which this broker leads now."""
-        if leader_epoch <= self._epochs.get(number, -1):
+        if not self._epochs.elected(number, leader_epoch):
             return
-        self._epochs[number] = leader_epoch
         # What was known is of another epoch: it is read again even where this broker led all the time.
         partition = self._partitions[number] = TransactionPartition(number, leader_epoch)
         self._tasks.begin(self._load(partition), f"load {partition.topic_partition}")
 
     def resigned(self, number: int, leader_epoch: int | None) -> None:
         """Forgets the partition: another broker leads it, or (None) it is gone from here."""
-        if leader_epoch is None:
-            self._epochs.pop(number, None)  # one that is made anew begins with epoch 0
-        elif leader_epoch < self._epochs.get(number, -1):
+        if not self._epochs.resigned(number, leader_epoch):
             return
-        else:
-            self._epochs[number] = leader_epoch
         if self._partitions.pop(number, None) is not None:
             logger.info("unloaded the transactions of %s-%d", TRANSACTION_STATE_TOPIC, number)
 
