@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import signal
 import socket
 import stat
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +69,13 @@ async def consumed(bootstrap: str, topic: str, count: int) -> list[int]:
         while len(found) < count:
             found += [int(each.value or b"") for each in await consumer.poll(30_000)]
         return found + [int(each.value or b"") for each in await consumer.poll(500)]
+
+
+async def read_one(bootstrap: str, topic: str) -> None:
+    async with connect(bootstrap) as cluster:
+        consumer = cluster.consumer(topic, auto_offset_reset="earliest")
+        while not await consumer.poll(30_000):
+            pass
 
 
 def test_brokers_are_where_the_proxy_says(proxy: Proxy) -> None:
@@ -268,6 +280,35 @@ def test_brokers_that_up_has_started_are_killed_paused_and_started_again(tmp_pat
         brokers.shutdown(0)
     finally:
         barnabas("down", "--kill", "--dir", place)
+
+
+def test_a_run_that_is_interrupted_tells_its_verdict(kafka_cluster: KafkaCluster, tmp_path: Path) -> None:
+    history = tmp_path / "history.parquet"
+    words = [
+        "--driver",
+        "barnabas.client,librdkafka",
+        "--workload",
+        "registers",
+        "--nemesis",
+        "none",
+        "--clients",
+        "1",
+        "--history",
+        str(history),
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "barnabas", "judge", "run", "-b", kafka_cluster.bootstrap, *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as judging:  # fmt: skip
+        assert judging.stderr is not None
+        topic = next(said[1] for line in judging.stderr if (said := re.search(r"topics (\S+),", line)))
+        asyncio.run(read_one(kafka_cluster.bootstrap, topic))
+        os.killpg(judging.pid, signal.SIGINT)  # as a terminal does it, to the clients' programs as well
+        said, told = judging.communicate(timeout=120)
+    assert judging.returncode == 0, told
+    assert "interrupted: what was seen until now is judged" in told
+    assert "\n0 anomalies, " in said, said
+    assert read(history).op.size > 0
 
 
 def test_a_script_is_told_what_to_do_and_its_failure_is_told(tmp_path: Path) -> None:

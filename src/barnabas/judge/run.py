@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from types import FrameType
 from typing import Any, Final
 
 from barnabas.client import KafkaError, NewTopic, connect
@@ -150,7 +152,8 @@ def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: t
     for task in _clients(plan, work, name, at_work):
         at_work.begin(_name_of(task), task)
     try:
-        _last(plan, nemesis, stop, time.monotonic() + 60 * plan.minutes)
+        with _interruptible(stop, plan.told):
+            _last(plan, nemesis, stop, time.monotonic() + 60 * plan.minutes)
     finally:
         stop.set()
         late = at_work.late(LATE_S)
@@ -159,6 +162,30 @@ def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: t
         raise RunError(f"a client failed in a way that is not the broker's: {first!r}") from first
     if late:
         raise RunError(f"these clients did not end within {LATE_S / 60:g} minutes: {', '.join(late)}")
+
+
+@contextmanager
+def _interruptible(stop: threading.Event, told: Callable[[str], None]) -> Iterator[None]:
+    """A Ctrl-C ends the clients' time, and what they saw until then is judged; a second one ends the run."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def end() -> None:
+        told("interrupted: what was seen until now is judged; once more, and nothing is")
+        stop.set()
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        # In a thread of its own: this one may hold the event's lock at this very moment.
+        threading.Thread(target=end).start()
+
+    signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _last(plan: RunPlan, nemesis: JudgeNemesis, stop: threading.Event, ends: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -16,3 +17,12 @@ def test_a_driver_that_ended_with_words_it_did_not_read_is_closed_without_an_err
     with pytest.raises(DriverError, match="the driver deaf has ended"):
         driver.client("c", lambda when, words: None, "producer", "localhost:1", "all")
     driver.close()
+
+
+def test_what_interrupts_the_run_does_not_reach_its_drivers() -> None:
+    program = "import os, sys; print('ready', os.getsid(0), flush=True); sys.stdin.read()"
+    driver = Driver("alone", [sys.executable, "-c", program])
+    try:
+        assert int(driver.version) != os.getsid(0)
+    finally:
+        driver.close()

@@ -59,9 +59,11 @@ class Driver:
             self._config.flush()
             command = [*command, self._config.name]
         try:
+            # In a session of its own: a Ctrl-C ends the run, whose end is told to the clients of the driver.
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, bufsize=1
-            )
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, bufsize=1,
+                start_new_session=True,
+            )  # fmt: skip
         except OSError as error:
             raise DriverError(f"the driver {name} does not start: {error}") from None
         self._clients: dict[str, Speaker] = {}
