@@ -47,10 +47,11 @@ class Deaths:
     def at(self, moment: str) -> None:
         while self.plan and self.commits >= 1 and self.plan[0].partition(":")[2] == moment:
             death = self.plan.pop(0)
-            tell(death)
             if death.startswith("driver:"):
+                tell(death)
                 os.killpg(0, signal.SIGKILL)
             os.kill(leading(sys.argv[2]), signal.SIGKILL)
+            tell(death)  # who hears it starts the broker again
 
     def in_a_worker(self) -> None:
         """The next worker that reads dies, where that is what is due."""
