@@ -681,7 +681,7 @@ _CLIENT: Final = (
         "N70",
         "client",
         "a seek back is undone by the answer to a fetch that was under way, and records are skipped",
-        remove("client.fetcher:Fetcher._take", "asked.get(topic_partition) != position.offset"),
+        remove("client.fetcher:Fetcher._take", "asked.get(topic_partition) != position.place"),
     ),
     _new(
         "N71",
@@ -1271,8 +1271,8 @@ _AGAIN: Final = (
         "what a transaction has read is read again by the member that takes the partition over before it ends",
         replace(
             "client.consumer:Consumer._places",
-            "self.member.committed(partitions, require_stable=True)",
-            "self.member.committed(partitions)",
+            "self.cluster.committed_offsets(group, partitions, require_stable=True, owner=self.member)",
+            "self.cluster.committed_offsets(group, partitions, owner=self.member)",
         ),
     ),
 )

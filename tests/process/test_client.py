@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 import barnabas.client
-from barnabas.client import ConfigError, ErrorCode, KafkaError, NewTopic, TopicPartition, blocking
+from barnabas.client import CommittedOffset, ConfigError, ErrorCode, KafkaError, NewTopic, TopicPartition, blocking
 from barnabas.client.blocking_twin import SyncCluster, SyncTransactionalProducer
 from barnabas.testing import KafkaCluster
 
@@ -65,6 +65,7 @@ def test_what_was_not_given_yet_is_not_committed(cluster: SyncCluster) -> None:
         assert consumer.position(partition) == 7
         consumer.commit()
         assert consumer.committed() == {partition: 7}
+        assert cluster.admin.committed_offsets("given") == {partition: CommittedOffset(7, leader_epoch=0)}
         assert [record.offset for record in consumer.poll(5_000, max_records=2)] == [7, 8]
         for record in consumer:
             assert record.offset == 9

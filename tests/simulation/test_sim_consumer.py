@@ -14,12 +14,14 @@ from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import RETRY_BACKOFF_MS, ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import GroupMember
+from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset
 from barnabas.client.producer import Producer
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.silent_member import SilentMember
 from barnabas.sim.world import World, broker_name
+from barnabas.wire.api import ApiKey
 
 TOPIC = "orders"
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
@@ -41,8 +43,46 @@ def seen_in(story: Callable[[World, Runtime, ClusterClient], Coroutine[Any, Any,
     return world.loop.run_until_complete(run())
 
 
-async def make_topic(cluster: ClusterClient, assignment: dict[int, list[int]]) -> None:
-    assert await Admin(cluster).create_topics([NewTopic(TOPIC, assignment=assignment)]) == {TOPIC: None}
+async def make_topic(cluster: ClusterClient, assignment: dict[int, list[int]], **configs: str) -> None:
+    configs = {name.replace("_", "."): value for name, value in configs.items()}
+    topic = NewTopic(TOPIC, assignment=assignment, configs=configs)
+    assert await Admin(cluster).create_topics([topic]) == {TOPIC: None}
+
+
+async def is_told(cluster: ClusterClient, fact: Callable[[ClusterClient], bool]) -> None:
+    await cluster.refresh([TOPIC])
+    while not fact(cluster):
+        await asyncio.sleep(0.1)
+        await cluster.refresh([TOPIC])
+
+
+async def write_what_will_be_lost(world: World, cluster: ClusterClient) -> None:
+    """Offset 0 is on both replicas, 1 and 2 are on the leader only, broker 0."""
+    await make_topic(cluster, {0: [0, 1]}, unclean_leader_election_enable="true")
+    await produce(cluster, b"0", 0)
+    world.kill(broker_name(1))
+    await is_told(cluster, lambda known: known.metadata.topics[TOPIC].partitions[0].isr == (0,))
+    await produce(cluster, b"lost", 0)
+    await produce(cluster, b"lost", 0)
+
+
+async def elect_unclean(world: World, cluster: ClusterClient) -> None:
+    """Broker 1 leads, and has other records at 1, 2 and 3."""
+    world.kill(broker_name(0))
+    await is_told(cluster, lambda known: known.metadata.leader(FIRST) == NO_BROKER)
+    world.start(broker_name(1))
+    await is_told(cluster, lambda known: known.metadata.leader(FIRST) == 1)
+    for value in (b"1", b"2", b"3"):
+        await produce(cluster, value, 0)
+
+
+async def read_until(consumer: Consumer, last: bytes) -> list[bytes | None]:
+    read: list[bytes | None] = []
+    for _ in range(20):
+        read += await values(consumer, 1_000)
+        if last in read:
+            break
+    return read
 
 
 async def produce(cluster: ClusterClient, value: bytes, partition: int) -> None:
@@ -478,3 +518,127 @@ def test_a_member_whose_join_was_answered_late_does_not_outlive_its_session() ->
         return consumer.member.holds_assignment
 
     assert seen_in(story) is False
+
+
+@pytest.mark.parametrize("reset", [EARLIEST, LATEST])
+def test_who_read_what_an_unclean_election_lost_goes_on_where_the_new_leader_s_log_diverges(reset: int) -> None:
+    """The position lies within the new leader's log (KIP-320)."""
+
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[list[bytes | None]]:
+        await write_what_will_be_lost(world, cluster)
+        consumer = Consumer(cluster, auto_offset_reset=reset)
+        await consumer.assign({FIRST: 0})
+        read = [[*await values(consumer, 60_000)]]
+        assert consumer.positions() == {FIRST: 3}
+        await elect_unclean(world, cluster)
+        read.append(await read_until(consumer, b"3"))
+        await consumer.close()
+        return read
+
+    assert seen_in(story) == [[b"0", b"lost", b"lost"], [b"1", b"2", b"3"]]
+
+
+def test_who_resets_nothing_is_told_that_the_log_was_truncated_until_it_seeks() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[set[str], list[bytes | None]]:
+        await write_what_will_be_lost(world, cluster)
+        consumer = Consumer(cluster, auto_offset_reset=None)
+        await consumer.assign({FIRST: 0})
+        assert len(await values(consumer, 60_000)) == 3
+        await elect_unclean(world, cluster)
+        told = set()
+        for _ in range(2):
+            with pytest.raises(KafkaError) as caught:
+                await read_until(consumer, b"3")
+            assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+            told.add(str(caught.value))
+        consumer.seek(FIRST, 1)
+        read = await read_until(consumer, b"3")
+        await consumer.close()
+        return told, read
+
+    (told,), read = seen_in(story)
+    assert "truncated to offset 1, below position 3" in told
+    assert read == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("subscribes", [False, True])
+def test_who_goes_on_from_a_commit_is_given_what_took_the_place_of_lost_records(subscribes: bool) -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[int, list[bytes | None]]:
+        await cluster.coordinator("readers")  # while all brokers live, so that its topic can be made
+        await write_what_will_be_lost(world, cluster)
+        epoch = cluster.metadata.leader_epoch(FIRST)
+        consumer = Consumer(cluster, group="readers")
+        await consumer.assign({FIRST: 0})
+        assert len(await values(consumer, 60_000)) == 3
+        await consumer.commit()
+        await consumer.close()
+        committed = await Admin(cluster).committed_offsets("readers")
+        assert committed == {FIRST: CommittedOffset(3, leader_epoch=epoch)}
+        await elect_unclean(world, cluster)
+        again = Consumer(cluster, group="readers")
+        await (again.subscribe([TOPIC]) if subscribes else again.assign([FIRST]))
+        read = await read_until(again, b"3")
+        await again.close()
+        return epoch, read
+
+    epoch, read = seen_in(story)
+    assert epoch >= 0
+    assert read == [b"1", b"2", b"3"]
+
+
+def test_who_was_given_nothing_yet_of_what_was_lost_goes_on_where_it_stands() -> None:
+    """The leader epoch that it commits is that of records behind its position, and is lost with them."""
+
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[bytes | None]:
+        await cluster.coordinator("readers")  # while all brokers live, so that its topic can be made
+        await write_what_will_be_lost(world, cluster)
+        epoch = cluster.metadata.leader_epoch(FIRST)
+        consumer = Consumer(cluster, group="readers")
+        await consumer.assign({FIRST: 0})
+        assert len(await consumer.poll(60_000, max_records=1)) == 1
+        await consumer.commit()
+        await consumer.close()
+        committed = (await Admin(cluster).committed_offsets("readers"))[FIRST]
+        assert committed == CommittedOffset(1, leader_epoch=epoch)
+        await elect_unclean(world, cluster)
+        again = Consumer(cluster, group="readers", auto_offset_reset=None)
+        await again.assign([FIRST])
+        read = await read_until(again, b"3")
+        assert again.offsets_to_commit()[FIRST].leader_epoch > epoch
+        await again.close()
+        return read
+
+    assert seen_in(story) == [b"1", b"2", b"3"]
+
+
+def test_a_leader_that_knows_no_such_epoch_yet_does_not_reset_the_position() -> None:
+    """One that is cut off, whose successor's records were read before."""
+
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[bytes | None]:
+        await make_topic(cluster, {0: [0]})
+        for value in (b"0", b"1", b"2"):
+            await produce(cluster, value, 0)
+        consumer = Consumer(cluster, auto_offset_reset=LATEST)
+        await consumer.assign({FIRST: CommittedOffset(1, leader_epoch=99)})
+        read = await read_until(consumer, b"2")
+        await consumer.close()
+        return read
+
+    assert seen_in(story) == [b"1", b"2"]
+
+
+def test_a_broker_that_knows_no_diverging_epochs_is_told_of_none() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[bytes | None]:
+        await make_topic(cluster, {0: [0]})
+        await produce(cluster, b"0", 0)
+        (await cluster.broker(0)).versions[ApiKey.FETCH] = (4, 11)
+        consumer = Consumer(cluster)
+        await consumer.assign({FIRST: 0})
+        read = await read_until(consumer, b"0")
+        assert consumer.offsets_to_commit()[FIRST].leader_epoch == 0
+        await produce(cluster, b"1", 0)
+        read += await read_until(consumer, b"1")
+        await consumer.close()
+        return read
+
+    assert seen_in(story) == [b"0", b"1"]

@@ -85,7 +85,7 @@ async def _seen(cluster: ClusterClient, group: str, times: dict[tuple[TopicParti
     owned = [partition for member in described.members for partition in member.assignment]
     ends, _ = sorted_out(await admin.list_offsets(dict.fromkeys([*committed, *owned], LATEST)))
     oldest_ms: dict[TopicPartition, int] = {}
-    for partition, (offset, _metadata) in committed.items():
+    for partition, (offset, *_) in committed.items():
         if partition in ends and offset < ends[partition].offset:
             found = times.get((partition, offset)) or await _timestamp_at(cluster, partition, offset)
             if found is not None:

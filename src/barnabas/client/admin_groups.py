@@ -67,6 +67,7 @@ class GroupAdmin(AdminRouting):
                         OffsetCommitRequest.OffsetCommitRequestPartition(
                             partition_index=number,
                             committed_offset=committed.offset,
+                            committed_leader_epoch=committed.leader_epoch,
                             committed_metadata=committed.metadata,
                         )
                         for number in numbers

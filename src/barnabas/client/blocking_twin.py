@@ -278,9 +278,8 @@ class SyncConsumer:
         return self._consumer
 
     async def _seek_back(self) -> None:
-        for partition, offset in self._first_ahead().items():
-            if partition in self._consumer.assignment:
-                self._consumer.seek(partition, offset)
+        for partition, place in self._places_ahead().items():
+            self._consumer.seek(partition, place)
         self._ahead.clear()
 
     def _first_ahead(self) -> dict[TopicPartition, int]:
@@ -288,6 +287,14 @@ class SyncConsumer:
         for record in self._ahead:
             first.setdefault(record.topic_partition, record.offset)
         return first
+
+    def _places_ahead(self) -> dict[TopicPartition, CommittedOffset]:
+        ahead = self._consumer.offsets_to_commit()
+        return {
+            partition: ahead[partition]._replace(offset=offset)
+            for partition, offset in self._first_ahead().items()
+            if partition in ahead
+        }
 
     def poll(self, timeout_ms: float, *, max_records: int | None = None) -> list[ConsumerRecord]:
         return self._loop.call(self._given_back().poll(timeout_ms, max_records=max_records))
@@ -310,10 +317,10 @@ class SyncConsumer:
     def unsubscribe(self) -> None:
         self._loop.call(self._given_back().unsubscribe())
 
-    def assign(self, positions: Mapping[TopicPartition, int] | Iterable[TopicPartition]) -> None:
+    def assign(self, positions: Mapping[TopicPartition, int | CommittedOffset] | Iterable[TopicPartition]) -> None:
         self._loop.call(self._given_back().assign(positions))
 
-    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+    def seek(self, topic_partition: TopicPartition, offset: int | CommittedOffset) -> None:
         consumer = self._given_back()
         self._loop.call(_called(lambda: consumer.seek(topic_partition, offset)))
 
@@ -352,9 +359,12 @@ class SyncConsumer:
     def positions(self) -> dict[TopicPartition, int]:
         return {**self._consumer.positions(), **self._first_ahead()}
 
+    def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
+        return {**self._consumer.offsets_to_commit(), **self._places_ahead()}
+
     def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None) -> None:
         """Commits these offsets (of the next record to read) for the group, or every position."""
-        self._loop.call(self._consumer.commit(self.positions() if offsets is None else offsets))
+        self._loop.call(self._consumer.commit(self.offsets_to_commit() if offsets is None else offsets))
 
     def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         return self._loop.call(self._consumer.committed(partitions))

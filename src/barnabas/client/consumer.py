@@ -23,7 +23,7 @@ from barnabas.client.assignor import Assignor
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.fetcher import FETCH_MAX_BYTES, FETCH_MAX_WAIT_MS, PARTITION_MAX_BYTES, Fetcher, beside
 from barnabas.client.group import RANGE, GroupMember, Joined
-from barnabas.client.offsets import EARLIEST, LATEST, READ_UNCOMMITTED, CommittedOffset, ListedOffset
+from barnabas.client.offsets import EARLIEST, LATEST, READ_UNCOMMITTED, CommittedOffset, ListedOffset, committed_offset
 from barnabas.client.positions import UNKNOWN, ConsumerRecord, Position
 from barnabas.client.transaction_requests import ConsumerGroupMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -137,7 +137,9 @@ class Consumer(Fetcher):
 
     # which partitions, from where
 
-    async def assign(self, positions: Mapping[TopicPartition, int] | Iterable[TopicPartition]) -> None:
+    async def assign(
+        self, positions: Mapping[TopicPartition, int | CommittedOffset] | Iterable[TopicPartition]
+    ) -> None:
         """Reads these partitions from these offsets; `EARLIEST` and `LATEST` are looked up.
 
         Partitions without offsets begin where the group has committed, else where `auto_offset_reset` says.
@@ -145,11 +147,13 @@ class Consumer(Fetcher):
         given = positions if isinstance(positions, Mapping) else dict.fromkeys(positions)
         await self.unsubscribe()
         placed = await self._places([partition for partition, offset in given.items() if offset is None])
-        asked = {partition: offset for partition, offset in given.items() if offset is not None}
-        looked_up = {partition: offset for partition, offset in {**asked, **placed}.items() if offset < 0}
+        placed |= {partition: committed_offset(offset) for partition, offset in given.items() if offset is not None}
+        looked_up = {partition: place.offset for partition, place in placed.items() if place.offset < 0}
         listed = await self._listed(looked_up) if looked_up else {}
         self._positions = {
-            partition: Position(listed[partition].offset if partition in listed else {**asked, **placed}[partition])
+            partition: Position(listed[partition].offset)
+            if partition in listed
+            else Position(placed[partition].offset, placed[partition].leader_epoch)
             for partition in given
         }
         self._in_doubt = set(self._positions)
@@ -230,7 +234,7 @@ class Consumer(Fetcher):
 
     async def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None) -> None:
         """Commits these offsets (of the next record to read) for the group, or every position."""
-        await self._member().commit(self.positions() if offsets is None else offsets)
+        await self._member().commit(self.offsets_to_commit() if offsets is None else offsets)
 
     async def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """What the group has committed for these partitions, or those assigned; -1 where nothing.
@@ -371,7 +375,7 @@ class Consumer(Fetcher):
 
     async def _commit_positions(self) -> None:
         """Commits what was returned so far, if the consumer commits by itself."""
-        positions = self.positions()
+        positions = self.offsets_to_commit()
         if self.member is None or self._auto_commit_interval_ms is None or not positions:
             return
         if self._committing is not None:
@@ -406,29 +410,28 @@ class Consumer(Fetcher):
             for partition, position in self._positions.items()
             if position.offset == UNKNOWN and position.reset_to is None
         ]
-        for partition, offset in (await self._places(wanted)).items():
+        for partition, place in (await self._places(wanted)).items():
             position = self._positions.get(partition)
             if position is None or position.offset != UNKNOWN or position.reset_to is not None:
                 continue  # taken away, or told where to go, meanwhile
-            if offset < 0:
-                position.reset_to = offset
+            if place.offset < 0:
+                position.reset_to = place.offset
             else:
-                position.offset = offset
+                position.offset, position.leader_epoch = place.offset, place.leader_epoch
         self._due = True
 
-    async def _places(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    async def _places(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         """Where the group has committed, else where `auto_offset_reset` says."""
         if not partitions:
             return {}
-        found = dict.fromkeys(partitions, -1)
+        found = dict.fromkeys(partitions, CommittedOffset(-1))
         if self.member is not None:
-            found = await self.member.committed(partitions, require_stable=True)
-        missing = [partition for partition, offset in found.items() if offset < 0]
+            group = self.member.group
+            found = await self.cluster.committed_offsets(group, partitions, require_stable=True, owner=self.member)
+        missing = [partition for partition, place in found.items() if place.offset < 0]
         if missing and self._auto_offset_reset is None:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"no offset is committed for {missing[0]}")
-        return {
-            partition: offset if offset >= 0 else self._auto_offset_reset or 0 for partition, offset in found.items()
-        }
+        return found | dict.fromkeys(missing, CommittedOffset(self._auto_offset_reset or 0))
 
     def _commit_when_due(self, member: GroupMember) -> None:
         """Commits what was returned so far, if the consumer commits by itself and it is time."""
@@ -444,7 +447,7 @@ class Consumer(Fetcher):
             self._commit_due_ms = _ALL
             return
         self._commit_due_ms = now_ms + self._auto_commit_interval_ms
-        positions = self.positions()
+        positions = self.offsets_to_commit()
         if positions and self._committing is None and not (member.topics and member.is_lost):
             self._committing = beside(member.commit(positions))
 

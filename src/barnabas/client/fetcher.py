@@ -3,11 +3,16 @@
 Every request has a task of its own beside the reading: a broker that is silent, or is being connected to, holds up
 nobody else's records. A partition whose leader refuses, or is gone, is in doubt: it is fetched again when newer
 metadata have come.
+
+A fetch says in which leader epoch the record before it was. A leader whose log has another one there answers with where
+they diverge (KIP-595), and nothing that it has behind that place is missed. Kafka's consumer asks for that place by a
+request of its own (KIP-320).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Container, Coroutine, Iterator, Mapping
 from typing import Any, Final, TypeVar
@@ -19,20 +24,25 @@ from barnabas.client.offsets import (
     LATEST,
     READ_COMMITTED,
     READ_UNCOMMITTED,
+    CommittedOffset,
     ListedOffset,
+    committed_offset,
     list_offsets_request,
     read_list_offsets,
 )
-from barnabas.client.positions import UNKNOWN, PartitionsInTurn, Position, read
+from barnabas.client.positions import UNKNOWN, PartitionsInTurn, Place, Position, read
 from barnabas.model.errors import ErrorCode, KafkaError, check_code
-from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition
+from barnabas.model.ids import NO_BROKER, NO_EPOCH, ZERO_UUID, TopicPartition
 from barnabas.runtime import within
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 
+logger = logging.getLogger(__name__)
+
 FETCH_MAX_WAIT_MS: Final = 500
 FETCH_MAX_BYTES: Final = 50 * 1024 * 1024
 PARTITION_MAX_BYTES: Final = 1024 * 1024
+_FIRST_VERSION_WITH_LAST_FETCHED_EPOCH: Final = 12
 _LAST_NAMED_FETCH_VERSION: Final = 12
 """From 13 on a fetch names topics by their ids (KIP-516)."""
 
@@ -52,6 +62,7 @@ _MOVED: Final = frozenset(
 )
 """Errors that new metadata and another attempt will cure."""
 
+Asked = TypeVar("Asked")
 Outcome = TypeVar("Outcome")
 
 
@@ -80,7 +91,7 @@ class Fetcher:
         self._check_crcs = check_crcs
         self._positions: dict[TopicPartition, Position] = {}
         self._waiting = PartitionsInTurn()
-        self._fetches: dict[int, tuple[asyncio.Task[FetchResponse], dict[TopicPartition, int]]] = {}
+        self._fetches: dict[int, tuple[asyncio.Task[FetchResponse], dict[TopicPartition, Place]]] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._resets: dict[int, tuple[asyncio.Task[dict[TopicPartition, ListedOffset]], dict[TopicPartition, int]]] = {}
         self._trouble: BaseException | None = None
@@ -104,18 +115,27 @@ class Fetcher:
             partition: position.offset for partition, position in self._positions.items() if position.offset != UNKNOWN
         }
 
+    def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
+        """The positions with their leader epochs: who goes on from them is told where records before them were lost."""
+        return {
+            partition: CommittedOffset(position.offset, leader_epoch=position.leader_epoch)
+            for partition, position in self._positions.items()
+            if position.offset != UNKNOWN
+        }
+
     def high_watermark(self, topic_partition: TopicPartition) -> int:
         """The partition's end as the last fetch told it (the last stable offset for committed reads); -1 before."""
         return self._positions[topic_partition].high_watermark
 
-    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+    def seek(self, topic_partition: TopicPartition, offset: int | CommittedOffset) -> None:
         """`poll` goes on from `offset`, which may be `EARLIEST` or `LATEST`. Raises ``LookupError``."""
         if topic_partition not in self._positions:
             raise LookupError(f"{topic_partition} is not assigned")
-        if offset < 0:
-            self._positions[topic_partition].seek(UNKNOWN, offset)
+        place = committed_offset(offset)
+        if place.offset < 0:
+            self._positions[topic_partition].seek(UNKNOWN, place.offset)
         else:
-            self._positions[topic_partition].seek(offset)
+            self._positions[topic_partition].seek(place.offset, leader_epoch=place.leader_epoch)
         self._due = True
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -219,7 +239,7 @@ class Fetcher:
         self._due = False
         not_now = self._in_doubt.union(*(asked for _, asked in self._fetches.values()))
         wanted = {
-            partition: position.offset
+            partition: position.place
             for partition, position in self._positions.items()
             if position.is_fetchable and partition not in not_now
         }
@@ -227,11 +247,11 @@ class Fetcher:
             self._fetches[leader] = beside(self._fetch(leader, asked)), asked
 
     def _by_leader(
-        self, wanted: Mapping[TopicPartition, int], busy: Container[int]
-    ) -> dict[int, dict[TopicPartition, int]]:
+        self, wanted: Mapping[TopicPartition, Asked], busy: Container[int]
+    ) -> dict[int, dict[TopicPartition, Asked]]:
         """What to ask of each leader that is not `busy`; a partition without one is in doubt."""
         metadata = self.cluster.metadata
-        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        by_leader: dict[int, dict[TopicPartition, Asked]] = {}
         for partition, place in wanted.items():
             leader = metadata.leader(partition)
             if leader == NO_BROKER:
@@ -241,8 +261,8 @@ class Fetcher:
         return by_leader
 
     def _answered(
-        self, requests: dict[int, tuple[asyncio.Task[Outcome], dict[TopicPartition, int]]]
-    ) -> Iterator[tuple[Outcome, dict[TopicPartition, int]]]:
+        self, requests: dict[int, tuple[asyncio.Task[Outcome], dict[TopicPartition, Asked]]]
+    ) -> Iterator[tuple[Outcome, dict[TopicPartition, Asked]]]:
         """The answers that are there, each with what was asked; partitions of a request that failed are in doubt."""
         for leader, (request, asked) in list(requests.items()):
             if not request.done():
@@ -258,25 +278,29 @@ class Fetcher:
                 continue
             yield answer, asked
 
-    async def _fetch(self, leader: int, asked: dict[TopicPartition, int]) -> FetchResponse:
+    async def _fetch(self, leader: int, asked: dict[TopicPartition, Place]) -> FetchResponse:
         connection = await self.cluster.broker(leader)
-        request = self._request(asked)
-        version = connection.best_version(request)
+        version = connection.best_version(FetchRequest())
         if any(self.cluster.metadata.topic_id(partition.topic) == ZERO_UUID for partition in asked):
             version = min(version, _LAST_NAMED_FETCH_VERSION)
+        request = self._request(asked, with_epochs=version >= _FIRST_VERSION_WITH_LAST_FETCHED_EPOCH)
         response: FetchResponse = await connection.send(request, version, self._max_wait_ms + 30_000)
         check_code(response.error_code, what="fetch")
         return response
 
-    def _request(self, asked: dict[TopicPartition, int]) -> FetchRequest:
+    def _request(self, asked: dict[TopicPartition, Place], *, with_epochs: bool) -> FetchRequest:
         metadata = self.cluster.metadata
         topics: dict[str, list[Any]] = {}
-        for partition, offset in asked.items():
+        for partition, (offset, leader_epoch) in asked.items():
+            current = metadata.leader_epoch(partition)
             topics.setdefault(partition.topic, []).append(
                 FetchRequest.FetchPartition(
                     partition=partition.partition,
-                    current_leader_epoch=metadata.leader_epoch(partition),
+                    current_leader_epoch=current,
                     fetch_offset=offset,
+                    # A leader that is cut off, or of a topic that was made anew, knows nothing of later epochs: it
+                    # would call the offset out of range, and the position would be reset.
+                    last_fetched_epoch=leader_epoch if with_epochs and leader_epoch <= current else NO_EPOCH,
                     partition_max_bytes=self._partition_max_bytes,
                 )
             )
@@ -306,9 +330,9 @@ class Fetcher:
                     except (KafkaError, WireError) as error:
                         self._trouble = error
 
-    def _take(self, topic_partition: TopicPartition, part: Any, asked: dict[TopicPartition, int]) -> None:
+    def _take(self, topic_partition: TopicPartition, part: Any, asked: dict[TopicPartition, Place]) -> None:
         position = self._positions.get(topic_partition)
-        if position is None or position.reset_to is not None or asked.get(topic_partition) != position.offset:
+        if position is None or position.reset_to is not None or asked.get(topic_partition) != position.place:
             return  # taken away or moved while the fetch was under way
         code = ErrorCode(part.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -321,6 +345,9 @@ class Fetcher:
             return
         if code is not ErrorCode.NONE:
             raise KafkaError(code, f"{topic_partition}: {code.name}")
+        if part.diverging_epoch.epoch != NO_EPOCH:
+            self._go_back(topic_partition, position, part.diverging_epoch)
+            return
         committed = self._isolation_level == READ_COMMITTED
         position.high_watermark = part.last_stable_offset if committed else part.high_watermark
         if not part.records:
@@ -335,6 +362,17 @@ class Fetcher:
             ) from None
         if position.has_records or position.paused:
             self._waiting.add(topic_partition)
+
+    def _go_back(self, topic_partition: TopicPartition, position: Position, diverging: Any) -> None:
+        """To where the leader's log has other records than were read, if that is not behind the position: a log that
+        was compacted may lack an epoch, and no record."""
+        offset = min(position.offset, diverging.end_offset)
+        if offset < position.offset:
+            truncated = f"{topic_partition}: the log was truncated to offset {offset}, below position {position.offset}"
+            if self._auto_offset_reset is None:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{truncated}. Seek to go on.")
+            logger.info("%s", truncated)
+        position.seek(offset, leader_epoch=diverging.epoch)
 
 
 def _is_cured_by_another_attempt(error: Exception) -> bool:

@@ -18,7 +18,7 @@ from barnabas.client.assignors import assignors_named
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.client.metadata import ClusterMetadata
-from barnabas.client.offsets import CommittedOffset
+from barnabas.client.offsets import CommittedOffset, committed_offset
 from barnabas.client.transaction_requests import ConsumerGroupMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -351,10 +351,13 @@ class GroupMember:
             self._check(ErrorCode.UNKNOWN_MEMBER_ID)
         topics: dict[str, list[Any]] = {}
         for topic_partition, offset in offsets.items():
-            offset, metadata = offset if isinstance(offset, CommittedOffset) else (offset, "")
+            committed = committed_offset(offset)
             topics.setdefault(topic_partition.topic, []).append(
                 OffsetCommitRequest.OffsetCommitRequestPartition(
-                    partition_index=topic_partition.partition, committed_offset=offset, committed_metadata=metadata
+                    partition_index=topic_partition.partition,
+                    committed_offset=committed.offset,
+                    committed_leader_epoch=committed.leader_epoch,
+                    committed_metadata=committed.metadata,
                 )
             )
         request = OffsetCommitRequest(

@@ -40,10 +40,18 @@ def isolation_level(word: str) -> int:
 
 
 class CommittedOffset(NamedTuple):
-    """The offset of the next record to read, -1 where none is committed, and what whoever committed it noted."""
+    """The offset of the next record to read, -1 where none is committed, and what whoever committed it noted.
+
+    `leader_epoch` is that of the record before it, or a later one of the same log; -1 where it is not known (KIP-320).
+    """
 
     offset: int
     metadata: str = ""
+    leader_epoch: int = NO_EPOCH
+
+
+def committed_offset(at: int | CommittedOffset) -> CommittedOffset:
+    return at if isinstance(at, CommittedOffset) else CommittedOffset(at)
 
 
 class ListedOffset(NamedTuple):
@@ -154,7 +162,7 @@ def read_offset_fetch(response: Any, group: str) -> dict[TopicPartition, Committ
         for partition in topic.partitions:
             codes.append(partition.error_code)
             offsets[TopicPartition(topic.name, partition.partition_index)] = CommittedOffset(
-                partition.committed_offset, partition.metadata or ""
+                partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
             )
     for code in codes:
         check_code(code, what=f"committed offsets of group {group!r}")

@@ -6,11 +6,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_EPOCH, TopicPartition
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import BatchHeader, Record, batches, check_crc, records_of
 
 UNKNOWN: Final = -1
+
+Place = tuple[int, int]
+"""An offset, and the leader epoch that is known there (see `Position`)."""
 
 
 class ConsumerRecord(NamedTuple):
@@ -46,19 +49,28 @@ class ConsumerRecord(NamedTuple):
 
 
 class Position:
-    """The offset of the next record to be returned, and the records that are there to be returned."""
+    """The offset of the next record to be returned, and the records that are there to be returned.
 
-    __slots__ = ("_after", "_fetched", "_next", "high_watermark", "offset", "paused", "reset_to")
+    `leader_epoch` is the last that was read, -1 before that. It is the epoch of the record before `offset`, or of later
+    records: a log that has those has the others too. A leader that is told both says where its log diverges (KIP-320).
+    """
 
-    def __init__(self, offset: int = UNKNOWN, reset_to: int | None = None) -> None:
+    __slots__ = ("_after", "_fetched", "_next", "high_watermark", "leader_epoch", "offset", "paused", "reset_to")
+
+    def __init__(self, offset: int = UNKNOWN, leader_epoch: int = NO_EPOCH) -> None:
         self.offset = offset
+        self.leader_epoch = leader_epoch
         self.high_watermark = -1
         self.paused = False
-        self.reset_to = reset_to
+        self.reset_to: int | None = None
         """The timestamp, or `EARLIEST` or `LATEST`, whose offset is looked up before anything is fetched."""
         self._fetched: list[Record] = []
         self._next = 0
         self._after = UNKNOWN
+
+    @property
+    def place(self) -> Place:
+        return self.offset, self.leader_epoch
 
     @property
     def is_fetchable(self) -> bool:
@@ -68,12 +80,13 @@ class Position:
     def has_records(self) -> bool:
         return bool(self._fetched) and not self.paused
 
-    def seek(self, offset: int, reset_to: int | None = None) -> None:
-        self.offset, self.reset_to = offset, reset_to
+    def seek(self, offset: int, reset_to: int | None = None, leader_epoch: int = NO_EPOCH) -> None:
+        self.offset, self.reset_to, self.leader_epoch = offset, reset_to, leader_epoch
         self._fetched, self._next = [], 0
 
-    def fetched(self, records: list[Record], after: int) -> None:
+    def fetched(self, records: list[Record], after: int, leader_epoch: int) -> None:
         """Takes records that were read from `offset` on; `after` is the offset behind all that was looked at."""
+        self.leader_epoch = max(self.leader_epoch, leader_epoch)
         if records:
             self._fetched, self._next, self._after = records, 0, after
         else:
@@ -126,15 +139,15 @@ class PartitionsInTurn:
         return records
 
 
-def read(data: Any, offset: int, aborted: Sequence[Any], *, check_crcs: bool = True) -> tuple[list[Record], int]:
-    """The records from `offset` on that a reader sees, and the offset after the last batch.
+def read(data: Any, offset: int, aborted: Sequence[Any], *, check_crcs: bool = True) -> tuple[list[Record], int, int]:
+    """The records from `offset` on that a reader sees, the offset after the last batch, and that batch's leader epoch.
 
     `aborted`: the answer's aborted transactions, for a reader of committed records. A batch that cannot be read ends
     what is returned. Where it is the first one, `WireError` is raised, and will be each time until the reader is told
     to go elsewhere, as with Kafka's consumer.
     """
     found: list[Record] = []
-    position = offset
+    position, leader_epoch = offset, NO_EPOCH
     beginning = sorted(aborted, key=lambda transaction: int(transaction.first_offset))
     aborting: dict[int, None] = {}
     try:
@@ -148,11 +161,11 @@ def read(data: Any, offset: int, aborted: Sequence[Any], *, check_crcs: bool = T
                     aborting.pop(header.producer_id, None)
             elif not (header.is_transactional and header.producer_id in aborting):
                 found.extend(record for record in records_of(data, start, end) if record.offset >= position)
-            position = max(position, header.next_offset)
+            position, leader_epoch = max(position, header.next_offset), header.partition_leader_epoch
     except WireError:
         if position == offset:
             raise
-    return found, position
+    return found, position, leader_epoch
 
 
 def is_abort_marker(data: Any, header: BatchHeader, start: int, end: int) -> bool:

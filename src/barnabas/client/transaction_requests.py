@@ -99,6 +99,7 @@ def txn_offset_commit_request(
             TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
                 partition_index=partition.partition,
                 committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
                 committed_metadata=committed.metadata,
             )
         )

@@ -33,7 +33,7 @@ from enum import Enum
 from typing import Self
 
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.offsets import CommittedOffset
+from barnabas.client.offsets import CommittedOffset, committed_offset
 from barnabas.client.produce_requests import (
     BATCH_BYTES,
     BUFFER_BYTES,
@@ -178,10 +178,7 @@ class TransactionalProducer(Producer):
         self._expect(State.IN_TRANSACTION)
         if isinstance(group, str):
             group = ConsumerGroupMetadata(group)
-        committed = {
-            partition: offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
-            for partition, offset in offsets.items()
-        }
+        committed = {partition: committed_offset(offset) for partition, offset in offsets.items()}
         try:
             await self._coordinated.add_offsets(group, committed)
         except (KafkaError, OSError) as error:

@@ -157,7 +157,7 @@ async def _read_up(cluster: Cluster, at: TopicPartition, ledger: Ledger, deadlin
     while ledger.read_up_to[at] < end:
         part = await fetch(cluster, at, ledger.read_up_to[at], READ_COMMITTED)
         aborted = part.aborted_transactions or ()
-        records, ledger.read_up_to[at] = read(part.records or b"", ledger.read_up_to[at], aborted)
+        records, ledger.read_up_to[at], _ = read(part.records or b"", ledger.read_up_to[at], aborted)
         for record in records:
             ledger.take(record.key, record.value)
         if now() > deadline:

@@ -99,7 +99,7 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
         invoked = now()
         part = await fetch(cluster, at, offset, level)
         if level == READ_COMMITTED:
-            records, offset = read(part.records or b"", offset, part.aborted_transactions or ())
+            records, offset, _ = read(part.records or b"", offset, part.aborted_transactions or ())
             found += [(Op.READ, invoked, record.offset, decoded(record.key), value_of(record)) for record in records]
             continue
         for header, start, stop in batches(part.records or b""):
