@@ -100,6 +100,11 @@ class BrokerConnection(FramedConnection):
 
     # Connection
 
+    @property
+    def progress(self) -> tuple[int, ...]:
+        in_files = 0 if self._file_sender is None else self._file_sender.unsent_bytes
+        return self.requests, self._filled, self._waiting_bytes, self.unsent_bytes, in_files
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self.sends_files = FileSender.can_send_over(transport)

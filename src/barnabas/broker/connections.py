@@ -2,9 +2,9 @@
 
 Four limits, the first three Kafka's (``ConnectionQuotas``): ``max.connections.per.ip``, where a connection too many is
 closed; ``listener.name.<listener>.max.connections``, likewise; ``max.connections`` for all of them, where one too many
-is closed, but on the listener of the brokers, if it has one of its own, makes the connection that has been idle for
-longest give way; and the process's file descriptors, of which a part is kept for files: a connection that took one of
-these makes idle ones give way, and is closed where there are none.
+is closed, but on the listener of the brokers, if it has one of its own, is taken, and the one of another listener that
+has done nothing for longest gives way; and the process's file descriptors, of which a part is kept for files: a
+connection that took one of these makes idle ones give way, and is closed where there are none.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ class OpenConnection(Protocol):
         """Whether a request of it is not answered yet."""
         ...
 
+    @property
+    def progress(self) -> tuple[int, ...]:
+        """Another one whenever bytes have come or gone."""
+        ...
+
     def count_repeats(self) -> None:
         """Counts the requests that nobody decoded."""
         ...
@@ -74,8 +79,8 @@ class Connections:
         self.protected_listener: str | None = None
         """Where brokers connect, if others connect elsewhere."""
         self._max_idle_ms = config().number("connections.max.idle.ms")
-        self._open: dict[OpenConnection, tuple[int, int]] = {}
-        """For each, how many requests it had made when it was last looked at, and since when it has been idle (ms)."""
+        self._open: dict[OpenConnection, tuple[tuple[int, ...], int]] = {}
+        """For each, how far it had come when it was last looked at, and since when it has been idle (ms)."""
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
         self._listener_limits: dict[tuple[str, str], int] = {}
@@ -100,7 +105,7 @@ class Connections:
             self.complain(connection, refusal)
             connection.close()
             return
-        self._open[connection] = (0, self._clock.monotonic_ms())
+        self._open[connection] = (connection.progress, self._clock.monotonic_ms())
         self._by_address[connection.peer_host] += 1
         self._by_listener[connection.listener] += 1
         if not self.serving:
@@ -147,9 +152,9 @@ class Connections:
             return f"listener {connection.listener} has as many connections as its max.connections allows ({allowed})"
         allowed = config.number("max.connections")
         if len(self._open) >= allowed:
-            protected = connection.listener == self.protected_listener
-            if not (protected and self._make_room(1, idle_ms=0)):
+            if connection.listener != self.protected_listener:
                 return f"there are as many connections as max.connections allows ({allowed})"
+            self._make_room(1, idle_ms=0)
         # Several at once, so that not every connection looks at all others.
         if is_scarce(transport) and not self._make_room(1 + len(self._open) // 32, idle_ms=GIVES_WAY_AFTER_MS):
             return "file descriptors run short, and no connection is idle (raise `ulimit -n`)"
@@ -165,21 +170,28 @@ class Connections:
         return limit
 
     def _make_room(self, count: int, *, idle_ms: int) -> int:
-        """Closes up to `count` idle connections: first those that never asked anything, then those idle for longest.
-        Returns how many it closed."""
+        """Closes up to `count` connections that have been idle for so long: first those that never asked anything, then
+        those idle for longest. Returns how many it closed."""
         now_ms = self._clock.monotonic_ms()
         idle: list[tuple[bool, int, int, OpenConnection]] = []
-        for order, (connection, (requests, since_ms)) in enumerate(self._open.items()):
-            if connection.requests != requests or connection.busy:
-                self._open[connection] = (connection.requests, now_ms)
-            elif now_ms - since_ms >= idle_ms and connection.listener != self.protected_listener:
+        for order, connection in enumerate(self._open):
+            since_ms = self._idle_since(connection, now_ms)
+            if now_ms - since_ms >= idle_ms and connection.listener != self.protected_listener:
                 idle.append((connection.requests > 0, since_ms, order, connection))
         giving_way = heapq.nsmallest(count, idle)
         for *_, connection in giving_way:
-            self.complain(connection, "it is idle, and others need the room")
+            self.complain(connection, "others need the room, and it has done nothing for longest")
             connection.close()
             self.closed(connection)
         return len(giving_way)
+
+    def _idle_since(self, connection: OpenConnection, now_ms: int) -> int:
+        """Since when the connection has been idle; `now_ms` where it is not."""
+        progress, since_ms = self._open[connection]
+        if connection.busy or connection.progress != progress:
+            since_ms = now_ms
+            self._open[connection] = (connection.progress, since_ms)
+        return since_ms
 
     def closed(self, connection: OpenConnection) -> None:
         if self._open.pop(connection, None) is not None:
@@ -194,16 +206,14 @@ class Connections:
             connection.release()
 
     async def close_idle(self) -> None:
-        """Closes those that sent nothing for ``connections.max.idle.ms``; a tenth of that is the resolution."""
+        """Closes those of which nothing moved for ``connections.max.idle.ms``; a tenth of that is the resolution."""
         if self._max_idle_ms < 0:
             return
         while True:
             await asyncio.sleep(max(self._max_idle_ms / 10, 100) / 1000)
             now_ms = self._clock.monotonic_ms()
-            for connection, (requests, since_ms) in list(self._open.items()):
-                if connection.requests != requests or connection.busy:
-                    self._open[connection] = (connection.requests, now_ms)
-                elif now_ms - since_ms >= self._max_idle_ms:
+            for connection in self:
+                if now_ms - self._idle_since(connection, now_ms) >= self._max_idle_ms:
                     logger.debug("closing the connection from %s: idle", connection.peer)
                     connection.close()
                     connection.abort()  # it has not read for so long: nothing more is sent

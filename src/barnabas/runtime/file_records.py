@@ -108,6 +108,10 @@ class FileSender:
         """Whether it has a socket, which tells when it has room."""
         return transport.get_extra_info("socket") is not None
 
+    @property
+    def unsent_bytes(self) -> int:
+        return sum(map(len, self._parts)) - self._sent
+
     def send(self, parts: Sequence[Bytes | FileRecords]) -> None:
         """Sends them in their order.
 

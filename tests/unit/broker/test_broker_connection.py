@@ -679,6 +679,17 @@ def test_a_request_that_grew_arrives_whole_however_it_was_cut(monkeypatch):
     assert (connection._memory.ahead, connection._memory.held) == (0, 0)
 
 
+def test_a_connection_moves_on_with_what_arrives_and_with_what_is_taken():
+    connection, transport = begin(echo, max_request_bytes=200_000)
+    announce(connection, 100_000, arrived=10)
+    begun = connection.progress
+    feed(connection, bytes(1000))
+    arrived = connection.progress
+    transport.get_write_buffer_size = lambda: 500
+    assert len({begun, arrived, connection.progress}) == 3
+    assert connection.progress == connection.progress
+
+
 def test_beyond_queued_max_request_bytes_a_connection_is_read_from_again_when_there_is_room():
     memory = RequestMemory(1000)
     (first, first_transport), (second, second_transport), (third, third_transport) = (

@@ -1,4 +1,4 @@
-"""How fast connections may be made, of all listeners together and of each (KIP-612)."""
+"""Whom the limits of connections keep out, and who gives way; how fast connections may be made (KIP-612)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ BURST = 10
 class Caller:
     """A connection that notes for how long it is not read from."""
 
-    peer, peer_host, requests, busy = "10.0.0.1:1", "10.0.0.1", 0, False
+    peer, peer_host = "10.0.0.1:1", "10.0.0.1"
 
     def __init__(self, listener: str) -> None:
         self.listener = listener
         self.throttled_ms = 0
+        self.requests = 0
+        self.busy = self.is_closed = False
+        self.progress = (0,)
 
     def throttle(self, milliseconds: int) -> None:
         self.throttled_ms += milliseconds
@@ -33,7 +36,7 @@ class Caller:
     def release(self) -> None: ...
 
     def close(self) -> None:
-        raise AssertionError("nobody is turned away")
+        self.is_closed = True
 
     abort = close
 
@@ -43,6 +46,7 @@ def waits(connections: Connections, listener: str, count: int = 1) -> list[int]:
     callers = [Caller(listener) for _ in range(count)]
     for caller in callers:
         connections.opened(caller, asyncio.Transport())
+    assert not any(caller.is_closed for caller in callers), "nobody is turned away"
     return [caller.throttled_ms for caller in callers]
 
 
@@ -65,3 +69,44 @@ def test_all_listeners_but_that_of_brokers_share_a_rate() -> None:
     assert waits(connections, "INSIDE", BURST) == [0] * BURST
     assert waits(connections, "BROKERS", BURST) == [0] * BURST
     assert waits(connections, "OUTSIDE") == [1000]
+
+
+def full(clock: ManualClock) -> tuple[Connections, list[Caller]]:
+    """As many as ``max.connections`` allows."""
+    config = broker_config({"max.connections": "3"})
+    connections = Connections(clock, lambda: config)
+    connections.protected_listener = "BROKERS"
+    return connections, [opened(connections, Caller("CLIENTS")) for _ in range(3)]
+
+
+def opened(connections: Connections, caller: Caller) -> Caller:
+    connections.opened(caller, asyncio.Transport())
+    return caller
+
+
+def test_brokers_get_through_however_busy_the_clients_are() -> None:
+    """Consumers that wait for records at every moment, as Kafka's ``lowestPriorityChannel`` has it."""
+    asyncio.run(brokers_among_busy_clients())
+
+
+async def brokers_among_busy_clients() -> None:
+    connections, callers = full(ManualClock())
+    for caller in callers:
+        caller.requests, caller.busy = 1, True
+    assert opened(connections, Caller("CLIENTS")).is_closed
+    brokers = [opened(connections, Caller("BROKERS")) for _ in range(5)]
+    assert all(caller.is_closed for caller in callers)
+    assert not any(broker.is_closed for broker in brokers)
+
+
+def test_who_is_in_the_midst_of_a_long_request_or_answer_is_not_idle() -> None:
+    asyncio.run(one_that_moves_among_silent_ones())
+
+
+async def one_that_moves_among_silent_ones() -> None:
+    clock = ManualClock()
+    connections, (moving, silent, busy) = full(clock)
+    clock.ms += 5_000
+    moving.progress, busy.busy = (10_000,), True
+    opened(connections, Caller("BROKERS"))
+    assert (moving.is_closed, silent.is_closed, busy.is_closed) == (False, True, False)
