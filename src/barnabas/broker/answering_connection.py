@@ -57,6 +57,11 @@ class Unanswered:
         """Whether the request behind it may begin: this one waits for nothing but its answer."""
         return self._settled if self.context is None else self.context.settled
 
+    @property
+    def wants_answer(self) -> bool:
+        """Whether its client waits for an answer: for all but produces with acks=0."""
+        return self.context is None or getattr(self.context.request, "acks", None) != 0
+
     def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], Any]) -> None:
         """Waits for `operation`, with which its story has ended."""
         self.waits_for = operation
@@ -107,7 +112,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
         self._corked_bytes = 0
         self._flush_is_due = False
         self._ending: str | None = None
-        """Why the connection ends once what was begun is answered."""
+        """Why the connection ends once what was begun is answered; empty where the client has ended it."""
         self._closed = False
 
     @abstractmethod
@@ -121,6 +126,10 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
     @abstractmethod
     def _abort(self, reason: str) -> None:
         """Ends the connection, and says why."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes the connection; stories that wait are abandoned, what was written is still sent."""
 
     @abstractmethod
     def files_wait(self) -> None:

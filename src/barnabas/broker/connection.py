@@ -124,7 +124,12 @@ class BrokerConnection(FramedConnection):
         self._channel.connections.closed(self)
 
     def eof_received(self) -> bool:
-        return False
+        """The client says no more. What it has said is done all the same, but where an answer is waited for that nobody
+        will take: a producer that wants none (acks=0) may go at once."""
+        if not (self._waiting or self._unanswered) or any(request.wants_answer for request in self._unanswered):
+            return False
+        self._end_when_answered("")
+        return True
 
     def close(self) -> None:
         """Closes the connection; stories that wait are abandoned, what was written is still sent."""

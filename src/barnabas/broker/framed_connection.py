@@ -389,5 +389,9 @@ class FramedConnection(AnsweringConnection):
     def _end_when_answered(self, reason: str) -> None:
         if self._ending is None:
             self._ending = reason
-        if not (self._unanswered or self._waiting):
+        if self._unanswered or self._waiting:
+            return
+        if self._ending:
             self._abort(self._ending)
+        else:
+            self.close()

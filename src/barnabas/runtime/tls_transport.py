@@ -103,8 +103,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._decrypt()
 
     def eof_received(self) -> bool:
-        self._protocol.eof_received()
-        return False
+        return bool(self._protocol.eof_received())
 
     def pause_writing(self) -> None:
         self._writing_paused = True
@@ -145,7 +144,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
                 buffer = protocol.get_buffer(-1)
                 count = tls.read(len(buffer), cast(Any, buffer))
                 if not count:  # the other side has closed TLS
-                    self.close()
+                    if not protocol.eof_received():
+                        self.close()
                     break
                 protocol.buffer_updated(cast(int, count))
                 if not (incoming.pending or tls.pending()):

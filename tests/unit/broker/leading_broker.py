@@ -46,6 +46,8 @@ class Transport(asyncio.Transport):
     def abort(self) -> None:
         self.closed = True
 
+    close = abort
+
     def pause_reading(self) -> None:
         pass
 

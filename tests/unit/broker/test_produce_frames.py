@@ -253,3 +253,31 @@ def test_a_codec_that_does_not_exist_is_refused_and_the_connection_stays(tmp_pat
         assert partition.local_log().log_end_offset == 1
 
     asyncio.run(main())
+
+
+def test_who_wants_no_answer_may_go_at_once(tmp_path: Path) -> None:
+    """As with Apache Kafka, which reads on until all that came is done (``Selector.maybeReadFromClosingChannel``)."""
+
+    async def main() -> None:
+        broker = Broker(tmp_path)
+        long = cases.batch(cases.record(value=bytes(3 * AT_ONCE_BYTES)), 1, Codec.ZSTD)
+        unasked = [frame(9, records, acks=0) for records in (batch(), long, *[batch()] * 50)]
+        broker.feed(b"".join(unasked))
+        assert broker.connection.eof_received()
+        while not broker.transport.closed:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        partition = broker.replicas.partition(PARTITION)
+        assert partition is not None
+        assert partition.local_log().log_end_offset == len(unasked)
+
+    asyncio.run(main())
+
+
+def test_who_goes_while_an_answer_is_waited_for_is_gone(tmp_path: Path) -> None:
+    async def main() -> None:
+        broker = Broker(tmp_path, replicas=(1, 2))
+        broker.feed(frame(9, batch(), acks=-1))
+        assert broker.connection.busy
+        assert not broker.connection.eof_received()
+
+    asyncio.run(main())

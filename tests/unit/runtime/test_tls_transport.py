@@ -226,6 +226,32 @@ def test_who_says_that_it_ends_is_answered_so(stores: TlsSettings) -> None:
     asyncio.run(play())
 
 
+class Ending(Inner):
+    """Has something to do when the other side has ended."""
+
+    def eof_received(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("ends_tls", [True, False])
+def test_whether_the_end_of_the_other_side_ends_the_connection_says_the_protocol(
+    stores: TlsSettings, ends_tls: bool
+) -> None:
+    async def play() -> None:
+        pair = Pair(stores, Ending())
+        pair.shake_hands()
+        if ends_tls:
+            with contextlib.suppress(ssl.SSLError):
+                pair.client.unwrap()
+            pair.pump()
+        assert pair.tls.eof_received()
+        assert not pair.raw.closed
+        pair.tls.close()
+        assert pair.raw.closed
+
+    asyncio.run(play())
+
+
 @pytest.mark.parametrize("who_ends", ["client", "broker", "nobody says"])
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
 def test_a_session_goes_with_its_connection(stores: TlsSettings, version: str, who_ends: str) -> None:
