@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Generator, Iterator, Sequence
 from typing import Final
 
-from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, TooLargeError, decompressed_pieces
+from barnabas.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, TooLargeError, decompressed_pieces
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, Record, batches, first_headers, records_of
 from barnabas.wire.structs import Bytes
@@ -28,6 +28,10 @@ _HEAD: Final = struct.Struct(">bb")
 _HEAD_WITH_TIMESTAMP: Final = struct.Struct(">bbq")
 _CRC: Final = struct.Struct(">I")
 _LENGTH: Final = struct.Struct(">i")
+
+
+class UnsupportedCompressionError(WireError):
+    """Clients that know no record batches get nothing that zstd compressed, as Kafka has it."""
 
 
 def build_message_set(records: Sequence[Record], magic: int, *, log_append_time: bool = False) -> bytes:
@@ -58,8 +62,10 @@ def down_converting(
     A few bytes may hold gigabytes of records. They are unpacked piece by piece, no further than the limit; this yields
     now and then, so that others may go on. A record beyond `RECORD_BYTES_MAX` and the limit is a `TooLargeError`.
 
-    Control records are left out. A batch that is cut off stays where it is the only one: an old client reads in its
-    first twelve bytes, which are the same in every magic, that the next message is larger than what it asked for.
+    Control records are left out. Batches of zstd are not converted: what is before the first of them comes alone, and
+    where nothing is it is an `UnsupportedCompressionError`. A batch that is cut off stays where it is the only one: an
+    old client reads in its first twelve bytes, which are the same in every magic, that the next message is larger than
+    what it asked for.
     Raises `WireError` for what is not a batch's content.
     """
     converted: list[bytes] = []
@@ -74,6 +80,10 @@ def down_converting(
             converted.append(bytes(buffer[start:end]))
             size += end - start
         elif not header.is_control:
+            if header.compression is Codec.ZSTD:
+                if converted:
+                    break
+                raise UnsupportedCompressionError("a batch is compressed by zstd")
             append_time = bool(header.attributes & LOG_APPEND_TIME)
             for record in records_in_turns(header, memoryview(buffer)[start:end], max(limit, RECORD_BYTES_MAX)):
                 if record is None:

@@ -25,8 +25,9 @@ PATIENT_MS = 60_000
 class Fetcher:
     """A connection of a follower, or of a consumer, with a fetch session."""
 
-    def __init__(self, broker: Broker, replica_id: int) -> None:
+    def __init__(self, broker: Broker, replica_id: int, version: int = VERSION) -> None:
         broker.connect()
+        self._version = version
         self._broker, self._replica_id = broker, replica_id
         self._connection, self._transport = broker.connection, broker.transport
         self.session_id = 0
@@ -34,26 +35,28 @@ class Fetcher:
 
     def send(self, offsets: Mapping[int, int]) -> None:
         """Fetches, and names these partitions."""
-        asked = [FetchRequest.FetchPartition(index, 0, offset, -1 if not offset else 0, 0, 1 << 20)
+        follows = self._replica_id != CONSUMER
+        asked = [FetchRequest.FetchPartition(index, 0, offset, 0 if offset and follows else -1, 0, 1 << 20)
                  for index, offset in offsets.items()]  # fmt: skip
         request = FetchRequest(
             max_wait_ms=PATIENT_MS,
             min_bytes=1,
             session_id=self.session_id,
             session_epoch=self._epoch,
-            topics=[FetchRequest.FetchTopic(topic_id=TOPIC_ID, partitions=asked)],
+            topics=[FetchRequest.FetchTopic(TOPIC, TOPIC_ID, asked)],
         )
-        request.replica_state = FetchRequest.ReplicaState(self._replica_id, 100 + self._replica_id)
+        if follows:
+            request.replica_state = FetchRequest.ReplicaState(self._replica_id, 100 + self._replica_id)
         self._epoch += 1
         self._broker.connection, self._broker.transport = self._connection, self._transport
-        self._broker.feed(b"".join(bytes(part) for part in encode_request(request, VERSION, 1, "test")))
+        self._broker.feed(b"".join(bytes(part) for part in encode_request(request, self._version, 1, "test")))
 
     async def told(self) -> dict[int, tuple[int, int]]:
         """High watermark and bytes of each partition in the answer."""
         async with asyncio.timeout(10):
             while not self._transport.written:  # noqa: ASYNC110
                 await asyncio.sleep(0)
-        _, response = decode_response(FetchResponse, VERSION, bytes(self._transport.written[4:]))
+        _, response = decode_response(FetchResponse, self._version, bytes(self._transport.written[4:]))
         self._transport.written.clear()
         assert not response.error_code
         self.session_id = response.session_id
@@ -145,5 +148,23 @@ def test_a_fetch_of_many_partitions_does_not_wait_where_one_that_was_read_first_
         size = produce(broker, 0)
         answers = await fetcher.told()
         assert answers[0] == (1 if replica_id == CONSUMER else 0, size)
+
+    played(play)
+
+
+@pytest.mark.parametrize("version", [7, 9, 10])
+def test_the_session_of_a_consumer_that_does_not_know_zstd_is_told_what_changed_and_no_more(
+    tmp_path: Path, version: int
+) -> None:
+    async def play() -> None:
+        broker = Broker(tmp_path, partitions=(0, 1))
+        consumer = Fetcher(broker, CONSUMER, version)
+        size = produce(broker, 0, 1)
+        consumer.send({0: 0, 1: 0})
+        assert await consumer.told() == {0: (1, size), 1: (1, size)}
+        consumer.send({0: 1, 1: 1})
+        await consumer.waits()
+        produce(broker, 1)
+        assert await consumer.told() == {1: (2, size)}
 
     played(play)

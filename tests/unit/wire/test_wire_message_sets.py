@@ -4,7 +4,12 @@ import pytest
 
 from barnabas.wire.compression import TooLargeError
 from barnabas.wire.errors import WireError
-from barnabas.wire.message_sets import RECORD_BYTES_MAX, build_message_set, down_converting
+from barnabas.wire.message_sets import (
+    RECORD_BYTES_MAX,
+    UnsupportedCompressionError,
+    build_message_set,
+    down_converting,
+)
 from barnabas.wire.records import (
     LOG_APPEND_TIME,
     ControlType,
@@ -85,6 +90,19 @@ def test_control_records_are_nothing_for_old_clients() -> None:
     )
     data = build_batch(RECORDS) + marker
     assert len(read(down_converted(data, 1, 0))) == 3
+
+
+def test_an_old_client_reads_what_is_before_a_batch_of_zstd_and_then_hears_of_that() -> None:
+    """As ``LazyDownConversionRecordsSend`` has it: consumers come to the batch at whose offset they are refused."""
+    marker = control_batch(
+        ControlType.COMMIT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp=103, base_offset=11
+    )
+    zstd = build_batch([Record(12, 104, b"key", b"value", [])], compression="zstd")
+    data = build_batch(RECORDS) + marker + zstd
+    assert [record.offset for _, record in read(down_converted(data, 1, 7))] == [7, 8, 10]
+    for behind in (marker + zstd, zstd):
+        with pytest.raises(UnsupportedCompressionError):
+            down_converted(behind, 1, 11)
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4"])

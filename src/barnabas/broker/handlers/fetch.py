@@ -15,11 +15,10 @@ from barnabas.model.errors import ErrorCode
 from barnabas.replica.delayed_fetch import DelayedFetch, FetchedPartition, FetchParams
 from barnabas.replica.fetch_session import FetchContext, refused
 from barnabas.replica.readable_partition import FetchIsolation
-from barnabas.wire.compression import Codec, TooLargeError
+from barnabas.wire.compression import TooLargeError
 from barnabas.wire.errors import WireError
-from barnabas.wire.message_sets import down_converting
+from barnabas.wire.message_sets import UnsupportedCompressionError, down_converting
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
-from barnabas.wire.records import batches
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +103,8 @@ async def handle(broker: BrokerParts, request: FetchRequest, context: RequestCon
         left = max_bytes
         for fetched in replicas.fetching.fetch_answers(reading):
             fetched.data = await _as_old_clients_understand(broker, fetched, context, max_bytes, left)
-            left -= len(fetched.data.records or b"")
+            if fetched.data is not None:
+                left -= len(fetched.data.records or b"")
             if context.due():
                 await context.turn()
         return _response(broker, session, reading.fetched, erroneous, context)
@@ -171,47 +171,49 @@ def _response(
 
 async def _as_old_clients_understand(
     broker: BrokerParts, fetched: FetchedPartition, context: RequestContext, max_bytes: int, left_bytes: int
-) -> FetchResponse.PartitionData:
-    """Records and errors that the client's version knows, in place of those that it does not. Records grow as they are
-    converted: they come to `left_bytes` of `max_bytes` at most, but for the first of the answer."""
+) -> FetchResponse.PartitionData | None:
+    """Records and errors that the client's version knows, in place of those that it does not; None where what was read
+    may stay as it is. Records grow as they are converted: they come to `left_bytes` of `max_bytes` at most, but for the
+    first of the answer."""
     version, data = context.version, fetched.answer()
     if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and version < _FIRST_VERSION_OF_STORAGE_ERROR:
         data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if not data.records:
-        return data
+        return fetched.data
     key, asked = fetched.key, fetched.request
     partition = broker.replicas.partition(key.topic_partition)
     log = None if partition is None else partition.log
     if log is not None and log.config.text("compression.type") == "zstd":
         return refused(key.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if version < _FIRST_VERSION_OF_BATCHES:
-        if log is not None and not log.config.flag("message.downconversion.enable"):
-            return refused(key.partition, ErrorCode.UNSUPPORTED_VERSION)
-        records = data.records
-        assert not isinstance(records, list), "a log is read into one buffer"
-        try:
-            if any(header.compression is Codec.ZSTD for header, _, _ in batches(records)):
-                return refused(key.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-            converting = down_converting(
-                records,
-                0 if version < _FIRST_VERSION_OF_TIMESTAMPS else 1,
-                asked.fetch_offset,
-                min(asked.partition_max_bytes, left_bytes),
-                at_least_one=left_bytes == max_bytes,
-            )
-            while True:
-                try:
-                    next(converting)
-                except StopIteration as end:
-                    data.records = end.value
-                    break
-                await context.turn()
-        except TooLargeError as too_large:
-            logger.warning("[broker %d] %s is not converted down: %s", broker.broker_id, key.topic_partition, too_large)
-            return refused(key.partition, ErrorCode.MESSAGE_TOO_LARGE)
-        except WireError as error:
-            logger.error("[broker %d] %s cannot be converted down: %s", broker.broker_id, key.topic_partition, error)
-            return refused(key.partition, ErrorCode.CORRUPT_MESSAGE)
+    if version >= _FIRST_VERSION_OF_BATCHES:
+        return None
+    if log is not None and not log.config.flag("message.downconversion.enable"):
+        return refused(key.partition, ErrorCode.UNSUPPORTED_VERSION)
+    records = data.records
+    assert not isinstance(records, list), "a log is read into one buffer"
+    try:
+        converting = down_converting(
+            records,
+            0 if version < _FIRST_VERSION_OF_TIMESTAMPS else 1,
+            asked.fetch_offset,
+            min(asked.partition_max_bytes, left_bytes),
+            at_least_one=left_bytes == max_bytes,
+        )
+        while True:
+            try:
+                next(converting)
+            except StopIteration as end:
+                data.records = end.value
+                break
+            await context.turn()
+    except UnsupportedCompressionError:
+        return refused(key.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    except TooLargeError as too_large:
+        logger.warning("[broker %d] %s is not converted down: %s", broker.broker_id, key.topic_partition, too_large)
+        return refused(key.partition, ErrorCode.MESSAGE_TOO_LARGE)
+    except WireError as error:
+        logger.error("[broker %d] %s cannot be converted down: %s", broker.broker_id, key.topic_partition, error)
+        return refused(key.partition, ErrorCode.CORRUPT_MESSAGE)
     return data
 
 
