@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import random
+import socket
 import ssl
 import sys
 import time
@@ -244,6 +245,9 @@ class RealNetwork:
         loop = asyncio.get_running_loop()
         # Its sockets are a tuple, but uvloop's are a list, which compiled code would not take for one.
         server: Any = await loop.create_server(protocol_factory, host or None, port, ssl=tls, backlog=1024)
+        for listening in server.sockets:
+            # Connections inherit it: one whose other side has vanished ends, though nothing is ever sent to it.
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return RealListener(server, host, server.sockets[0].getsockname()[1])
 
     async def connect(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from barnabas.runtime.event_loop import fastest_loop
 from barnabas.runtime.real import RealDisk, RealEntropy, real_runtime
 
 
@@ -48,6 +51,29 @@ def test_a_random_uuid_is_version_4_and_never_looks_like_an_option() -> None:
         made = entropy.uuid()
         assert made[6] >> 4 == 4
         assert not str(made).startswith("-")
+
+
+@pytest.mark.parametrize("loop", [asyncio.SelectorEventLoop, fastest_loop()])
+def test_the_kernel_asks_whether_the_other_side_of_a_silent_connection_is_there(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def run() -> None:
+        network = real_runtime().network
+        accepted: asyncio.Future[asyncio.BaseTransport] = asyncio.get_running_loop().create_future()
+
+        class Accepting(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                accepted.set_result(transport)
+
+        listener = await network.listen(Accepting, "127.0.0.1", 0)
+        with socket.create_connection(("127.0.0.1", listener.port)):
+            transport = await accepted
+            assert transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            transport.close()
+        listener.close()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run())
 
 
 def test_a_port_in_use_is_an_oserror_and_a_refused_connection_too() -> None:
