@@ -100,13 +100,7 @@ async def handle(broker: BrokerParts, request: FetchRequest, context: RequestCon
         throttled = _throttled(broker, session, [*reading.fetched, *erroneous], context)
         if throttled is not None:
             return throttled
-        left = max_bytes
-        for fetched in replicas.fetching.fetch_answers(reading):
-            fetched.data = await _as_old_clients_understand(broker, fetched, context, max_bytes, left)
-            if fetched.data is not None:
-                left -= len(fetched.data.records or b"")
-            if context.due():
-                await context.turn()
+        await _put_for_old_clients(broker, replicas.fetching.fetch_answers(reading), context, max_bytes)
         return _response(broker, session, reading.fetched, erroneous, context)
     if reading.completed:
         return answered(broker, session, reading, erroneous, context)
@@ -167,6 +161,18 @@ def _response(
     if failed and context.version >= _FIRST_VERSION_WITH_LEADERS:
         _name_leaders(broker, told, failed, context.listener)
     return told
+
+
+async def _put_for_old_clients(
+    broker: BrokerParts, answers: list[FetchedPartition], context: RequestContext, max_bytes: int
+) -> None:
+    left = max_bytes
+    for fetched in answers:
+        fetched.data = await _as_old_clients_understand(broker, fetched, context, max_bytes, left)
+        if fetched.data is not None:
+            left -= len(fetched.data.records or b"")
+        if context.due():
+            await context.turn()
 
 
 async def _as_old_clients_understand(
