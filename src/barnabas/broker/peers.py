@@ -8,6 +8,7 @@ from typing import Any
 
 from barnabas.client.connection import Connection, NeverSent
 from barnabas.model.cluster import Endpoint
+from barnabas.model.errors import KafkaError
 
 
 class PeerTooOld(Exception):
@@ -66,8 +67,10 @@ class Peers:
             await connection.connect()
             if self._negotiate:
                 await connection.negotiate()
-        except BaseException:
+        except BaseException as error:
             connection.abort()
+            if isinstance(error, KafkaError):
+                raise ConnectionError(str(error)) from None
             raise
         finally:
             del self._connecting[broker_id]
