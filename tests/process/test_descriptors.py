@@ -136,6 +136,16 @@ def test_limits_change_while_a_broker_runs_and_one_that_nobody_understands_keeps
         assert answers_api_versions(idle[-1])
 
 
+def test_a_smaller_limit_is_held_to_at_once(idle: list[socket.socket]) -> None:
+    """As Apache Kafka's ``closeExcessConnections`` does."""
+    with KafkaCluster(1) as cluster:
+        idle += [connect(cluster.host.ports[0]) for _ in range(10)]
+        cluster.run(
+            Admin(cluster.client).alter_configs(ResourceType.BROKER, "", [(AlterOperation.SET, "max.connections", "6")])
+        )
+        eventually(lambda: sum(map(is_closed, idle)) >= 5, what="those beyond the limit are closed")
+
+
 def test_who_says_nothing_for_long_is_closed_with_what_it_did_not_read(
     tmp_path: Path, idle: list[socket.socket]
 ) -> None:

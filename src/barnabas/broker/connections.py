@@ -169,6 +169,10 @@ class Connections:
             self._listener_limits[listener, key] = limit
         return limit
 
+    def become_fewer(self) -> None:
+        """Closes as many as there are beyond ``max.connections``, which has changed."""
+        self._make_room(len(self._open) - self._config().number("max.connections"), idle_ms=0)
+
     def _make_room(self, count: int, *, idle_ms: int) -> int:
         """Closes up to `count` connections that have been idle for so long: first those that never asked anything, then
         those idle for longest. Returns how many it closed."""

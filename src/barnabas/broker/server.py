@@ -469,6 +469,7 @@ class Broker(ThisNode):
 
     async def broker_config_changed(self) -> None:
         before, self.config = self.config, self.config_layers.current()
+        self.connections.become_fewer()
         if self._socket_server is not None:
             await self._take_up_listeners(self._socket_server)
         if self._log_dirs is not None:

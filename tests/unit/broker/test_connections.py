@@ -7,7 +7,7 @@ import asyncio
 from clocks import ManualClock
 
 from barnabas.broker.connections import Connections
-from barnabas.model.config import broker_config
+from barnabas.model.config import Config, broker_config
 
 RATE = "max.connection.creation.rate"
 BURST = 10
@@ -110,3 +110,25 @@ async def one_that_moves_among_silent_ones() -> None:
     moving.progress, busy.busy = (10_000,), True
     opened(connections, Caller("BROKERS"))
     assert (moving.is_closed, silent.is_closed, busy.is_closed) == (False, True, False)
+
+
+def test_a_smaller_limit_closes_those_beyond_it() -> None:
+    asyncio.run(some_beyond_a_limit())
+
+
+async def some_beyond_a_limit() -> None:
+    clock, config = ManualClock(), broker_config({})
+
+    def present() -> Config:
+        return config
+
+    connections = Connections(clock, present)
+    connections.protected_listener = "BROKERS"
+    broker, *callers = [opened(connections, Caller(listener)) for listener in ("BROKERS", *["CLIENTS"] * 4)]
+    callers[0].requests = 1
+    connections.become_fewer()
+    config = broker_config({"max.connections": "2"})
+    connections.become_fewer()
+    assert [caller.is_closed for caller in callers] == [False, True, True, True]
+    assert not broker.is_closed
+    assert len(connections) == 2
