@@ -26,6 +26,7 @@ from barnabas.model.cluster import SECURITY_PROTOCOL_IDS, Endpoint
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import Uuid
+from barnabas.model.internal_topics import CLUSTER_METADATA_TOPIC
 from barnabas.model.metadata_version import KEY as PROTOCOL
 from barnabas.model.metadata_version import MetadataVersion, metadata_version_of
 from barnabas.runtime import Condition
@@ -40,7 +41,6 @@ ENABLED: Final = "zookeeper.metadata.migration.enable"
 VOTERS: Final = "controller.quorum.voters"
 BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
 LISTENERS: Final = "controller.listener.names"
-METADATA_TOPIC: Final = "__cluster_metadata"
 HAND_OVER_MS: Final = 5 * 60 * 1000
 """How long a broker that stops waits for the controller to let it go (``KafkaServer.controlledShutdown``)."""
 FIRST_BACKOFF_MS: Final = 100
@@ -266,7 +266,7 @@ class Migration:
 
     async def _leads(self, connection: Connection) -> bool:
         partition = DescribeQuorumRequest.PartitionData(0)
-        request = DescribeQuorumRequest([DescribeQuorumRequest.TopicData(METADATA_TOPIC, [partition])])
+        request = DescribeQuorumRequest([DescribeQuorumRequest.TopicData(CLUSTER_METADATA_TOPIC, [partition])])
         answer = await connection.send(request, timeout_ms=self._look_timeout_ms)
         if answer.error_code:
             raise KafkaError(_code(answer.error_code), f"DescribeQuorum: {_code(answer.error_code).name}")

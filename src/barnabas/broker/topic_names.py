@@ -9,7 +9,6 @@ from typing import Final
 from barnabas.model.errors import ErrorCode, KafkaError
 
 MAX_NAME_LENGTH: Final = 249
-CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 

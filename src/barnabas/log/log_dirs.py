@@ -30,10 +30,12 @@ from barnabas.log.log import Log
 from barnabas.log.log_configs import LogConfigs
 from barnabas.log.log_dir import LogDir, LogDirFailure, directories
 from barnabas.log.meta_properties import CorruptMetaProperties, MetaProperties
+from barnabas.log.partition_dirs import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, renamed, with_suffix
 from barnabas.log.upkeep import LogUpkeep
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
+from barnabas.model.internal_topics import CLUSTER_METADATA_TOPIC
 from barnabas.runtime import Histogram, Lock, Runtime, Tasks
 from barnabas.runtime.descriptors import sparing
 from barnabas.runtime.unreadable import Unreadable
@@ -42,10 +44,6 @@ logger = logging.getLogger(__name__)
 
 LOCK_FILE: Final = ".lock"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
-DELETE_SUFFIX: Final = "-delete"
-FUTURE_SUFFIX: Final = "-future"
-STRAY_SUFFIX: Final = "-stray"
-NAME_LENGTH_MAX: Final = 255
 PREFERRED_MAX: Final = 10_000
 
 
@@ -250,18 +248,21 @@ class LogDirs(CheckpointedLogs):
             logger.info("recovering %d logs in %s: the last stop was not a clean one", len(partitions), path)
 
         def load(name: str) -> Generator[int, None, None]:
-            if name.endswith(DELETE_SUFFIX):
+            of_partition, suffix = with_suffix(name)
+            if suffix == DELETE_SUFFIX:
                 disk.rmtree(f"{path}/{name}")
                 return
-            if name.endswith(STRAY_SUFFIX):
+            if suffix == STRAY_SUFFIX:
                 logger.warning("%s/%s was set aside and is not loaded", path, name)
                 return
-            is_future = name.endswith(FUTURE_SUFFIX)
+            is_future = suffix == FUTURE_SUFFIX
             try:
-                partition = TopicPartition.from_dir_name(name.rpartition(".")[0] if is_future else name)
+                partition = TopicPartition.from_dir_name(of_partition)
             except ValueError:
                 logger.warning("%s/%s is not a partition and is left alone", path, name)
                 return
+            if partition.topic == CLUSTER_METADATA_TOPIC:
+                return  # of a Kafka broker that migrates, which removes it at its next start
             try:
                 log = yield from self._opening(
                     log_dir,
@@ -480,8 +481,7 @@ class LogDirs(CheckpointedLogs):
 
     def _rename(self, log: Log, suffix: str, *, sync: bool = True) -> None:
         log.close_files()
-        suffix = f".{self._runtime.entropy.uuid().hex()}{suffix}"
-        log.rename_directory(f"{str(log.topic_partition)[: NAME_LENGTH_MAX - len(suffix)]}{suffix}", sync=sync)
+        log.rename_directory(renamed(log.topic_partition, self._runtime.entropy.uuid(), suffix), sync=sync)
 
     def _retire(self, log: Log) -> None:
         """Renames the log's directory out of the way, to be removed later; `checkpoint_deletions` has to follow."""
@@ -513,7 +513,7 @@ class LogDirs(CheckpointedLogs):
                 del self._preferred[next(iter(self._preferred))]
 
     def create_future(self, partition: TopicPartition, path: str) -> Log:
-        """An empty future log at `path`. Raises `LogDirFailure`, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION."""
+        """An empty future log at `path`, where there may be one. Raises `LogDirFailure`, KAFKA_STORAGE_ERROR."""
         current = self._logs[partition]
         assert partition not in self._future
         assert current.log_dir.path != path, f"{partition} is in {path} already"
@@ -522,9 +522,7 @@ class LogDirs(CheckpointedLogs):
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"{partition} is not moved while {', '.join(self.offline_paths)} is offline: it may be there too",
             )
-        name = f"{partition}.{self._runtime.entropy.uuid().hex()}{FUTURE_SUFFIX}"
-        if len(name) > NAME_LENGTH_MAX:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+        name = renamed(partition, self._runtime.entropy.uuid(), FUTURE_SUFFIX)
         opening = self._opening(self._dirs[path], partition, name=name, clean=True, topic_id=current.topic_id)
         log = at_once(opening)
         self._with(partition, log, self._future)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from barnabas.log.batches import CorruptBatch
 from barnabas.log.log_dir import LogDir, LogDirFailure
 from barnabas.log.log_segments import LogSegments
+from barnabas.log.partition_dirs import FUTURE_SUFFIX
 from barnabas.log.partition_metadata import write_topic_id
 from barnabas.log.recovery import LoadedLog
 from barnabas.log.refusals import corrupt
@@ -121,7 +122,7 @@ class ReadableLog:
 
     @property
     def is_future(self) -> bool:
-        return self.name.endswith("-future")
+        return self.name.endswith(FUTURE_SUFFIX)
 
     def assign_topic_id(self, topic_id: Uuid) -> None:
         """Notes the topic id for good. Raises INCONSISTENT_TOPIC_ID when the log is another topic's."""

@@ -19,6 +19,7 @@ from typing import Final
 from barnabas.log.copying import append_copied
 from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
+from barnabas.log.partition_dirs import may_have_future
 from barnabas.model.config import Config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
@@ -32,10 +33,6 @@ logger = logging.getLogger(__name__)
 
 FLUSH_BYTES: Final = 8 << 20
 """A future log is flushed each time it has so many more bytes: little is left when it takes the other's place."""
-
-_FUTURE_SUFFIX: Final = len("-." + "0" * 32 + "-future")
-"""The length of a future log's directory name beside topic and partition."""
-_FILE_NAME_MAX: Final = 255
 
 
 class LogDirMoves:
@@ -69,7 +66,7 @@ class LogDirMoves:
         UNKNOWN_TOPIC_OR_PARTITION, and REPLICA_NOT_AVAILABLE where the broker has
         no such replica: when it is given one, that is made at `path`.
         """
-        if len(topic_partition.topic) + len(str(topic_partition.partition)) + _FUTURE_SUFFIX > _FILE_NAME_MAX:
+        if not may_have_future(topic_partition):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
         if not self._log_dirs.is_online(path):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")

@@ -189,6 +189,33 @@ def test_what_was_to_be_deleted_is_deleted_at_the_next_start(tmp_path: Path) -> 
     dirs.close()
 
 
+@pytest.mark.parametrize("partition", [TopicPartition("t" * 249, 10), TopicPartition("a.b-c", 0)])
+def test_a_deleted_partitions_directory_has_a_name_that_kafka_reads(tmp_path: Path, partition: TopicPartition) -> None:
+    dirs = log_dirs(tmp_path)
+    dirs.get_or_create(partition)
+    dirs.delete_async(partition)
+    (renamed,) = tmp_path.glob("*-delete")
+    # ``LocalLog.parseTopicPartitionName``; a Kafka broker does not start where it fails.
+    match = re.fullmatch(r"(\S+)-(\S+)\.(\S+)-delete", renamed.name)
+    assert match is not None
+    assert partition.topic.startswith(match[1])
+    assert match[2] == str(partition.partition)
+    assert len(renamed.name) == min(255, len(f"{partition}.-delete") + 32)
+    dirs.close()
+
+
+def test_what_is_no_partition_stays_as_it_is(tmp_path: Path) -> None:
+    for name in ("not-to-delete", "notes", "a-future", "__cluster_metadata-0", "remote-log-index-cache"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kept").write_text("")
+    dirs = log_dirs(tmp_path)
+    assert dirs.all_logs == []
+    dirs.close()
+    assert {path.parent.name for path in tmp_path.glob("*/*")} == {
+        *("not-to-delete", "notes", "a-future", "__cluster_metadata-0", "remote-log-index-cache")
+    }
+
+
 def test_checkpoints_carry_offsets_over_a_restart(tmp_path: Path) -> None:
     dirs = log_dirs(tmp_path)
     log = dirs.get_or_create(A)

@@ -9,9 +9,9 @@ from barnabas.broker.authorize import authorized, authorized_cluster, authorized
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
 from barnabas.broker.placement import check_partition_count
-from barnabas.broker.topic_names import CLUSTER_METADATA_TOPIC
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.internal_topics import CLUSTER_METADATA_TOPIC
 from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 Result = CreateTopicsResponse.CreatableTopicResult

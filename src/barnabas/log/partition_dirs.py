@@ -1,0 +1,34 @@
+"""What the directories of partitions are called: ``topic-0``, and ``topic-0.<uuid>-delete`` once it is to be removed.
+
+Names are those of Kafka's ``LocalLog``, whose broker does not start beside a directory that it cannot name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from barnabas.model.ids import TopicPartition, Uuid
+
+DELETE_SUFFIX: Final = "-delete"
+FUTURE_SUFFIX: Final = "-future"
+STRAY_SUFFIX: Final = "-stray"
+_NAME_LENGTH_MAX: Final = 255
+_RENAMED: Final = re.compile(rf"(.+)\.[0-9a-f]{{32}}({DELETE_SUFFIX}|{FUTURE_SUFFIX}|{STRAY_SUFFIX})").fullmatch
+
+
+def renamed(partition: TopicPartition, uuid: Uuid, suffix: str) -> str:
+    """The name that a partition's directory gets; a topic's name that is too long for it loses its end."""
+    end = f"-{partition.partition}.{uuid.hex()}{suffix}"
+    return f"{partition.topic[: _NAME_LENGTH_MAX - len(end)]}{end}"
+
+
+def may_have_future(partition: TopicPartition) -> bool:
+    """Whether a future log can name its topic, which is found again by it, in full."""
+    return renamed(partition, Uuid(), FUTURE_SUFFIX).startswith(f"{partition}.")
+
+
+def with_suffix(name: str) -> tuple[str, str]:
+    """The partition's part of a directory's name, and its suffix; none for a name as a partition begins with it."""
+    match = _RENAMED(name)
+    return (name, "") if match is None else (match[1], match[2])
