@@ -11,12 +11,13 @@ import pytest
 
 from barnabas.broker.server import Broker
 from barnabas.broker.start_error import BrokerStartError
+from barnabas.log.log_dirs import CLEAN_SHUTDOWN_FILE
 from barnabas.model.config import broker_config
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Runtime
 from barnabas.sim.chance import Chance
 from barnabas.sim.node import Node
-from barnabas.sim.world import ZOOKEEPER, World
+from barnabas.sim.world import LOG_DIR, ZOOKEEPER, World
 from barnabas.sim.zookeeper import Ensemble
 from barnabas.zk.client.client import ConnectionState, StateChangeHandler, ZooKeeperClient
 from barnabas.zk.kafka.config_znodes import TOPICS
@@ -236,6 +237,7 @@ def test_b23_a_second_live_broker_of_the_same_id_is_told_who_has_it() -> None:
         for part in ("Broker id 1 is registered", "of a broker at broker-1:9092", "choose another"):
             assert part in str(error)
         assert owner(world, "broker-1") == before
+        assert f"{LOG_DIR}/{CLEAN_SHUTDOWN_FILE}" in node.volume.durable_files(LOG_DIR), "no log is to be recovered"
         await settled(world, "the first one never noticed")
 
     played(1, play)

@@ -233,7 +233,9 @@ class Broker(ThisNode):
         try:
             await self._startup()
         except BaseException:
-            await self.abort()
+            self._stopping = True
+            # Orderly, or the next start would recover all logs because a port was taken, or a broker.id.
+            await self._stop(clean=not self.failed.done())
             raise
 
     async def _startup(self) -> None:
