@@ -20,9 +20,13 @@ from barnabas.controller.controller import KafkaController
 from barnabas.model.config import AlterOperation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.sim.world import World, broker_name
+from barnabas.runtime import Runtime
+from barnabas.security.password_encoder import PasswordEncoder
+from barnabas.sim.world import ZOOKEEPER, World, broker_name
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
 from barnabas.wire.records import Record, build_batch
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.kafka.config_znodes import BROKERS, ConfigEntityZNode
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 
 TOPIC = "orders"
@@ -379,3 +383,32 @@ def test_an_elected_leader_is_known_where_it_was_asked_for() -> None:
         assert known.leader == 0
 
     seen_in(story)
+
+
+def test_a_start_with_the_old_secret_has_the_new_one_encode_passwords() -> None:
+    """The start after it knows the new one alone, as Kafka's documentation has it."""
+    world = World(3, 1, {"password.encoder.secret": "new", "password.encoder.old.secret": "old"})
+    key, path = "listener.name.both.ssl.keystore.password", ConfigEntityZNode.path(BROKERS, "0")
+    stored = PasswordEncoder("old", iterations=10).encode("word", bytes)
+
+    async def write(runtime: Runtime, _: ClusterClient) -> None:
+        client = ZooKeeperClient(
+            runtime, f"{ZOOKEEPER}:2181", session_timeout_ms=6_000, connection_timeout_ms=30_000, name="tool"
+        )
+        await client.start()
+        data = ConfigEntityZNode.encode({key: stored, "log.cleaner.threads": "2"})
+        await KafkaZkClient(runtime, client).create_recursive(path, data)
+        await client.close()
+
+    async def run() -> None:
+        world.start_coordinator()
+        await world.until(lambda: world.coordinator is not None, "the coordinator's start")
+        await world.client(write, "operator")
+        world.start(broker_name(0))
+        await world.until(lambda: broker_name(0) in world.brokers, "the broker's start")
+
+    world.loop.run_until_complete(run())
+    values = ConfigEntityZNode.decode(world.znode(path))
+    assert PasswordEncoder("new").decode(values[key]) == "word"
+    assert values["log.cleaner.threads"] == "2"
+    assert world.brokers[broker_name(0)].config_layers.dynamic_broker == {key: "word", "log.cleaner.threads": "2"}

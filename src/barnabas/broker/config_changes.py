@@ -43,7 +43,9 @@ from barnabas.zk.kafka.config_znodes import (
     ConfigEntityChangeNotificationSequenceZNode,
     ConfigEntityChangeNotificationZNode,
 )
+from barnabas.zk.kafka.zk_client import ControllerMoved
 from barnabas.zk.kafka.znode_json import desanitize
+from barnabas.zk.protocol.errors import ZooKeeperError
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +94,28 @@ class ConfigChanges:
         )
         await client_quotas.load(node.zk, self._quotas)
         await followed.startup()
+        await self._renew_passwords()
+
+    async def _renew_passwords(self) -> None:
+        """Encodes by the present secret what the one before did: the next start may not know that one any more
+        (``DynamicBrokerConfig.maybeReEncodePasswords``, which ends the broker where nobody is controller yet)."""
+        node, encoder, entity = self._node, self._encoder, str(self._node.broker_id)
+        while encoder is not None and encoder.old_secrets:
+            try:
+                controller = await node.zk.get_controller_registration()
+                if controller is not None and controller.is_kraft:
+                    return
+                stored = await node.zk.get_entity_configs(BROKERS, entity)
+                token = node.runtime.entropy.token
+                renewed = {
+                    name: encoder.renewed(text, token) if is_password(name) else text for name, text in stored.items()
+                }
+                if renewed != stored:
+                    await node.zk.set_or_create_entity_configs(BROKERS, entity, renewed)
+                return
+            except (ZooKeeperError, ControllerMoved) as error:
+                logger.warning("[broker %d] passwords are not encoded anew yet: %s", node.broker_id, error)
+                await node.pause_for_zookeeper()
 
     async def _take_up(self, data: bytes | None) -> None:
         await self._entity_changed(ConfigEntityChangeNotificationSequenceZNode.decode(data))

@@ -61,11 +61,19 @@ class PasswordEncoder:
     def decode(self, encoded: str) -> str:
         """Raises `ConfigError` for what neither the secret nor an old one opens."""
         for secret in (self.secret, *self.old_secrets):
-            try:
-                return _decoded(secret, encoded)
-            except (KeyError, ValueError, binascii.Error):
-                continue
+            password = _opened(secret, encoded)
+            if password is not None:
+                return password
         raise ConfigError("it cannot be decoded by password.encoder.secret, nor by password.encoder.old.secret")
+
+    def renewed(self, encoded: str, token: Callable[[int], bytes]) -> str:
+        """What an old secret opens, encoded by the present one; anything else as it is."""
+        if _opened(self.secret, encoded) is None:
+            for secret in self.old_secrets:
+                password = _opened(secret, encoded)
+                if password is not None:
+                    return self.encode(password, token)
+        return encoded
 
 
 def password_encoder(config: Config) -> PasswordEncoder | None:
@@ -89,6 +97,13 @@ def password_encoder(config: Config) -> PasswordEncoder | None:
         ) from None
     old = config.text("password.encoder.old.secret")
     return PasswordEncoder(secret, (old,) if old else (), factory, bits, config.number("password.encoder.iterations"))
+
+
+def _opened(secret: str, encoded: str) -> str | None:
+    try:
+        return _decoded(secret, encoded)
+    except (KeyError, ValueError, binascii.Error):
+        return None
 
 
 def _decoded(secret: str, encoded: str) -> str:

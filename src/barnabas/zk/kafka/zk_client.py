@@ -481,7 +481,7 @@ class KafkaZkClient(KafkaZkTopics):
         registration = await self.get_controller_registration()
         if registration is None:
             raise ControllerMoved(f"There is no controller; {entity_type} {sanitized_entity_name} was not changed.")
-        if registration.kraft_epoch is not None and registration.kraft_epoch > 0:
+        if registration.is_kraft:
             raise ControllerMoved(f"A KRaft controller has taken over; {entity_type} are not changed in ZooKeeper.")
         path = ConfigEntityZNode.path(entity_type, sanitized_entity_name)
         data = ConfigEntityZNode.encode(config)

@@ -91,6 +91,10 @@ class ControllerRegistration:
     kraft_epoch: int | None
     zk_version: int
 
+    @property
+    def is_kraft(self) -> bool:
+        return self.kraft_epoch is not None and self.kraft_epoch > 0
+
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsBlock:
