@@ -27,7 +27,13 @@ class LogConfigs:
 
     def set_values(self, topic: str, values: Mapping[str, str]) -> None:
         """A topic's own values changed."""
-        self._values[topic] = values
+        self._values.pop(topic, None)
+        if values:
+            self._values[topic] = values
+        self._of.pop(topic, None)
+
+    def no_log_left(self, topic: str) -> None:
+        """What was made of its values is not kept; a log that is made later may find the values here already."""
         self._of.pop(topic, None)
 
     def set_broker(self, broker: Config) -> bool:

@@ -448,6 +448,7 @@ class LogDirs(CheckpointedLogs):
             del held[partition]
             if not held:
                 del self._partitions_of[partition.topic]
+                self._configs.no_log_left(partition.topic)
         return log
 
     def delete_async(self, partition: TopicPartition) -> bool:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import re
 from dataclasses import replace
@@ -13,7 +14,7 @@ from log_worlds import DISK, NOW, append, values
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDirFailure
 from barnabas.log.log_dirs import PREFERRED_MAX, LogDirs
-from barnabas.model.config import broker_config
+from barnabas.model.config import Config, broker_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime import Tasks
@@ -261,6 +262,25 @@ def test_a_brokers_new_configuration_reaches_the_logs_of_topics_without_values_o
     assert {log.producers.producer_id_expiration_ms for log in (a, b, later)} == {9}
     dirs.update_topic_config("b", {})
     assert b.settings.retention_ms == 7
+    dirs.close()
+
+
+def test_deleted_topics_leave_no_configuration(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path, **{"log.segment.delete.delay.ms": "0"})
+
+    def configs() -> int:
+        gc.collect()
+        return sum(isinstance(each, Config) for each in gc.get_objects())
+
+    before = configs()
+    for number in range(5):
+        partition = TopicPartition(f"made-and-deleted-{number}", 0)
+        dirs.update_topic_config(partition.topic, {"retention.ms": "1000"})
+        dirs.get_or_create(partition)
+        dirs.delete_async(partition)
+    asyncio.run(dirs.upkeep.delete_marked())
+    assert configs() == before
+    assert dirs.get_or_create(partition).settings.retention_ms == 1000, "asked for before its earlier log was gone"
     dirs.close()
 
 
