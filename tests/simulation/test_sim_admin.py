@@ -412,3 +412,30 @@ def test_a_start_with_the_old_secret_has_the_new_one_encode_passwords() -> None:
     assert PasswordEncoder("new").decode(values[key]) == "word"
     assert values["log.cleaner.threads"] == "2"
     assert world.brokers[broker_name(0)].config_layers.dynamic_broker == {key: "word", "log.cleaner.threads": "2"}
+
+
+def test_what_a_quota_on_changes_puts_off_is_asked_for_again() -> None:
+    async def story(world: World, admin: Admin) -> tuple[list[dict[str, KafkaError | None]], int]:
+        await admin.alter_quotas({"client-id": None}, {"controller_mutation_rate": 1.0})
+        await world.until(lambda: all(broker.quotas.active for broker in world.brokers.values()), "the quota is known")
+        began_ms = world.brokers[broker_name(0)].runtime.clock.monotonic_ms()
+        outcomes = [
+            await admin.create_topics([NewTopic("wide", partitions=20, replication_factor=1)]),
+            await admin.create_topics([NewTopic("later", partitions=1, replication_factor=1)]),
+            await admin.create_partitions({"later": 9}),
+            await admin.delete_topics(["later", "wide"]),
+            await admin.create_topics([NewTopic("last", partitions=1, replication_factor=1)]),
+        ]
+        return outcomes, world.brokers[broker_name(0)].runtime.clock.monotonic_ms() - began_ms
+
+    outcomes, took_ms = seen_in(story)
+    assert [set(outcome.values()) for outcome in outcomes] == [{None}] * 5
+    assert took_ms > 20_000, "one partition a second"
+
+
+def test_a_brokers_loggers_are_asked_of_that_broker() -> None:
+    async def story(world: World, admin: Admin) -> list[str]:
+        told = [await admin.describe_configs(ResourceType.BROKER_LOGGER, str(broker_id)) for broker_id in range(3)]
+        return [loggers[0].name for loggers in told]
+
+    assert len(seen_in(story)) == 3

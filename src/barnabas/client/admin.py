@@ -86,6 +86,20 @@ def made(code: int, message: str | None, timeout_ms: int) -> KafkaError | None:
     return outcome_of(code, message)
 
 
+def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
+    request = CreateTopicsRequest
+    return request.CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if topic.assignment else topic.partitions,
+        replication_factor=-1 if topic.assignment else topic.replication_factor,
+        assignments=[
+            request.CreatableReplicaAssignment(partition_index=number, broker_ids=list(replicas))
+            for number, replicas in topic.assignment.items()
+        ],
+        configs=[request.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+    )
+
+
 class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
     """Sends what changes the cluster to its controller, and again when that has moved."""
 
@@ -93,60 +107,54 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
         timeout_ms = making_timeout_ms(topics)
-        request = CreateTopicsRequest(
-            topics=[
-                CreateTopicsRequest.CreatableTopic(
-                    name=topic.name,
-                    num_partitions=-1 if topic.assignment else topic.partitions,
-                    replication_factor=-1 if topic.assignment else topic.replication_factor,
-                    assignments=[
-                        CreateTopicsRequest.CreatableReplicaAssignment(
-                            partition_index=number, broker_ids=list(replicas)
-                        )
-                        for number, replicas in topic.assignment.items()
-                    ],
-                    configs=[
-                        CreateTopicsRequest.CreatableTopicConfig(name=name, value=value)
-                        for name, value in topic.configs.items()
-                    ],
-                )
-                for topic in topics
-            ],
-            timeout_ms=timeout_ms,
-            validate_only=validate_only,
-        )
-        answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.topics])
-        return {topic.name: made(topic.error_code, topic.error_message, timeout_ms) for topic in answer.topics}
+        request = CreateTopicsRequest(timeout_ms=timeout_ms, validate_only=validate_only)
+        wanted = {topic.name: _creatable(topic) for topic in topics}
+
+        async def ask(names: list[str]) -> tuple[dict[str, KafkaError | None], int]:
+            request.topics = [wanted[name] for name in names]
+            answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.topics])
+            return {
+                topic.name: made(topic.error_code, topic.error_message, timeout_ms) for topic in answer.topics
+            }, answer.throttle_time_ms
+
+        return await self._within_quota(wanted, ask)
 
     async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
-        connection = await self.cluster.controller()
-        request = DeleteTopicsRequest(timeout_ms=OPERATION_TIMEOUT_MS)
-        if connection.best_version(request) >= 6:
-            request.topics = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
-        else:
-            request.topic_names = list(names)
-        answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.responses])
-        return {
-            topic.name: outcome_of(topic.error_code, getattr(topic, "error_message", None))
-            for topic in answer.responses
-        }
+        by_state = (await self.cluster.controller()).best_version(DeleteTopicsRequest()) >= 6
+
+        async def ask(names: list[str]) -> tuple[dict[str, KafkaError | None], int]:
+            request = DeleteTopicsRequest(timeout_ms=OPERATION_TIMEOUT_MS)
+            if by_state:
+                request.topics = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
+            else:
+                request.topic_names = names
+            answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.responses])
+            return {
+                topic.name: outcome_of(topic.error_code, getattr(topic, "error_message", None))
+                for topic in answer.responses
+            }, answer.throttle_time_ms
+
+        return await self._within_quota(names, ask)
 
     async def create_partitions(self, counts: Mapping[str, int]) -> dict[str, KafkaError | None]:
         """Raises each topic's partition count to the given one."""
         timeout_ms = making_timeout_ms([NewTopic(name, count) for name, count in counts.items()])
-        request = CreatePartitionsRequest(
-            topics=[
-                CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None)
-                for name, count in counts.items()
-            ],
-            timeout_ms=timeout_ms,
-            validate_only=False,
-        )
-        answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.results])
-        return {topic.name: outcome_of(topic.error_code, topic.error_message) for topic in answer.results}
+        request = CreatePartitionsRequest(timeout_ms=timeout_ms, validate_only=False)
+
+        async def ask(names: list[str]) -> tuple[dict[str, KafkaError | None], int]:
+            request.topics = [
+                CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=counts[name], assignments=None)
+                for name in names
+            ]
+            answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.results])
+            return {
+                topic.name: outcome_of(topic.error_code, topic.error_message) for topic in answer.results
+            }, answer.throttle_time_ms
+
+        return await self._within_quota(counts, ask)
 
     async def _resource_target(self, kind: ResourceType, name: str) -> Connection:
-        if kind is ResourceType.BROKER and name:
+        if kind is not ResourceType.TOPIC and name:
             return await self.cluster.broker(int(name))
         return await self.cluster.any()
 

@@ -57,6 +57,24 @@ class AdminRouting:
 
         return await self.cluster.retrying(attempt)
 
+    async def _within_quota(
+        self,
+        names: Iterable[str],
+        ask: Callable[[list[str]], Awaitable[tuple[Mapping[str, KafkaError | None], int]]],
+    ) -> dict[str, KafkaError | None]:
+        """Calls `ask`, which also says how long to wait for what a quota on changes put off, and again for that
+        (KIP-599)."""
+        outcomes: dict[str, KafkaError | None] = {}
+        left = list(names)
+        deadline_ms = self.cluster.monotonic_ms() + OPERATION_TIMEOUT_MS
+        while True:
+            found, throttle_ms = await ask(left)
+            outcomes.update(found)
+            left = [name for name in left if _is_throttled(found.get(name))]
+            if not left or self.cluster.monotonic_ms() + throttle_ms >= deadline_ms:
+                return outcomes
+            await self.cluster.pause(throttle_ms)
+
     async def _at_leaders(
         self,
         partitions: Iterable[TopicPartition],
@@ -135,6 +153,10 @@ class AdminRouting:
         at = (connection.host, connection.port)
         nodes = (await self.cluster.refresh([])).brokers.values()
         return next((node for node in nodes if (node.host, node.port) == at), BrokerNode(NO_BROKER, *at))
+
+
+def _is_throttled(outcome: KafkaError | None) -> bool:
+    return outcome is not None and outcome.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 def _without_leader(partition: TopicPartition, metadata: ClusterMetadata) -> KafkaError:
