@@ -60,6 +60,7 @@ def check_start(config: Config) -> None:
             "nobody would hear why a login failed."
         )
     _check_zookeeper_mode(config)
+    _check_storage(config)
     _check_broker_id(config)
 
 
@@ -71,6 +72,15 @@ def _check_zookeeper_mode(config: Config) -> None:
     if "classic" not in protocols or "consumer" in protocols:
         raise ConfigError(
             f"group.coordinator.rebalance.protocols is {','.join(protocols)}: it takes classic; consumer needs KRaft."
+        )
+
+
+def _check_storage(config: Config) -> None:
+    """Raises `ConfigError` where other brokers may keep records that this one would take for deleted."""
+    if config.flag("remote.log.storage.system.enable"):
+        raise ConfigError(
+            "remote.log.storage.system.enable is true: this broker has no tiered storage, and what is there alone "
+            "would be hidden from consumers, and deleted once another broker leads."
         )
 
 

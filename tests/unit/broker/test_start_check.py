@@ -35,6 +35,7 @@ from barnabas.model.errors import ConfigError
         {"process.roles": "controller"},
         {"group.coordinator.rebalance.protocols": "classic,consumer"},
         {"group.coordinator.rebalance.protocols": ""},
+        {"remote.log.storage.system.enable": "true"},
         {"broker.id": "-2"},
         {"broker.id": "1001"},
         {"broker.id": "1", "node.id": "2"},
