@@ -59,9 +59,14 @@ class LogUpkeep:
     def begin(self, tasks: Tasks) -> None:
         number = self._config.number
         initial_ms = number("log.initial.task.delay.ms")
+        flusher_ms = number("log.flush.scheduler.interval.ms")
         for name, interval_ms, work in (
             ("log-retention", number("log.retention.check.interval.ms"), self.delete_old_segments),
-            ("log-flusher", EXPIRED_FILES_INTERVAL_MS, self.flush_dirty_logs),
+            (
+                "log-flusher",
+                flusher_ms if 0 < flusher_ms < EXPIRED_FILES_INTERVAL_MS else EXPIRED_FILES_INTERVAL_MS,
+                self.flush_dirty_logs,
+            ),
             ("log-file-deleter", EXPIRED_FILES_INTERVAL_MS, self.delete_marked),
             (
                 "producer-id-expiration",

@@ -180,6 +180,26 @@ def test_what_is_too_old_at_a_start_goes_half_a_minute_later() -> None:
     assert not failures
 
 
+@pytest.mark.parametrize(("interval_ms", "seconds"), [(1_000, 2), (60_000, 61), (0, 6)])
+def test_logs_are_flushed_as_often_as_the_broker_says(interval_ms: int, seconds: int) -> None:
+    loop = SimLoop(Chance(1, "flusher").stream("loop"), EventHash())
+    clock = SimClock(loop)
+    runtime = replace(real_runtime(), clock=clock, disk=SimDisk(Volume(), lambda operation, path: None, clock.now_ms))
+    config = {"log.dirs": "/data", "log.flush.scheduler.interval.ms": str(interval_ms)}
+
+    async def story() -> int:
+        tasks = Tasks(lambda name, error: None)
+        dirs = LogDirs(runtime, broker_config(config), tasks=tasks)
+        await dirs.load()
+        log = dirs.get_or_create(A)
+        append(log, "x")
+        await asyncio.sleep(seconds)
+        await tasks.end()
+        return log.recovery_point
+
+    assert loop.run_until_complete(story()) == 1
+
+
 def test_what_was_to_be_deleted_is_deleted_at_the_next_start(tmp_path: Path) -> None:
     dirs = log_dirs(tmp_path)
     append(dirs.get_or_create(A), "x")
