@@ -11,16 +11,17 @@ import pytest
 
 from barnabas.broker.server import Broker
 from barnabas.broker.start_error import BrokerStartError
-from barnabas.log.log_dirs import CLEAN_SHUTDOWN_FILE
+from barnabas.log.log_dirs import CLEAN_SHUTDOWN_FILE, LogDirs
 from barnabas.model.config import broker_config
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime import Runtime
+from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
 from barnabas.sim.chance import Chance
 from barnabas.sim.node import Node
 from barnabas.sim.world import LOG_DIR, ZOOKEEPER, World
 from barnabas.sim.zookeeper import Ensemble
 from barnabas.zk.client.client import ConnectionState, StateChangeHandler, ZooKeeperClient
-from barnabas.zk.kafka.config_znodes import TOPICS
+from barnabas.zk.kafka.config_znodes import BROKERS, DEFAULT_ENTITY, TOPICS, USERS, ConfigEntityZNode
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.protocol.ops import Create
 
@@ -510,3 +511,67 @@ def test_what_is_written_behind_a_lagging_front_end_outlives_the_coordinator() -
         assert "/late" in coordinator(world).committed.nodes
 
     played(1, play)
+
+
+def test_a_start_that_takes_longer_than_notifications_last_misses_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs may take an hour to recover, and whichever broker comes by removes notifications after a quarter of one."""
+    config = {
+        "listeners": "PLAINTEXT://broker-0:9092,SASL_PLAINTEXT://broker-0:9093",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        ),
+    }
+    world = World(1, 1, config)
+    mechanism = ScramMechanism.SCRAM_SHA_256
+    alice = ScramCredential.of(mechanism, b"salt", mechanism.salted_password("word", b"salt", 4096), 4096)
+    load, loaded = LogDirs.load, False
+
+    async def written(tell: Callable[[KafkaZkClient], Awaitable[None]]) -> None:
+        async def story(runtime: Runtime, _: Any) -> None:
+            client = ZooKeeperClient(
+                runtime, f"{ZOOKEEPER}:2181", session_timeout_ms=6_000, connection_timeout_ms=30_000, name="tool"
+            )
+            await client.start()
+            await tell(KafkaZkClient(runtime, client))
+            await client.close()
+
+        await world.client(story, "operator")
+
+    async def slowly(self: LogDirs, values: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        nonlocal loaded
+        await load(self, values)
+        loaded = True
+        await asyncio.sleep(20 * 60)
+
+    async def before(zk: KafkaZkClient) -> None:
+        await zk.create_recursive(ConfigEntityZNode.path(TOPICS, "t"), ConfigEntityZNode.encode({}))
+        await zk.create_topic_assignment("t", Uuid(b"t" * 16), {TopicPartition("t", 0): (0,)})
+        user = ConfigEntityZNode.encode({mechanism.mechanism_name: alice.encode()})
+        await zk.create_recursive(ConfigEntityZNode.path(USERS, "alice"), user)
+
+    async def meanwhile(zk: KafkaZkClient) -> None:
+        await zk.client.set(ConfigEntityZNode.path(TOPICS, "t"), ConfigEntityZNode.encode({"retention.ms": "5000"}))
+        defaults = ConfigEntityZNode.encode({"log.segment.bytes": "2000000"})
+        await zk.create_recursive(ConfigEntityZNode.path(BROKERS, DEFAULT_ENTITY), defaults)
+        await zk.delete_path(ConfigEntityZNode.path(USERS, "alice"))
+
+    async def run() -> None:
+        world.start_coordinator()
+        await world.until(lambda: world.coordinator is not None, "the coordinator is up")
+        await written(before)
+        world.start_broker("broker-0")
+        await world.until(lambda: world.state("t-0") is not None, "the topic has a leader")
+        assert await world.shut_down("broker-0")
+        monkeypatch.setattr(LogDirs, "load", slowly)
+        world.start_broker("broker-0")
+        await world.until(lambda: loaded, "the logs are loaded")
+        await written(meanwhile)
+        await world.until(lambda: "broker-0" in world.brokers, "the broker is up", 30 * 60)
+
+    world.loop.run_until_complete(run())
+    broker = world.brokers["broker-0"]
+    log = broker.log_dirs.get(TopicPartition("t", 0))
+    assert log is not None
+    assert (log.settings.retention_ms, log.settings.segment_bytes) == (5_000, 2_000_000)
+    assert broker.scram_users.credential(mechanism, "alice") is None

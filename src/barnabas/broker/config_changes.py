@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from barnabas.broker import client_quotas
-from barnabas.broker.change_notifications import ChangeNotifications
+from barnabas.broker.change_notifications import CHANGE_EXPIRATION_MS, ChangeNotifications
 from barnabas.broker.configs import (
     ConfigResourceType,
     apply_incremental,
@@ -80,6 +80,7 @@ class ConfigChanges:
         self._scram_users = scram_users
         self._takers = takers
         self._encoder = password_encoder(node.config)
+        self._made_ms = node.runtime.clock.monotonic_ms()
 
     # Following
 
@@ -94,7 +95,18 @@ class ConfigChanges:
         )
         await client_quotas.load(node.zk, self._quotas)
         await followed.startup()
+        if node.runtime.clock.monotonic_ms() - self._made_ms > CHANGE_EXPIRATION_MS // 2:
+            await self._read_again()
         await self._renew_passwords()
+
+    async def _read_again(self) -> None:
+        """Reads what logs were loaded by, which took long: the notifications of changes may be gone again."""
+        zk = self._node.zk
+        for entity in (DEFAULT_ENTITY, str(self._node.broker_id)):
+            await self.reload_broker(entity)
+        topics = await zk.get_all_entities_with_config(TOPICS)
+        for topic, values in (await zk.get_entities_configs(TOPICS, topics)).items():
+            self._takers.topic_config_changed(topic, values)
 
     async def _renew_passwords(self) -> None:
         """Encodes by the present secret what the one before did: the next start may not know that one any more

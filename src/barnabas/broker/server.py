@@ -292,6 +292,8 @@ class Broker(ThisNode):
         if self.migration is not None:
             self.migration.startup()
         await self.config_changes.startup()
+        if any(endpoint.security_protocol.startswith("SASL") for endpoint in self.listeners.bound):
+            await self.scram_users.startup()
         if self.metadata_version.is_feature_versioning_supported:
             await FeatureChanges(self).startup()
         self.tasks.begin(self.connections.close_idle(), "idle-connections")
@@ -419,11 +421,9 @@ class Broker(ThisNode):
             await self.config_changes.reload_broker(entity)
 
     async def _load_security(self) -> None:
-        """ACLs, SCRAM users and delegation tokens, as ZooKeeper has them."""
+        """ACLs and delegation tokens, as ZooKeeper has them, whose changes are followed from here on."""
         if self.acls is not None:
             await self._load_acls(self.acls)
-        if any(endpoint.security_protocol.startswith("SASL") for endpoint in self.listeners.bound):
-            await self.scram_users.startup()
         await self.delegation_tokens.startup()
 
     async def _load_acls(self, acls: AclStore) -> None:
