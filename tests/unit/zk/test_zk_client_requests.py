@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from barnabas.runtime.real import real_runtime
+from barnabas.zk.client import client as client_module
 from barnabas.zk.client.client import ZooKeeperClient
-from barnabas.zk.protocol.errors import MarshallingError, ZooKeeperError
+from barnabas.zk.protocol.errors import MarshallingError, SessionExpired, ZooKeeperError
 from barnabas.zk.protocol.frames import JUTE_MAX_BUFFER, encode_request
 from barnabas.zk.protocol.ops import Create, GetData
 from barnabas.zk.server.server import CoordinatorServer
@@ -38,6 +41,36 @@ def test_a_request_that_is_too_long_fails_alone(tmp_path: Path) -> None:
         assert len(found[0]) == len(longest)
         assert client.disconnects == 0
         await client.close()
+        await server.close()
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_more_requests_than_may_wait_are_submitted_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker whose ZooKeeper is slow would halt otherwise, because clients ask for much at once."""
+    monkeypatch.setattr(client_module, "QUEUE_MAX", 10)
+
+    async def story() -> None:
+        server = CoordinatorServer(real_runtime(), host="127.0.0.1", port=0, data_dir=str(tmp_path), fsync=False)
+        await server.start()
+        client = ZooKeeperClient(
+            real_runtime(),
+            f"127.0.0.1:{server.port}",
+            session_timeout_ms=20_000,
+            connection_timeout_ms=20_000,
+            max_in_flight=2,
+        )
+        await client.start()
+        many = [[Create(f"/{caller}-{number}") for number in range(20)] for caller in range(5)]
+        made = await asyncio.gather(*map(client.handle_requests, many))
+        assert made == [[op.path for op in ops] for ops in many]
+        asking = [asyncio.create_task(client.handle_requests(ops)) for ops in many]
+        await asyncio.sleep(0)
+        await client.close()
+        for told in await asyncio.gather(*asking):
+            assert type(told[-1]) is SessionExpired, "nobody waits for room at a client that was closed"
         await server.close()
 
     asyncio.run(asyncio.wait_for(story(), 60))

@@ -75,7 +75,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 QUEUE_MAX: Final = 20_000
-"""Requests that may wait to be sent. Reads of many znodes go through `handle_requests`, which never needs as many."""
+"""Requests that may wait to be sent; `handle_requests` submits no more until there is room again."""
 OUTSTANDING_MAX: Final = 1_000
 """Requests that `handle_requests` submits before it waits for the first answers."""
 RECONNECT_BACKOFF_MS: Final = 50
@@ -127,6 +127,7 @@ class ZooKeeperClient(ZooKeeperOperations):
         self._state = ConnectionState.CONNECTING
         self._changed = Condition()
         self._queued: deque[Request] = deque()
+        self._room = Condition()
         self._node_change_handlers: dict[str, ZNodeChangeHandler] = {}
         self._node_child_change_handlers: dict[str, ZNodeChildChangeHandler] = {}
         self._state_change_handlers: dict[str, StateChangeHandler] = {}
@@ -328,6 +329,8 @@ class ZooKeeperClient(ZooKeeperOperations):
         for op in ops:
             if len(outstanding) == OUTSTANDING_MAX:
                 results.append(await _outcome(outstanding.popleft()))
+            while len(self._queued) >= QUEUE_MAX:
+                await self._room
             outstanding.append(self.submit(op))
         while outstanding:
             results.append(await _outcome(outstanding.popleft()))
@@ -355,6 +358,7 @@ class ZooKeeperClient(ZooKeeperOperations):
 
     def _taken_queue(self) -> list[Request]:
         queued, self._queued = list(self._queued), deque()
+        self._room.notify()
         return queued
 
     def _set_state(self, state: ConnectionState) -> None:
@@ -440,6 +444,7 @@ class ZooKeeperClient(ZooKeeperOperations):
 
     def drained(self, connection: ClientConnection) -> None:
         self._send_queued()
+        self._room.notify()
 
     def fired(self, session: ClientSession, event: WatchEvent) -> None:
         one_shot = session.fired(event.type, event.path)
