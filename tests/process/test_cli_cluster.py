@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -233,6 +234,17 @@ def test_no_broker_at_the_address_is_said_at_once() -> None:
         said = one_sentence(run("topic", "list", "-b", f"127.0.0.1:{port}", expect=1))
     assert "No broker answers" in said
     assert "barnabas up" in said
+
+
+@pytest.mark.parametrize("command", [("topic", "list", "-b"), ("zk", "ls", "-z")], ids=("broker", "zookeeper"))
+def test_a_server_that_takes_the_connection_and_is_silent_is_not_waited_for_long(command: tuple[str, ...]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        began = time.monotonic()
+        said = one_sentence(run(*command, address, expect=1))
+    assert time.monotonic() - began < 45, "five seconds, and what a busy machine takes"
+    assert address in said
+    assert re.search("did not answer in time|says nothing", said)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RETRY_TIMEOUT_MS: Final = 15_000
+REFUSED_FOR_MS: Final = 200
+"""A broker that starts refuses connections for a moment; one that was waited for in vain is not waited for again."""
 
 PROPERTIES: Final = (
     "acks",
@@ -146,12 +148,13 @@ def with_cluster(
         )
         try:
             # Where no broker answers at all, the command fails soon; RETRY_TIMEOUT_MS is for failovers.
-            for attempt in range(3):
+            give_up_ms = cluster.monotonic_ms() + REFUSED_FOR_MS
+            while True:
                 try:
                     await cluster.any()
                     break
                 except OSError as error:
-                    if attempt == 2:
+                    if cluster.monotonic_ms() >= give_up_ms:
                         cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
                         raise CommandError(
                             f"No broker answers at {servers} ({cause_of(cause)}): "

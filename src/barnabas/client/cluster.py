@@ -98,7 +98,8 @@ class ClusterClient(Asking[Connection]):
             self._connections[address] = connection
             try:
                 await connection.connect()
-                await connection.negotiate(self._login)
+                # A machine takes connections for a broker that is stopped: it is there when it says its versions.
+                await connection.negotiate(self._login, timeout_ms=self._connect_timeout_ms)
             except BaseException:  # also where whoever connects is interrupted: nobody else would close it
                 connection.abort()
                 raise

@@ -13,6 +13,7 @@ import logging
 import math
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from barnabas.client.asking import ConnectionLost, NeverSent, RequestTimedOut
@@ -128,10 +129,13 @@ class Connection(asyncio.BufferedProtocol):
                 self.abort(failure)
                 raise failure from None
 
-    async def negotiate(self, login: Login | None = None) -> dict[int, tuple[int, int]]:
-        """Asks for the broker's ApiVersions, and says who the client is; from now on `send` without a version takes the
-        best common one. Raises `KafkaError`."""
-        self._exchange.versions = await versions_of(self.send, f"{self.host}:{self.port}")
+    async def negotiate(
+        self, login: Login | None = None, *, timeout_ms: int | None = None
+    ) -> dict[int, tuple[int, int]]:
+        """Asks for the broker's ApiVersions, which has `timeout_ms` to tell them, and says who the client is; from now
+        on `send` without a version takes the best common one. Raises `KafkaError`."""
+        ask = partial(self.send, timeout_ms=timeout_ms)
+        self._exchange.versions = await versions_of(ask, f"{self.host}:{self.port}")
         self._login = login
         if login is not None:
             await self._authenticate(login)

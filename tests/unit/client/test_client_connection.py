@@ -17,6 +17,7 @@ from barnabas.runtime import Bytes
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import decode_request_header, decode_response, encode_request, encode_response
+from barnabas.wire.messages.api_versions import ApiVersionsResponse
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
@@ -210,6 +211,30 @@ def test_nobody_at_the_address_is_an_os_error() -> None:
         listener.close()
         with pytest.raises(OSError):
             await Connection(runtime, "127.0.0.1", listener.port).connect()
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_takes_connections_and_is_silent_holds_nobody_up_who_knows_another() -> None:
+    def tell_versions(peer: Peer, correlation_id: int) -> None:
+        peer.transport.writelines(encode_response(ApiVersionsResponse(), 3, correlation_id))
+
+    async def run() -> None:
+        runtime = real_runtime()
+        silent = await runtime.network.listen(asyncio.Protocol, "127.0.0.1", 0)
+        living = await runtime.network.listen(lambda: Peer(tell_versions), "127.0.0.1", 0)
+        cluster = ClusterClient(
+            runtime,
+            [("127.0.0.1", silent.port), ("127.0.0.1", living.port)],
+            connect_timeout_ms=500,
+            request_timeout_ms=3_600_000,
+        )
+        try:
+            assert (await asyncio.wait_for(cluster.any(), 60)).port == living.port
+        finally:
+            await cluster.close()
+            silent.close()
+            living.close()
 
     asyncio.run(run())
 

@@ -557,6 +557,7 @@ class ZooKeeperClient(ZooKeeperOperations):
             self._last_error = f"{host}:{port}: {error or type(error).__name__}"
             return False
         self._connection = connection
+        self._last_error = f"{host}:{port}: it takes the connection, and says nothing"
         try:
             await self._log_in(connection, host)
             if not await within(connection.ready, timeout_ms):
