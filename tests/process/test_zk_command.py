@@ -348,6 +348,27 @@ def test_nothing_is_overwritten_unless_it_is_asked_for(chroot: str, zk: Zk, tmp_
     assert zk("get", "/z", at=chroot).out == "zz"
 
 
+@pytest.mark.parametrize("more", [(), ("--force",)], ids=("", "force"))
+@pytest.mark.parametrize("below", ["", "/kafka"])
+def test_a_tree_that_brokers_are_at_work_on_is_let_be(
+    chroot: str, zk: Zk, tmp_path: Path, below: str, more: tuple[str, ...]
+) -> None:
+    file = tmp_path / "tree.jsonl"
+    with Kazoo(chroot) as client:
+        client.ensure_path(f"{below}/brokers/ids")
+        client.create(f"{below}/controller_epoch", b"1")
+        assert zk("export", str(file), at=chroot).code == 0
+        client.set(f"{below}/controller_epoch", b"2")
+        client.create(f"{below}/brokers/ids/7", b"{}", ephemeral=True)
+        said = zk("import", str(file), *more, at=chroot)
+        assert said.code == 1
+        assert said.err.startswith(f"barnabas: Brokers are at work on this tree ({below}/brokers/ids/7)")
+        assert client.get(f"{below}/controller_epoch")[0] == b"2"
+        client.delete(f"{below}/brokers/ids/7")
+    assert zk("import", str(file), "--force", at=chroot).code == 0
+    assert zk("get", f"{below}/controller_epoch", at=chroot).out == "1"
+
+
 def test_what_is_no_file_is_written_to_and_stays_what_it_is(chroot: str, zk: Zk, tmp_path: Path) -> None:
     """Whoever exports to /dev/null, as root, has it afterwards."""
     pipe = tmp_path / "pipe"

@@ -28,10 +28,11 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.inspection.image import BATCH_MAX, ReadZNode, creations_of
+from barnabas.zk.kafka.znodes import BrokerIdsZNode
 from barnabas.zk.protocol.acl import Identity, digest_of, permits
 from barnabas.zk.protocol.data import ACL, CONTAINER_OWNER, OPEN_ACL_UNSAFE, ACLs, ZkPermission
 from barnabas.zk.protocol.errors import NoNode, ZooKeeperError
-from barnabas.zk.protocol.ops import Create, Delete, GetACL, GetData, Multi, SetACL, SetData, ZkOperation
+from barnabas.zk.protocol.ops import Create, Delete, GetACL, GetChildren, GetData, Multi, SetACL, SetData, ZkOperation
 from barnabas.zk.protocol.paths import is_valid_path, joined
 
 FORMAT: Final = "barnabas znodes"
@@ -235,7 +236,8 @@ async def import_tree(
 
     `secret` is the password of the import's own identity, the same for the same export. `identities` are those that the
     connection has already. Raises `TransferError` before anything is written when the file is damaged, when znodes are
-    there with other data or ACLs and `force` is not given, or when the server does not know an ACL's scheme.
+    there with other data or ACLs and `force` is not given, when brokers are registered in a Kafka tree that is written
+    to, or when the server does not know an ACL's scheme.
     """
     acls: dict[ACLs, str] = {}
     for znode in read():
@@ -276,6 +278,8 @@ class _Import:
         self.done = Imported()
         self.conflicts: list[str] = []
         self.conflict_count = 0
+        self.registered: list[str] = []
+        """Brokers that are at work on the tree, by their paths."""
 
     async def _there(self, batch: Sequence[ExportedZNode]) -> list[tuple[bytes | None, int, ACLs] | None]:
         """Data, version and ACLs of each znode, None for those that are missing."""
@@ -297,8 +301,17 @@ class _Import:
         return found
 
     async def compare(self, batch: Sequence[ExportedZNode]) -> None:
-        """Counts the znodes that are there with other data or ACLs."""
+        """Counts the znodes that are there with other data or ACLs, and finds the brokers that live there."""
         wanted = [znode for znode in batch if not znode.ephemeral]
+        places = [znode.path for znode in wanted if znode.path.endswith(BrokerIdsZNode.path)]
+        for place, answer in zip(
+            places, await self.client.handle_requests(list(map(GetChildren, places))), strict=True
+        ):
+            if isinstance(answer, NoNode):
+                continue
+            if isinstance(answer, ZooKeeperError):
+                raise answer
+            self.registered += [joined(place, name) for name in answer]
         for znode, there in zip(wanted, await self._there(wanted), strict=True):
             if there is not None and znode.path != "/" and not self._same(znode, there):
                 self.conflict_count += 1
@@ -311,6 +324,11 @@ class _Import:
 
     async def judge(self, acls_of: Mapping[ACLs, str]) -> None:
         """`acls_of`: every list of ACLs that comes up, with a path that has it."""
+        if self.registered:
+            raise TransferError(
+                f"Brokers are at work on this tree ({', '.join(self.registered)}), so nothing was written: what they "
+                "know would differ from it. Stop them; one that was killed is gone when its session is over."
+            )
         if self.conflict_count and not self.force:
             more = self.conflict_count - len(self.conflicts)
             raise TransferError(
