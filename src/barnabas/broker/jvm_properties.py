@@ -19,7 +19,7 @@ from barnabas.model.errors import ConfigError
 from barnabas.security.listener_config import mechanism_key
 from barnabas.security.sasl.gssapi import LOGIN_MODULE as KERBEROS_LOGIN
 from barnabas.security.sasl.http import ALLOWED_URLS
-from barnabas.security.sasl.jaas import LoginModule, jaas_sections
+from barnabas.security.sasl.jaas import DISALLOWED_LOGIN_MODULES, LoginModule, jaas_sections
 from barnabas.security.sasl.offered import LOGIN_MODULES, enabled_mechanisms
 
 _KEYS: Final = {
@@ -46,7 +46,7 @@ _KEYS: Final = {
     },
 }
 """Properties that are keys by another name."""
-_READ: Final = (JAAS_FILE, ALLOWED_URLS, *_KEYS)
+_READ: Final = (JAAS_FILE, ALLOWED_URLS, DISALLOWED_LOGIN_MODULES, *_KEYS)
 _CHECKS_NAMES: Final = "zookeeper.ssl.hostnameVerification"
 _SERVER: Final = "KafkaServer"
 _DIGEST_LOGIN: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"

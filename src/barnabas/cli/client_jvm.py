@@ -4,6 +4,7 @@
 properties does not count, as it does not in Kafka: whoever may set all of a client's properties has no file read and no
 inner address asked (CVE-2025-27817). ``-Djava.security.auth.login.config`` names a JAAS file, whose section
 ``KafkaClient`` says who the client is where the properties do not (``JaasContext.loadClientContext``).
+``-Dorg.apache.kafka.disallowed.login.modules`` names those by which nobody logs in, whatever the properties say.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def with_kafka_opts(settings: Mapping[str, str]) -> dict[str, str]:
     from barnabas.broker.jvm_properties import jvm_properties  # here, so that a plain command starts sooner
     from barnabas.model.config import JAAS_FILE
     from barnabas.security.sasl.http import ALLOWED_URLS
+    from barnabas.security.sasl.jaas import DISALLOWED_LOGIN_MODULES, login_module
 
     given = jvm_properties(options)
     found = dict(settings)
@@ -33,6 +35,11 @@ def with_kafka_opts(settings: Mapping[str, str]) -> dict[str, str]:
         found[ALLOWED_URLS] = given[ALLOWED_URLS]
     if JAAS_FILE in given and not {"sasl.jaas.config", "sasl.username"} & found.keys():
         found["sasl.jaas.config"] = _of_section(given[JAAS_FILE])
+    if DISALLOWED_LOGIN_MODULES in given and "sasl.jaas.config" in found:
+        try:
+            login_module(found["sasl.jaas.config"], given[DISALLOWED_LOGIN_MODULES])
+        except ValueError as error:
+            raise ConfigError(f"sasl.jaas.config cannot be read: {error}.") from None
     return found
 
 

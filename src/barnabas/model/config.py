@@ -258,6 +258,12 @@ _OWN_BROKER_KEYS: Final = (
         "The addresses that OAUTHBEARER may use, separated by commas; Kafka reads it from a JVM's properties.",
     ),
     _own(
+        "org.apache.kafka.disallowed.login.modules",
+        "string",
+        "com.sun.security.auth.module.JndiLoginModule,com.sun.security.auth.module.LdapLoginModule",
+        "The login modules that no sasl.jaas.config may name, by commas; Kafka reads it from a JVM's properties.",
+    ),
+    _own(
         JUTE_MAX_BUFFER_KEY,
         "int",
         str(0xFFFFF),

@@ -21,6 +21,7 @@ from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime.real import real_runtime
 from barnabas.security.sasl.http import ALLOWED_URLS
+from barnabas.security.sasl.jaas import DISALLOWED_LOGIN_MODULES
 
 
 def entry(entries, name):
@@ -106,7 +107,11 @@ def test_what_is_no_list_of_throttled_replicas_is_refused(text):
 def test_read_only_keys_cannot_be_changed_at_run_time():
     with pytest.raises(KafkaError, match=r"broker\.id"):
         validate_dynamic_broker_values(broker_config({}), {"broker.id": "5"}, per_broker=True)
-    for name in (ALLOWED_URLS, JAAS_FILE):  # a JVM's in Kafka; who may change configurations has no file read
+    for name in (
+        ALLOWED_URLS,
+        DISALLOWED_LOGIN_MODULES,
+        JAAS_FILE,
+    ):  # a JVM's in Kafka; who may change configurations has no file read
         with pytest.raises(KafkaError, match=name):
             validate_dynamic_broker_values(broker_config({}), {name: "file:/etc/passwd"}, per_broker=True)
     for name, text in (("listeners", "PLAINTEXT://:1"), ("listener.name.outside.ssl.keystore.location", "x")):

@@ -60,6 +60,15 @@ def test_a_listener_takes_its_own_section_before_that_of_all() -> None:
     assert not [name for name in told() if name.startswith("listener.name.plaintext.")]
 
 
+def test_login_modules_that_the_jvm_is_to_refuse_are_refused() -> None:
+    """An operator who turned PLAIN off everywhere has it off here."""
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    config = broker_config(told(options=f"{OPTIONS} -Dorg.apache.kafka.disallowed.login.modules={plain}"))
+    with pytest.raises(ConfigError, match="PlainLoginModule is not allowed"):
+        jaas_of_broker(config, "INSIDE", "PLAIN")
+    assert jaas_of_broker(config, "INSIDE", "SCRAM-SHA-256")
+
+
 def test_what_the_properties_say_wins() -> None:
     own = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="me" password="mine";'
     key = "listener.name.inside.scram-sha-256.sasl.jaas.config"

@@ -81,6 +81,23 @@ def test_a_jaas_file_says_who_the_client_is_where_its_properties_do_not(
         told(SCRAM, file)
 
 
+def test_login_modules_that_the_jvm_is_to_refuse_log_no_command_in(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    jaas, file = tmp_path / "jaas.conf", tmp_path / "client.properties"
+    jaas.write_text(FILE)
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    given = f"-Djava.security.auth.login.config={jaas} -Dorg.apache.kafka.disallowed.login.modules=a.B,"
+    monkeypatch.setenv("KAFKA_OPTS", f"{given}{scram}")
+    own = {**SCRAM, "sasl.jaas.config": f'{scram} required username="a" password="b";'}
+    for settings in (SCRAM, own):
+        with pytest.raises(UsageError, match="ScramLoginModule is not allowed"):
+            told(settings, file)
+        assert "is not allowed" in refused_by_a_tool({"bootstrap.servers": "127.0.0.1:1", **settings})
+    monkeypatch.setenv("KAFKA_OPTS", f"{given}c.D")
+    assert login_of(told(own, file)) == SaslLogin("SCRAM-SHA-512", "a", "b")
+
+
 def test_kerberos_reads_the_file_that_is_named_for_a_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KRB5_CONFIG", "/mine")
     monkeypatch.setenv("KAFKA_OPTS", "-Xmx1g '-Djava.security.krb5.conf=/etc/kafka/krb 5.conf'")

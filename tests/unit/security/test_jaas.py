@@ -56,5 +56,12 @@ def test_what_cannot_be_read_is_refused_without_telling_secrets(text: str, compl
     assert "secret" not in str(told.value)
 
 
+def test_an_operator_says_which_modules_nobody_logs_in_by() -> None:
+    text = f"{PLAIN} required;"
+    with pytest.raises(ValueError, match=r"PlainLoginModule is not allowed, by org\.apache\.kafka\.disallowed"):
+        login_module(text, f"a.B, {PLAIN}")
+    assert login_module(text, "a.B").class_name == PLAIN
+
+
 def test_passwords_are_not_shown() -> None:
     assert "hush" not in repr(login_module(f'{PLAIN} required password="hush";'))

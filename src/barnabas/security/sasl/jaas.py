@@ -23,8 +23,9 @@ _TOKEN: Final = re.compile(
 )
 _ESCAPE: Final = re.compile(r"\\([0-3][0-7]{0,2}|[0-7]{1,2}|.)", re.S)
 _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_NOT_ALLOWED: Final = ("com.sun.security.auth.module.JndiLoginModule", "com.sun.security.auth.module.LdapLoginModule")
-"""Modules that connect to addresses in their options (CVE-2023-25194); Kafka refuses them as well."""
+DISALLOWED_LOGIN_MODULES: Final = "org.apache.kafka.disallowed.login.modules"
+_DISALLOWED: Final = "com.sun.security.auth.module.JndiLoginModule,com.sun.security.auth.module.LdapLoginModule"
+"""Modules that connect to addresses in their options (CVE-2023-25194), which count where nobody says others."""
 
 
 class LoginModule(NamedTuple):
@@ -53,11 +54,17 @@ class _Token(NamedTuple):
     position: int
 
 
-def login_module(text: str) -> LoginModule:
-    """The one that stands in a ``sasl.jaas.config``. Raises ``ValueError``, whose text has no option's value."""
+def login_module(text: str, disallowed: str | None = None) -> LoginModule:
+    """The one that stands in a ``sasl.jaas.config``; `disallowed`: what `DISALLOWED_LOGIN_MODULES` says, if anything.
+
+    Raises ``ValueError``, whose text has no option's value.
+    """
     found = login_modules(text)
     if len(found) != 1:
         raise ValueError(f"it contains {len(found)} login modules, it takes 1")
+    refused = (_DISALLOWED if disallowed is None else disallowed).split(",")
+    if found[0].class_name in map(str.strip, refused):
+        raise ValueError(f"{found[0].class_name} is not allowed, by {DISALLOWED_LOGIN_MODULES}")
     return found[0]
 
 
@@ -102,8 +109,6 @@ def _sign(tokens: list[_Token], text: str, where: str) -> None:
 def _module(tokens: list[_Token]) -> LoginModule:
     """Takes the first module off `tokens`."""
     class_name = _next(tokens, "a login module's class")
-    if class_name in _NOT_ALLOWED:
-        raise ValueError(f"{class_name} is not allowed")
     flag = _next(tokens, f"a control flag behind {class_name}: one of {', '.join(CONTROL_FLAGS)}")
     if flag.lower() not in CONTROL_FLAGS:
         raise ValueError(f"{flag!r} is no control flag: it takes one of {', '.join(CONTROL_FLAGS)}")

@@ -15,7 +15,7 @@ from barnabas.security.sasl import gssapi, oauthbearer, plain
 from barnabas.security.sasl.exchange import SaslMechanism
 from barnabas.security.sasl.gssapi import Gssapi
 from barnabas.security.sasl.http import ALLOWED_URLS, HttpRequest, allowed_url, tls_options
-from barnabas.security.sasl.jaas import LoginModule, login_module
+from barnabas.security.sasl.jaas import DISALLOWED_LOGIN_MODULES, LoginModule, login_module
 from barnabas.security.sasl.jwt import Expectations, Keys, SignedTokens, UnsecuredTokens
 from barnabas.security.sasl.login import CALLBACK_HANDLERS, SETTINGS, Login, login_of_module
 from barnabas.security.sasl.oauthbearer import OAuthBearer
@@ -85,7 +85,7 @@ def jaas_of_broker(config: Config, listener: str, mechanism: str) -> LoginModule
         beside = " sasl.jaas.config without this prefix does not count." if config.is_set("sasl.jaas.config") else ""
         raise ConfigError(f"{key} is not set, and sasl.enabled.mechanisms has {mechanism}.{beside}")
     try:
-        module = login_module(text)
+        module = login_module(text, config.overrides.get(DISALLOWED_LOGIN_MODULES))
     except ValueError as error:
         raise ConfigError(f"{key} cannot be read: {error}.") from None
     expected = LOGIN_MODULES[mechanism]
