@@ -19,8 +19,10 @@ HEAD = b"GET %b HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 
 def endpoint(target: Target) -> Caller:
-    """A connection to broker 0's, which says nothing yet."""
+    """A connection to broker 0's, which says nothing yet. Raises `Broken` while the broker starts."""
     status = json.loads((target.cluster.directory / "broker-0" / "status.json").read_text())
+    if status["admin"] is None:
+        raise Broken("broker 0 has no admin endpoint yet")
     caller = Caller(int(status["admin"].rpartition(":")[2]), target._count)
     target.callers.append(caller)
     return caller
