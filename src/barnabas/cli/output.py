@@ -77,6 +77,8 @@ def complain(sentence: str) -> None:
 _HEAD: Final = "\x1b[1;36m"
 _BAD: Final = "\x1b[31m"
 _END: Final = "\x1b[0m"
+COLUMN_MAX: Final = 100
+"""Characters that a column is widened to at most."""
 
 
 class Bad(str):
@@ -96,9 +98,13 @@ def _shown(cell: Any) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, colours: bool = False) -> list[str]:
-    """Columns under upper-case heads, as lines."""
+    """Columns under upper-case heads, as lines. A cell beyond `COLUMN_MAX` makes its own line longer and no other:
+    strangers choose the names of groups and clients, and may choose them long."""
     cells = [["-" if cell is None else _shown(cell) for cell in row] for row in rows]
-    widths = [max([len(head), *(len(row[index]) for row in cells)]) for index, head in enumerate(heads)]
+    widths = [
+        max([len(head), *(len(row[index]) for row in cells if len(row[index]) <= COLUMN_MAX)])
+        for index, head in enumerate(heads)
+    ]
 
     def padded(texts: Sequence[str]) -> str:
         parts = []

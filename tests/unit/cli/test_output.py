@@ -25,6 +25,15 @@ def test_a_name_that_is_a_strangers_gives_the_terminal_no_orders() -> None:
     assert table(("client",), [[name], [Bad(name)]]) == ["CLIENT", *[r"c\x1b[2J\ne\x9b1A\u202e"] * 2]
 
 
+def test_a_name_that_a_stranger_chose_long_makes_no_other_line_longer() -> None:
+    long = "x" * 30_000
+    assert table(("group", "state"), [["a", "Empty"], [long, "Dead"]]) == [
+        "GROUP  STATE",
+        "a      Empty",
+        f"{long}  Dead",
+    ]
+
+
 def test_colours_change_no_columns() -> None:
     head, _, ill, _ = table((*HEADS, "more"), [[*row, "x"] for row in ROWS], colours=True)
     assert head == "\x1b[1;36mNAME       STATE  MORE\x1b[0m"
