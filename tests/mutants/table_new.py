@@ -1412,6 +1412,211 @@ _STILL: Final = (
 )
 """Written once more from the code alone, and without a look at what the simulator draws or checks by then."""
 
+_ONCE_MORE: Final = (
+    _new(
+        "N149",
+        "controller",
+        "followers of a topic that is made again take the old one's leadership for the newer, and never follow",
+        remove("controller.context:ControllerContext.remove_topic", "self._leadership.pop(partition, None)"),
+    ),
+    _new(
+        "N150",
+        "controller",
+        "a broker that is back leads nothing, and is in no ISR: its former life's wish to stop came late and counts",
+        replace(
+            "controller.brokers:process_controlled_shutdown",
+            "event.broker_epoch < registered_epoch",
+            "event.broker_epoch > registered_epoch",
+        ),
+    ),
+    _new(
+        "N151",
+        "controller",
+        "replicas that a move had added stay, on their disks and in the ISR, when another move takes its place",
+        remove(
+            "controller.reassignment:Reassignments._update_current_reassignment",
+            "await self._stop_removed_replicas(partition, unneeded)",
+        ),
+    ),
+    _new(
+        "N152",
+        "controller",
+        "a topic is never led whose brokers were all down when it was made",
+        replace(
+            "controller.partition_state_machine:PartitionStateMachine.trigger_online_partition_state_change",
+            "_TRIGGERED",
+            "(PartitionState.OfflinePartition,)",
+        ),
+    ),
+    _new(
+        "N153",
+        "controller",
+        "a broker that dies together with the controller stays in ISRs, and acks=all waits until it lags",
+        remove(
+            "controller.replica_state_machine:ReplicaStateMachine.startup",
+            "await self.handle_state_changes(offline, ReplicaState.OfflineReplica)",
+        ),
+    ),
+    _new(
+        "N154",
+        "replica",
+        "a follower that left the ISR and has all of a partition stays out until something is written",
+        remove("replica.partition:Partition.isr_altered", "self.touch()"),
+    ),
+    _new(
+        "N155",
+        "replica",
+        "DeleteRecords waits for all its time, and fails, though every replica has deleted",
+        remove("replica.partition:Partition.record_fetch", "low_watermark_moved"),
+    ),
+    _new(
+        "N156",
+        "replica",
+        "a follower cuts to where its leader's epoch ends, not to where its own does, and keeps what it must cut",
+        replace(
+            "replica.truncation:truncation_offset",
+            "min(end_offset, leader_end_offset, log.log_end_offset)",
+            "min(leader_end_offset, log.log_end_offset)",
+        ),
+    ),
+    _new(
+        "N157",
+        "replica",
+        "a follower's high watermark stays behind until something is written: it was told in an answer that came late",
+        replace("replica.followed_partitions:FollowedPartitions._not_taken", "self._session.lost()", "pass"),
+    ),
+    _new(
+        "N158",
+        "replica",
+        "committed records are lost: the high watermark passes a follower whose way into the ISR is not answered yet",
+        replace(
+            "replica.leading:next_high_watermark",
+            "isr_state.isr if type(isr_state) is CommittedIsr else isr_state.maximal_isr",
+            "isr_state.isr",
+        ),
+    ),
+    _new(
+        "N159",
+        "replica",
+        "a follower's high watermark stays behind until something is written: it moved just before the partition rests",
+        remove(
+            "replica.fetch_session:CachedPartition.rest",
+            """
+            if told.high_watermark != log.high_watermark or told.log_start_offset != log.log_start_offset:
+                ...
+            """,
+        ),
+    ),
+    _new(
+        "N160",
+        "log",
+        "after a power loss a log does not know epochs of records that it flushed",
+        remove("log.log:Log.flush", "self.leader_epochs.flush()"),
+    ),
+    _new(
+        "N161",
+        "log",
+        "a power loss brings segments back that were cut or deleted, and they hold what no other replica has",
+        remove("log.log:Log._drop_segments", "self._disk.fsync_dir(self.directory)"),
+    ),
+    _new(
+        "N162",
+        "log",
+        "where the log's start has passed whole epochs, its first records are of the oldest of them",
+        replace(
+            "log.leader_epoch_cache:LeaderEpochCache.truncate_from_start",
+            "EpochEntry(entries[at - 1].epoch, start_offset)",
+            "EpochEntry(entries[0].epoch, start_offset)",
+        ),
+    ),
+    _new(
+        "N163",
+        "log",
+        "after DeleteRecords retention by size takes more than is beyond it: what is deleted anyway counts as kept",
+        replace("log.retention:segments_to_delete", "segments[doomed:]", "segments"),
+    ),
+    _new(
+        "N164",
+        "coordinator",
+        "a broker whose disk failed goes on as the coordinator of groups and transactions that another has taken over",
+        replace(
+            "coordinator.leader_epochs:LeaderEpochs.resigned",
+            "leader_epoch < self._last.get(number, -1)",
+            "leader_epoch <= self._last.get(number, -1)",
+        ),
+    ),
+    _new(
+        "N165",
+        "coordinator",
+        "members are thrown out as soon as they have their share, where the group's leader took long to deal it out",
+        remove(
+            "coordinator.group_rebalance:RebalancingGroup._propagate_assignment",
+            "self._schedule(member, member.session_timeout_ms, now)",
+        ),
+    ),
+    _new(
+        "N166",
+        "coordinator",
+        "two producers with one transactional id write at once: both were its first, and neither is fenced",
+        remove(
+            "coordinator.transaction_coordinator:TransactionCoordinator.init_producer_id",
+            "transaction is None",
+        ),
+    ),
+    _new(
+        "N167",
+        "coordinator",
+        "a member that joins while its coordinator moves waits for all the time that a rebalance may take",
+        remove(
+            "coordinator.groups:Group.unloaded",
+            "self._answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))",
+        ),
+    ),
+    _new(
+        "N168",
+        "coordinator",
+        "static members are unknown to the next coordinator, and each restart of one is a rebalance",
+        remove(
+            "coordinator.group_membership:GroupMembership.restore",
+            """
+            if stored_member.group_instance_id is not None:
+                ...
+            """,
+        ),
+    ),
+    _new(
+        "N169",
+        "broker",
+        "a transaction is half ended when a leader dies: its marker counts as written before any follower has it",
+        replace("broker.end_markers:_append", "ACKS_ALL", "1"),
+    ),
+    _new(
+        "N170",
+        "zk",
+        "partitions that are added while others of their topic are moved vanish again",
+        replace("zk.kafka.zk_topics:KafkaZkTopics.change_topic_assignment", "stat.version", "MATCH_ANY_VERSION"),
+    ),
+    _new(
+        "N171",
+        "client",
+        "a consumer stands still after a leader moved, unless it reads from another one, too",
+        remove("client.fetcher:Fetcher._ask_who_leads", "self._due = True"),
+    ),
+    _new(
+        "N172",
+        "client",
+        "a consumer that gives partitions up commits older offsets behind the last ones, and others read again",
+        remove(
+            "client.consumer:Consumer._commit_positions",
+            """
+            if self._committing is not None:
+                ...
+            """,
+        ),
+    ),
+)
+"""Written from the product's code of another day again, spread over what decides, waits, cuts and remembers."""
+
 _OWN: Final = (
     _new(
         "N113",
@@ -1444,4 +1649,5 @@ NEW_MUTANTS: Final = (
     *_LATER,
     *_AGAIN,
     *_STILL,
+    *_ONCE_MORE,
 )
