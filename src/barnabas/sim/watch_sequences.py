@@ -11,8 +11,8 @@ from barnabas.sim.watch_losses import LossWatch
 from barnabas.sim.world import World, broker_name
 from barnabas.wire.records import batches
 
-EXPIRATION_CHECK: Final = "producer.id.expiration.check.interval.ms"
-"""Where it is drawn, brokers soon forget producers that are silent."""
+EXPIRES: Final = ("producer.id.expiration.ms", "producer.id.expiration.check.interval.ms")
+"""Where these are drawn, brokers soon forget producers that are silent: half a minute after their start in any case."""
 
 
 class SequenceWatch:
@@ -21,7 +21,7 @@ class SequenceWatch:
     def __init__(self, world: World, losses: LossWatch) -> None:
         self.world = world
         self.losses = losses
-        self._may_be_forgotten = EXPIRATION_CHECK in world.config_of(0, broker_name(0))
+        self._may_be_forgotten = any(key in world.config_of(0, broker_name(0)) for key in EXPIRES)
 
     def follows(self, chain: Chain, link: ChainedBatch, *, judged: bool) -> None:
         """T1 and T2: a producer's sequences are contiguous, and an older epoch of it writes nothing."""

@@ -75,7 +75,7 @@ from barnabas.sim.watch_cluster import _committed
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
 from barnabas.sim.watch_lag import Behind, Wanted
 from barnabas.sim.watch_restarts import Dead
-from barnabas.sim.watch_sequences import EXPIRATION_CHECK
+from barnabas.sim.watch_sequences import EXPIRES
 from barnabas.sim.watch_stable import EndedHere
 from barnabas.sim.worker import every_record_has_one_result, result
 from barnabas.sim.workload import Workload
@@ -1868,8 +1868,9 @@ def test_a_record_whose_only_copy_is_dead_may_be_of_any_time(cluster: Cluster) -
     assert cluster.world.violations == []
 
 
-def test_a_producer_that_is_forgotten_goes_on_behind_what_is_lost() -> None:
-    made = Cluster({EXPIRATION_CHECK: "1000"})
+@pytest.mark.parametrize("drawn", EXPIRES)
+def test_a_producer_that_is_forgotten_goes_on_behind_what_is_lost(drawn: str) -> None:
+    made = Cluster({drawn: "1000"})
     try:
         _, _, _, chain = made.leading(with_records(made))
         link = next(link for link in reversed(chain.links) if link.producer_id >= 0)
