@@ -176,6 +176,10 @@ class Volume:
         self.release_locks()
         return loss
 
+    def durable_names(self, prefix: str) -> list[str]:
+        """The names of files that a loss of power now would leave for certain."""
+        return [name for name in self._durable_names if name.startswith(prefix)]
+
     def durable_files(self, prefix: str) -> dict[str, bytes]:
         """What is certainly on the platter below `prefix`."""
         return {name: bytes(inode.durable) for name, inode in self._durable_names.items() if name.startswith(prefix)}

@@ -1,7 +1,7 @@
 """Watches who is taken for alive: C21. Who comes and goes in ZooKeeper comes and goes with the controller, and then
-with every broker, by which clients know where to go; who has come back is not taken for one that leaves; and a replica
-whose disk has failed counts as gone with the controller until its broker has it again. Nobody is late who was not
-hindered.
+with every broker, by which clients know where to go; who has come back is not taken for one that leaves; and a
+replica whose disk has failed counts as gone with the controller until its broker has it again; and who is gone is in
+no ISR that has another member. Nobody is late who was not hindered.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class AliveWatch:
         self._believed: dict[tuple[str, str, int, int], None] = {}
         """By broker, replica, the controller's epoch and since when the broker is registered: who has lost what, as the
         controller knew when it was last looked."""
+        self._in_sync_ns: dict[tuple[str, int, int], int] = {}
+        """By partition, broker that is gone, and the controller's epoch: since when it is in the ISR all the same."""
         self._leaving_ns: dict[tuple[int, int], int] = {}
         """By broker that is back, and the controller's epoch: since when it is taken for one that leaves."""
 
@@ -52,6 +54,28 @@ class AliveWatch:
                     self._look_at(name, ruler, number, self._wrong_ns[key])
         self._look_at_replicas(ruler)
         self._look_at_those_who_leave(ruler)
+        self._look_at_isrs()
+
+    def _look_at_isrs(self) -> None:
+        """A leader waits for every member of its ISR; for one that is gone no longer than its controller takes."""
+        world, ensemble, before = self.world, self.ensemble, self._in_sync_ns
+        self._in_sync_ns = {}
+        if not world.metadata_version.is_alter_partition_supported:
+            return  # a leader that writes its ISR itself may take back in whom it does not know to be gone
+        deleted = world.children("/admin/delete_topics")
+        for partition, state in ensemble.states.items():
+            if len(state["isr"]) < 2 or partition.rpartition("-")[0] in deleted:
+                continue
+            for member in state["isr"]:
+                if ensemble.is_registered(member) or not ensemble.is_assigned(partition, member):
+                    continue
+                key = partition, member, ensemble.controller_epoch
+                since_ns = self._in_sync_ns[key] = before.get(key, world.loop.now_ns)
+                if world.loop.now_ns - since_ns > TOLD_NS and ensemble.is_known_since(since_ns, TOLD_NS):
+                    world.violated(
+                        "C21", f"broker {member} is not registered, and is in the ISR {state['isr']} of {partition} "
+                        f"for {TOLD_NS / 1e9:.0f} s", partition, broker_name(member),
+                    )  # fmt: skip
 
     def _look_at_those_who_leave(self, ruler: str) -> None:
         """Who left politely and is back may lead, and come into an ISR, like any other."""

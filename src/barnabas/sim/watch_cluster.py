@@ -135,7 +135,14 @@ class ClusterWatch:
     def _around_controlled_shutdown(self, original: Any) -> Any:
         async def controlled_shutdown(controller: Any, broker_id: int, broker_epoch: int) -> Any:
             self.ensemble.asked_to_leave_ns[broker_id] = self.world.loop.now_ns
+            known = None if controller.reign is None else controller.reign.context.broker_epoch(broker_id)
             remaining = await original(controller, broker_id, broker_epoch)
+            self.world.check("C4")
+            if 0 <= broker_epoch < (known or 0):
+                self.world.violated(
+                    "C4", f"{node()} knows broker {broker_id} by its epoch {known}, and let it stop in {broker_epoch}",
+                    node=node(),
+                )  # fmt: skip
             # One whose session is over may not know it yet; what it wrote last was refused.
             in_office = self.ensemble.controller == controller.broker_id
             if not remaining and in_office and controller.epoch == self.ensemble.controller_epoch:

@@ -7,7 +7,7 @@ more: when it has loaded them, and at the end. What it knows and has not written
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -18,8 +18,15 @@ from barnabas.coordinator.group_values import GroupDecision, Now
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_partition import OffsetsPartition
 from barnabas.coordinator.offsets_records import OffsetKey, read_key, read_offset
+from barnabas.coordinator.transaction_coordinator import TransactionCoordinator
 from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id
-from barnabas.coordinator.transactions import ONGOING, TransactionMachine, TransactionMetadata
+from barnabas.coordinator.transactions import (
+    LAST_GIVEN_EPOCH,
+    ONGOING,
+    ProducerIdAndEpoch,
+    TransactionMachine,
+    TransactionMetadata,
+)
 from barnabas.log.log import Log
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -71,17 +78,20 @@ class CoordinatorWatch:
         """By node, partition and whether it leads: since when it does not coordinate what it leads, or the reverse."""
         self._unwritten: dict[tuple[str, int, str], None] = {}
         """By node, life and partition: of what it could not write its log may have all the same, or nothing."""
+        self._given: dict[str, ProducerIdAndEpoch] = {}
+        """By transactional id: whom it was last given to."""
         probes.after(OffsetsPartition, "complete", self._loaded)
         probes.after(OffsetsPartition, "replay_marker", self._ended)
         probes.around(Group, "join", self._around_join)
         probes.around(ReplicatedLog, "append", self._around_append)
         probes.across(TransactionMachine, "add_partitions", lambda machine: machine.metadata, self._added)
         probes.around(TransactionMachine, "complete", self._around_complete)
+        probes.around(TransactionCoordinator, "init_producer_id", self._around_init_producer_id)
 
     def look(self) -> None:
         unlike: dict[tuple[str, int, bool], int] = {}
         for name, broker in self.world.brokers.items():
-            if self.world.disturbed(name) or name in self.world.nodes_in_disk_trouble():
+            if self.world.disturbed(name):
                 continue
             self.world.check("G9")
             led = {
@@ -91,7 +101,9 @@ class CoordinatorWatch:
             }
             hosted = {partition.partition: None for partition in broker.groups.hosted}
             owned = {partition.partition: None for partition in broker.groups.owned}
-            wrong = [(name, number, True) for number in led if number not in owned]
+            self._look_at_names(name, broker.groups.owned)
+            may_load = name not in self.world.nodes_in_disk_trouble()
+            wrong = [(name, number, True) for number in led if number not in owned and may_load]
             wrong += [(name, number, False) for number in hosted if number not in led]
             unlike.update((key, self._unlike_ns.get(key, self.world.loop.now_ns)) for key in wrong)
         for key, since_ns in unlike.items():
@@ -99,6 +111,16 @@ class CoordinatorWatch:
                 self._is_unlike(*key)
                 unlike[key] = self.world.loop.now_ns
         self._unlike_ns = unlike
+
+    def _look_at_names(self, name: str, owned: Iterable[OffsetsPartition]) -> None:
+        """Who comes again by its name is known, whoever coordinates its group by now."""
+        for group in (group for partition in owned for group in partition.groups.values()):
+            named = {each.group_instance_id: each.member_id for each in group.members.values() if each.is_static}
+            if group.static_members != named:
+                self.world.violated(
+                    "G9", f"{name} knows {group.static_members} of group {group.group_id} by their names; its static "
+                    f"members are {named}", node=name,
+                )  # fmt: skip
 
     def _is_unlike(self, name: str, number: int, leads: bool) -> None:
         partition = f"{GROUP_METADATA_TOPIC}-{number}"
@@ -118,6 +140,7 @@ class CoordinatorWatch:
 
     def _loaded(self, _: object, partition: OffsetsPartition) -> None:
         self._compare_offsets(node(), partition)
+        self._look_at_names(node(), [partition])
 
     def _around_join(self, original: Any) -> Any:
         """What a member says that it wants, and has, is what the group shares by, unless it is refused."""
@@ -247,7 +270,8 @@ class CoordinatorWatch:
                 )  # fmt: skip
 
     def _around_complete(self, original: Any) -> Any:
-        """A transaction is over when it is over everywhere: no partition that it wrote to has it open still."""
+        """A transaction is over when it is over everywhere: no partition that it wrote to has it open still, or may
+        have it open again, since no follower has its end."""
 
         def complete(machine: TransactionMachine, now_ms: int) -> TransactionMetadata:
             for partition in () if self.world.clocks_touched else machine.metadata.partitions:
@@ -257,6 +281,31 @@ class CoordinatorWatch:
 
         return complete
 
+    def _around_init_producer_id(self, original: Any) -> Any:
+        async def init_producer_id(
+            coordinator: TransactionCoordinator, transactional_id: str, *arguments: Any
+        ) -> ProducerIdAndEpoch:
+            given: ProducerIdAndEpoch = await original(coordinator, transactional_id, *arguments)
+            self.is_fenced(f"{TRANSACTION_STATE_TOPIC}-{coordinator.partition_for(transactional_id)}", transactional_id,
+                           given)  # fmt: skip
+            return given
+
+        return init_producer_id
+
+    def is_fenced(self, kept_in: str, transactional_id: str, given: ProducerIdAndEpoch) -> None:
+        """Who had the id before is fenced by a later epoch of the same producer id, as long as there are any: another
+        producer id fences nobody."""
+        before, self._given[transactional_id] = self._given.get(transactional_id), given
+        self.world.check("T9")
+        if before is None or before.producer_id == given.producer_id or before.epoch >= LAST_GIVEN_EPOCH:
+            return
+        if self.logs.losses.may_be_lost(kept_in, owner=transactional_id):
+            self.world.waive("T9")
+        else:
+            self.world.violated(
+                "T9", f"{node()} gives {transactional_id!r} to {given}, and nobody has fenced {before}", kept_in, node()
+            )
+
     def _is_over(self, ended: TransactionMetadata, partition: str) -> None:
         world, state = self.world, self.world.state(partition)
         log = None if state is None else self.logs.of.get((broker_name(state["leader"]), partition))
@@ -265,18 +314,24 @@ class CoordinatorWatch:
             return
         world.check("T9")
         own = [link for link in reversed(chain.links) if link.producer_id == ended.producer_id]
-        decided_ms = ended.last_update_ms - EPOCH_MS
-        is_marked = any(
-            link.kind in (LinkKind.COMMIT, LinkKind.ABORT) and link.timestamp_ms >= decided_ms for link in own
-        )
-        if is_marked or not own or own[0].kind is not LinkKind.DATA:
+        decided_ms, reached = ended.last_update_ms - EPOCH_MS, self.logs.leaders.reached.get(partition, 0)
+        markers = [
+            link.last
+            for link in own
+            if link.kind in (LinkKind.COMMIT, LinkKind.ABORT) and link.timestamp_ms >= decided_ms
+        ]
+        if markers and min(markers) >= reached:
+            what = f"has its end at {min(markers)}, and {reached} is reached"
+        elif not markers and own and own[0].kind is LinkKind.DATA:
+            what = f"has it open at {own[0].base}"
+        else:
             return
         if self.logs.losses.may_be_lost(partition, producer_ids=[ended.producer_id]):
             world.waive("T9")
         else:
             world.violated(
                 "T9", f"{node()} takes the transaction of producer {ended.producer_id} for over; {chain.node} leads "
-                f"{partition} and has it open at {own[0].base}", partition, chain.node,
+                f"{partition} and {what}", partition, chain.node,
             )  # fmt: skip
 
     def _compare_transactions(self, name: str, broker: Broker, kept_in: str, log: Log) -> None:

@@ -1,5 +1,5 @@
 """Watches what coordinators owe those who wait: G8 and T8, that whatever has a time is done when its time is over, and
-that no transaction is aborted before, nor an offset expires.
+that no transaction is aborted before, nor an offset expires. Who coordinates a group no more leaves nobody waiting.
 
 Members and transactions that are gone show in nothing that a client is told before somebody needs what they hold, nor
 does a commit that is never over, before somebody asks for what is stable. A coordinator that is disturbed may be late;
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.broker.server import Broker
 from barnabas.coordinator.group_offsets import GroupOffsets
-from barnabas.coordinator.group_values import PREPARING, Now
+from barnabas.coordinator.group_values import PREPARING, GroupDecision, Now
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.coordinator.transactions import ONGOING, TransactionMachine, TransactionMetadata
@@ -58,6 +58,7 @@ class DeadlineWatch:
         self._used_ns: dict[Group, int] = {}
         """When a group was last seen to have members, by who coordinates it."""
         probes.after(GroupOffsets, "written", self._settled)
+        probes.around(Group, "unloaded", self._around_unloaded)
         probes.across(TransactionMachine, "add_partitions", lambda machine: machine.metadata, self._added)
         probes.after(TransactionMachine, "time_out", self._timed_out)
         probes.around(TransactionMachine, "written", self._around_written)
@@ -99,6 +100,22 @@ class DeadlineWatch:
             if world.loop.now_ns - since_ns > allowed_ms * MS:
                 world.violated("G8", f"{name} owes group {group.group_id} {what}, for {allowed_ms} ms", node=name)
                 owed[debt] = world.loop.now_ns
+
+    def _around_unloaded(self, original: Any) -> Any:
+        def unloaded(group: Group, now: Now) -> GroupDecision:
+            tickets = [ticket for each in group.members.values() for ticket in (each.join_ticket, each.sync_ticket)]
+            decided: GroupDecision = original(group, now)
+            answered = [ticket for ticket, _ in decided.answers]
+            self.world.check("G8")
+            left = [ticket for ticket in tickets if ticket is not None and ticket not in answered]
+            if left:
+                self.world.violated(
+                    "G8", f"{node()} coordinates group {group.group_id} no more, and leaves {len(left)} of its members "
+                    "without an answer", node=node(),
+                )  # fmt: skip
+            return decided
+
+        return unloaded
 
     def _settled(
         self, _: None, known: GroupOffsets, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: object

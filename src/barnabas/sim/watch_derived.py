@@ -20,7 +20,7 @@ from barnabas.log.index_file import CorruptIndex
 from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
 from barnabas.log.producer_state import ProducerEntry, ProducerStateManager
-from barnabas.log.segment import Segment
+from barnabas.log.segment import LOG_SUFFIX, Segment, base_offset_of
 from barnabas.model.ids import TopicPartition
 from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.sim.chain import Chain, ChainedBatch, LinkKind, checkpointed
@@ -118,6 +118,9 @@ class DerivedWatch:
         probes.around(Log, "opening", self._around_opening)
         probes.after(Log, "truncate_to", self._cut)
         probes.after(Log, "truncate_fully_and_start_at", self._cut)
+        for name in ("truncate_to", "truncate_fully_and_start_at"):
+            probes.after(Log, name, self._is_gone_for_good)
+        probes.after(Log, "maybe_increment_log_start_offset", self._start_moved)
         probes.after(LogDirs, "checkpoint_log_start_offsets", self._starts_written)
         probes.after(LogDirs, "checkpoint_recovery_points", self._recovery_points_written)
         probes.around(LogDirs, "replace_with_future", self._around_replace_with_future)
@@ -147,6 +150,27 @@ class DerivedWatch:
         ]
         if beyond:
             self._wrong(log, chain, f"its epochs have {beyond}, and it ends at {log.log_end_offset}")
+
+    def _is_gone_for_good(self, _: object, log: Log, *__: object, **___: object) -> None:
+        """R15: no segment that was cut comes back with the power: behind what is written next it would belong to it."""
+        chain = self.logs.chain_of(log)
+        if chain is None:
+            return
+        self.world.check("R15")
+        there = self.world.nodes[chain.node].volume.durable_names(f"{log.directory}/")
+        bases = [base_offset_of(name.rpartition("/")[2], LOG_SUFFIX) for name in there]
+        back = [base for base in bases if base is not None and base > log.log_end_offset]
+        if back:
+            self.world.violated(
+                "R15", f"{chain.partition} on {chain.node} is cut to {log.log_end_offset}, and its segments {back} are "
+                "on the platter", chain.partition, chain.node,
+            )  # fmt: skip
+
+    def _start_moved(self, moved: bool, log: Log, *_: object) -> None:
+        """R13: the epochs that are left are those of the batches that are left."""
+        chain = self.logs.chain_of(log)
+        if moved and chain is not None:
+            self.logs.restarts.epochs_match(log, chain)
 
     def _starts_written(self, _: object, log_dirs: LogDirs) -> None:
         """Whoever starts now finds where each log begins: by the file, or by its first segment."""

@@ -1,8 +1,10 @@
-"""Watches what members of groups believe, and where they go on: G3 and G4.
+"""Watches what members of groups believe, and where they go on: G3, G4 and G8.
 
 G3: when a coordinator ends a member's session, the member knows already that it owns nothing any more, be it only by
 its clock: another may own the same from this moment. G4: nobody is thrown back. Who reads on in what it was assigned is
-given nothing from before; and who is assigned a partition nothing that its group had committed when it joined.
+given nothing from before; and who is assigned a partition nothing that its group had committed when it joined. G8: no
+session ends before its time, which begins when the last answer was given: while a request of the member waits with its
+coordinator, it is alive.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any, Final
 from barnabas.broker.server import Broker
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import GroupMember, Joined
+from barnabas.coordinator.group_members import Member
 from barnabas.coordinator.group_values import Now
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_partition import OffsetsPartition
@@ -41,6 +44,8 @@ class MemberWatch:
         """By group and id."""
         self._committed: dict[tuple[str, str], dict[str, int]] = {}
         """By group and id: what the group had committed when the member asked to join, by partition."""
+        self._waited_ms: dict[Member, int] = {}
+        """When a member last had a request waiting, by the clock of its coordinator."""
         self._shared_ns: dict[int, int] = {}
         """By partition of groups: when more than one broker last took itself for their coordinator."""
         probes.around(GroupMember, "ask_to_join", self._around_join)
@@ -49,6 +54,7 @@ class MemberWatch:
 
     def look(self) -> None:
         self._note_shared()
+        self._note_waiting()
         if not self.world.clocks_touched:
             for name, broker in self.world.brokers.items():
                 self._look_at_members(name, broker)
@@ -61,7 +67,17 @@ class MemberWatch:
     def _loaded(self, _: object, partition: OffsetsPartition) -> None:
         self._note_shared()
 
-    # G3
+    def _note_waiting(self) -> None:
+        before, self._waited_ms = self._waited_ms, {}
+        for broker in self.world.brokers.values():
+            now_ms = broker.runtime.clock.monotonic_ms()
+            for partition in broker.groups.owned:
+                for member in (each for group in partition.groups.values() for each in group.members.values()):
+                    waited_ms = now_ms if _waits(member) else before.get(member)
+                    if waited_ms is not None:
+                        self._waited_ms[member] = waited_ms
+
+    # G3, G8
 
     def _around_join(self, original: Any) -> Any:
         async def join(member: GroupMember) -> Joined:
@@ -100,15 +116,28 @@ class MemberWatch:
 
     def _around_tick(self, original: Any) -> Any:
         def tick(group: Group, now: Now) -> Any:
-            members = group.members.values()
+            members = [*group.members.values()]
             late = [each for each in members if each.may_expire and each.session_deadline_ms <= now.ms]
+            self._waited_ms.update((each, now.ms) for each in members if _waits(each))
             outcome = original(group, now)
             for each in late:
                 if each.member_id not in group.members:
                     self._session_ended(group, each.member_id, each.session_timeout_ms)
+            for each in members:
+                if each.member_id not in group.members and each.session_deadline_ms <= now.ms:
+                    self._was_over(group, each, now.ms)
             return outcome
 
         return tick
+
+    def _was_over(self, group: Group, member: Member, now_ms: int) -> None:
+        waited_ms = self._waited_ms.get(member)
+        self.world.check("G8")
+        if waited_ms is not None and now_ms - waited_ms < member.session_timeout_ms - ROUNDED_MS:
+            self.world.violated(
+                "G8", f"{node()} ends the session of {member.member_id} in {group.group_id}, which waited for its "
+                f"answer {now_ms - waited_ms} ms ago; it lasts for {member.session_timeout_ms} ms", node=node(),
+            )  # fmt: skip
 
     def _session_ended(self, group: Group, member_id: str, timeout_ms: int) -> None:
         world, member = self.world, self._members.get((group.group_id, member_id))
@@ -158,3 +187,8 @@ class MemberWatch:
             world.waive("G4")
         else:
             world.violated("G4", f"{client} is given {offset} of {partition}, and was at {floor} already", partition)
+
+
+def _waits(member: Member) -> bool:
+    """Whether a request of the member is to be answered; in its very first join its session may end all the same."""
+    return not member.may_expire

@@ -198,7 +198,8 @@ class ZooKeeperWatch:
         )
 
     def _assigned(self, topic: str, read: dict[str, Any]) -> None:
-        """C12, C13: an original replica goes only when the targets are in sync, or when the move is cancelled."""
+        """C12, C13: an original replica goes only when the targets are in sync, or when the move is cancelled; and a
+        partition goes only with its topic."""
         world = self.world
         now = TopicSeen(
             str(read.get("topic_id", "")),
@@ -213,6 +214,8 @@ class ZooKeeperWatch:
         world.check("C13")
         if before.topic_id and now.topic_id != before.topic_id:
             world.violated("C13", f"topic {topic} had the id {before.topic_id} and has {now.topic_id}", topic)
+        if (gone := sorted(before.replicas.keys() - now.replicas.keys())) and topic not in self._ordered:
+            world.violated("C13", f"topic {topic} had the partitions {gone}, and has them no more", topic)
         for number, replicas in now.replicas.items():
             was = before.replicas.get(number)
             if was is None or sorted(was) == sorted(replicas):

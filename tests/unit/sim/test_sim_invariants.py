@@ -33,10 +33,12 @@ from barnabas.coordinator.transactions import (
     COMPLETE_COMMIT,
     ONGOING,
     PREPARE_COMMIT,
+    ProducerIdAndEpoch,
     TransactionMachine,
     TransactionMetadata,
 )
 from barnabas.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
+from barnabas.log.leader_epoch_cache import EpochEntry, LeaderEpochCache
 from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
 from barnabas.log.producer_state import BatchMetadata, ProducerEntry, ProducerStateManager
@@ -248,6 +250,20 @@ def c4(cluster: Cluster) -> None:
     cluster.at("broker-0", lambda: cluster.cluster._control("StopReplica", told(1, 4), ErrorCode.NONE, 5))
 
 
+def c4_of_a_wish_to_stop(cluster: Cluster) -> None:
+    """The controller lets a broker stop, as its life before had asked."""
+    name = cluster.world.controller()
+    assert name is not None
+
+    async def nothing_remains(*_: object) -> list[TopicPartition]:
+        return []
+
+    asked = cluster.cluster._around_controlled_shutdown(nothing_remains)
+    with patched(cluster.ensemble, "shutdown_granted", lambda _: None):
+        cluster.run(asked(cluster.world.brokers[name].controller, 2, 0))
+    del cluster.ensemble.asked_to_leave_ns[2]
+
+
 def c5(cluster: Cluster) -> None:
     cluster.state(leader_epoch=-1)
 
@@ -343,6 +359,11 @@ def c13(cluster: Cluster) -> None:
     before = cluster.ensemble.topics["orders"]
     cluster.topic(topic_id="another")
     cluster.ensemble.topics["orders"] = before
+
+
+def c13_of_a_partition_that_is_gone(cluster: Cluster) -> None:
+    there = json.loads(cluster.world.znode("/brokers/topics/orders") or b"{}")["partitions"]
+    cluster.topic(partitions={number: replicas for number, replicas in there.items() if number != "11"})
 
 
 def c14(cluster: Cluster) -> None:
@@ -521,6 +542,16 @@ def c21_of_one_that_is_back(cluster: Cluster) -> None:
     reign.context.shutting_down_broker_ids[2] = None
     noticed(cluster, "C21")
     del reign.context.shutting_down_broker_ids[2]
+
+
+def c21_of_one_that_is_in_sync(cluster: Cluster) -> None:
+    """A broker is gone, also to the controller, and leaders go on waiting for it."""
+    registered = cluster.ensemble.is_registered
+    with patched(cluster.ensemble, "is_registered", lambda number: number != 2 and registered(number)):
+        for _ in range(2):
+            cluster.checkers.alive._look_at_isrs()
+            cluster.checkers.alive._in_sync_ns = dict.fromkeys(cluster.checkers.alive._in_sync_ns, -100 * A_SECOND)
+    cluster.checkers.alive._in_sync_ns.clear()
 
 
 def known(leader_epoch: int, topic_id: int = 7) -> dict[str, Any]:
@@ -717,6 +748,13 @@ def r13(cluster: Cluster) -> None:
     chain.links[-1] = link
 
 
+def r13_of_a_log_whose_start_moves(cluster: Cluster) -> None:
+    """Its first records are of another epoch than it believes, now that those before are deleted."""
+    name, _, log, _ = cluster.following(with_records(cluster))
+    with patched(LeaderEpochCache, "entries", (EpochEntry(77, 0),)):
+        cluster.at(name, lambda: cluster.checkers.derived._start_moved(True, log))
+
+
 def r14(cluster: Cluster) -> None:
     read(cluster, current_leader_epoch=99)
 
@@ -748,6 +786,14 @@ def r15_of_a_log_that_begins_before_its_start(cluster: Cluster) -> None:
     dead = Dead(chain.topic_id, chain.links, chain.log_start + 1, "down", False, True, False, None, stopped=True)
     cluster.logs.restarts._dead[chain.node, chain.partition] = dead
     cluster.logs.restarts.restarted(log, chain)
+
+
+def r15_of_a_segment_that_comes_back(cluster: Cluster) -> None:
+    """A log is cut, and the name of what was cut is on the platter still."""
+    name, _, log, _ = cluster.following()
+    volume = cluster.world.nodes[name].volume
+    with patched(volume, "durable_names", lambda prefix: [f"{prefix}{99_999:020d}.log"]):
+        cluster.at(name, lambda: log.truncate_to(log.log_end_offset, now_ms=now_ms(cluster.world)))
 
 
 def r16(cluster: Cluster) -> None:
@@ -1495,6 +1541,27 @@ def g8_of_a_commit_whose_outcome_is_known(cluster: Cluster) -> None:
         cluster.at(name, lambda: known.written(offsets, None))
 
 
+def g8_of_who_is_left_waiting(cluster: Cluster) -> None:
+    """Its coordinator is one no more."""
+    _, group = joined(cluster, "left waiting")
+    (member,) = group.members.values()
+    member.join_ticket = "a join"
+    with patched(Group, "_answer_join", lambda *_: None):
+        group.unloaded(Now(0, 0))
+    member.join_ticket = None
+
+
+def g8_of_one_that_is_thrown_out(cluster: Cluster) -> None:
+    """It was answered a moment ago, and its session counts from before."""
+    _, group = joined(cluster, "thrown out")
+    (member,) = group.members.values()
+    member.sync_ticket = "a sync"
+    cluster.checkers.members.look()
+    member.sync_ticket, now = None, member.session_deadline_ms
+    member.session_deadline_ms = 0
+    group.tick(Now(now - member.session_timeout_ms // 2, 0))
+
+
 class Kept(dict[TopicPartition, list[OffsetAndMetadata]]):
     """Of which nothing is taken out."""
 
@@ -1520,6 +1587,15 @@ def g9_of_an_end_without_a_marker(cluster: Cluster) -> None:
     name = next(name for name, broker in cluster.world.brokers.items() if broker.groups is groups)
     partition = groups.owned[0]
     cluster.at(name, lambda: partition.replay_marker(4716, True))
+
+
+def g9_of_one_that_comes_again_by_its_name(cluster: Cluster) -> None:
+    """A static member is there, and nobody knows it by its name."""
+    _, group = joined(cluster, "nameless")
+    (member,) = group.members.values()
+    member.group_instance_id = "one"
+    cluster.checkers.coordinators.look()
+    member.group_instance_id = None
 
 
 def g9(cluster: Cluster) -> None:
@@ -1571,6 +1647,24 @@ def t9_of_one_that_is_open_somewhere(cluster: Cluster) -> None:
     name = cluster.world.broker_names[0]
     cluster.at(name, lambda: TransactionMachine("half", ended).complete(now_ms(cluster.world)))
     chain.links[-1] = link
+
+
+def t9_of_an_end_that_no_follower_has(cluster: Cluster) -> None:
+    """A transaction is taken for over, and its marker may be gone with its leader."""
+    _, partition, _, chain = cluster.leading(with_records(cluster))
+    link, place = chain.links[-1], partition.topic_partition
+    chain.links[-1] = link._replace(kind=LinkKind.COMMIT, producer_id=4719, timestamp_ms=1 << 40)
+    ended = TransactionMetadata(4719, 0, 60_000, PREPARE_COMMIT, frozenset({place}), 1, now_ms(cluster.world))
+    kept, cluster.leaders.reached[str(place)] = cluster.leaders.reached[str(place)], link.last
+    name = cluster.world.broker_names[0]
+    cluster.at(name, lambda: TransactionMachine("torn", ended).complete(now_ms(cluster.world)))
+    chain.links[-1], cluster.leaders.reached[str(place)] = link, kept
+
+
+def t9_of_two_who_have_one_id(cluster: Cluster) -> None:
+    """The second has another producer id, by which the first is not fenced."""
+    for producer_id in (4720, 4721):
+        cluster.checkers.coordinators.is_fenced("__transaction_state-0", "two", ProducerIdAndEpoch(producer_id, 0))
 
 
 def g8_of_those_who_are_all_there(cluster: Cluster) -> None:
@@ -1665,16 +1759,18 @@ def g10(cluster: Cluster) -> None:
 
 
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
-    c1, c2, c3, c4, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made, c9_of_one_that_the_controller_takes_for_dead,
-    c10, c11, c11_of_one_that_leads_alone, c12, c12_of_one_that_is_in_sync, c13, c14, c14_of_a_partition_that_is_gone,
-    c15, c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17, c17_of_ephemeral_znodes, c17_of_a_snapshot,
+    c1, c2, c3, c4, c4_of_a_wish_to_stop, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made,
+    c9_of_one_that_the_controller_takes_for_dead, c10, c11, c11_of_one_that_leads_alone, c12,
+    c12_of_one_that_is_in_sync, c13, c13_of_a_partition_that_is_gone, c14, c14_of_a_partition_that_is_gone, c15,
+    c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17, c17_of_ephemeral_znodes, c17_of_a_snapshot,
     c17_of_a_stat, c17_of_children_that_go, c18, c18_of_what_was_announced, c19, c20,
     c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told, c21_of_a_replica_that_is_lost,
-    c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c22, c23, c23_of_a_topic_that_is_made_anew, r1,
-    r1_of_a_log_that_moves, r2, r3, r4, r5, r5_of_an_end_that_nobody_asks_for, r6, r7,
-    r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost, r10, r11, r12,
-    r12_of_one_that_comes_back_too_early, r13, r14, r15, r15_of_a_checkpoint_that_trusts_what_is_not_synced,
-    r15_of_a_log_that_begins_before_its_start, r16, r17, r17_of_a_log_that_is_too_large, r18, r19, r20,
+    c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c21_of_one_that_is_in_sync, c22, c23,
+    c23_of_a_topic_that_is_made_anew, r1, r1_of_a_log_that_moves, r2, r3, r4, r5, r5_of_an_end_that_nobody_asks_for, r6,
+    r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost, r10, r11, r12,
+    r12_of_one_that_comes_back_too_early, r13, r13_of_a_log_whose_start_moves, r14, r15,
+    r15_of_a_checkpoint_that_trusts_what_is_not_synced, r15_of_a_log_that_begins_before_its_start,
+    r15_of_a_segment_that_comes_back, r16, r17, r17_of_a_log_that_is_too_large, r18, r19, r20,
     r20_of_a_read_that_begins_elsewhere, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23,
     r23_of_the_latest, r23_of_what_an_operator_asks, r24, r24_by_fetches, r24_of_what_is_not_written_down, r25, r26,
     r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began, r27_of_an_abort,
@@ -1686,14 +1782,15 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r30_of_what_is_not_asked_for, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
     t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t5_of_one_that_is_prepared, t6, t6_of_one_with_two,
     t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again, t9,
-    t9_of_one_that_is_open_somewhere, g1, g1_of_books, g2, g3, g3_of_one_that_believes_in_its_session,
-    g3_of_one_that_believes_in_a_longer_session, g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4,
-    g4_of_a_group, g4_of_one_that_goes_to_the_beginning, g5, g5_of_a_group, g5_of_commits, g6,
-    g6_of_what_nobody_committed, g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1,
-    l1_of_what_is_deleted, l1_of_a_producer, l1_of_a_teller, l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there,
-    g8_of_a_commit_that_is_never_over, g8_of_a_commit_whose_outcome_is_known, g8_of_offsets_that_expire_at_once, g9,
-    g9_of_a_member_that_says_something_else, g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not,
-    g9_of_an_offset_of_a_transaction, g10,
+    t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id, g1, g1_of_books, g2,
+    g3, g3_of_one_that_believes_in_its_session, g3_of_one_that_believes_in_a_longer_session,
+    g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4, g4_of_a_group,
+    g4_of_one_that_goes_to_the_beginning, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed,
+    g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer,
+    l1_of_a_teller, l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
+    g8_of_a_commit_whose_outcome_is_known, g8_of_offsets_that_expire_at_once, g8_of_who_is_left_waiting,
+    g8_of_one_that_is_thrown_out, g9, g9_of_one_that_comes_again_by_its_name, g9_of_a_member_that_says_something_else,
+    g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not, g9_of_an_offset_of_a_transaction, g10,
 )  # fmt: skip
 
 
