@@ -15,11 +15,15 @@ from barnabas.sim.chance import Chance
 from barnabas.sim.events import DISK, EVENTS, RPC, ZK
 from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, TopicPlan, with_actions, with_arguments
 from barnabas.sim.widen_operations import (
+    alone,
     away,
     blinded,
     book_kept,
     busier,
     cut_short,
+    deleted_by_both,
+    drowsy,
+    grown_amid_moves,
     made_again,
     moved_coordinators,
     moved_on_disk,
@@ -90,7 +94,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once, _stand_still, _cut_off,
         _unhurried, _at_coordinators, _by_hand, _crowds, busier, away, moved_coordinators, made_again, spared,
         usurped, blinded, book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time,
-        cut_short,
+        cut_short, alone, grown_amid_moves, deleted_by_both, drowsy,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))

@@ -62,6 +62,64 @@ def away(plan: Plan, chance: Chance) -> Plan:
     return with_actions(plan, [drawn for drawn in more if drawn[0] < plan.length_ns - SECOND])
 
 
+def alone(plan: Plan, chance: Chance) -> Plan:
+    """A topic is made on a broker that is away, and on no other: it gets its first leader when that is back."""
+    if not chance.happens(0.15):
+        return plan
+    session_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
+    absent, at_ns = chance.whole(0, plan.brokers - 1), chance.whole(SECOND, plan.length_ns // 3)
+    made: dict[str, Any] = {"topic": f"new-{chance.whole(1, 4)}", "partitions": 1, "replicas": [absent]}
+    more: list[tuple[int, str, dict[str, Any], int]] = [
+        (at_ns, "kill", {"node": f"broker-{absent}"}, session_ns + 6 * SECOND),
+        (at_ns + session_ns + chance.whole(1_500, 5_000) * MS, "create-topic", made, 0),
+    ]
+    return with_actions(plan, [drawn for drawn in more if drawn[0] < plan.length_ns - SECOND])
+
+
+def grown_amid_moves(plan: Plan, chance: Chance) -> Plan:
+    """A topic gets more partitions while others of it are moved, by a controller that hears late of ZooKeeper: both
+    rewrite the same znode."""
+    if not chance.happens(0.5 if plan.profile in ("REAS", "MOVE", "CTL") else 0.1):
+        return plan
+    topic, at_ns = chance.one_of(plan.topics), chance.whole(3 * SECOND, plan.length_ns - 5 * SECOND)
+    late: dict[str, Any] = {"links": ["zookeeper>controller"], "delay_ns": chance.whole(20, 300) * MS}
+    more: list[tuple[int, str, dict[str, Any], int]] = [(at_ns, "delay", late, 4 * SECOND)]
+    for number in range(topic.partitions):
+        numbers = list(range(plan.brokers))
+        chance.shuffle(numbers)
+        moved: dict[str, Any] = {"topic": topic.name, "partition": number, "replicas": numbers[: chance.whole(2, 3)]}
+        more.append((at_ns + chance.whole(0, 1_000) * MS, "reassign", moved, 0))
+    grown = {"topic": topic.name, "partitions": topic.partitions + 1}
+    more.append((at_ns + chance.whole(0, 1_500) * MS, "add-partitions", grown, 0))
+    return with_actions(plan, more if topic.name != RESULTS else [])
+
+
+def deleted_by_both(plan: Plan, chance: Chance) -> Plan:
+    """Administrators delete records of a topic of which retention by size deletes as well."""
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for topic in [topic for topic in plan.topics if "retention.bytes" in topic.configs and topic.name != RESULTS]:
+        for _ in range(chance.whole(0, 5)):
+            where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+            more.append((chance.whole(3 * SECOND, plan.length_ns - SECOND), "delete-records", where, 0))
+    return with_actions(plan, more)
+
+
+def drowsy(plan: Plan, chance: Chance) -> Plan:
+    """Brokers stand still for longer than replicas may lag, and for less than their sessions last: they leave ISRs, and
+    come back to them with the connections and fetch sessions that they have, be there anything to fetch or not."""
+    if not chance.happens(0.12):
+        return plan
+    lag_ms = chance.whole(600, 1_200)
+    config = {"replica.lag.time.max.ms": str(lag_ms), "replica.fetch.wait.max.ms": str(lag_ms // 2)}
+    longest_ms = max(3 * lag_ms, int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * 2 // 3)
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 3)):
+        said: dict[str, Any] = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
+        at_ns, lasts_ns = chance.whole(2 * SECOND, plan.length_ns), chance.whole(2 * lag_ms, longest_ms) * MS
+        more.append((at_ns, "pause", said, min(lasts_ns, plan.length_ns - at_ns)))
+    return with_actions(replace(plan, config={**plan.config, **config}), more)
+
+
 def _of_disks(plan: Plan) -> tuple[str, ...]:
     """A broker with two log directories goes on without one, and what was in it is away."""
     return ("dir-gone", "dir-gone", "eio-write") if "," in plan.config.get("log.dirs", "") else ()
