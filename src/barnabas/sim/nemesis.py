@@ -21,6 +21,7 @@ from barnabas.sim.plan import MS, Action, number_of
 from barnabas.sim.stranger import intrude, visit
 from barnabas.sim.trace import Happening
 from barnabas.sim.twin import start_twin
+from barnabas.sim.watch_sequences import EXPIRES
 from barnabas.sim.world import DATA, ZOOKEEPER, World, broker_name
 from barnabas.sim.zookeeper_faults import ZooKeeperFaults
 
@@ -80,9 +81,10 @@ class Nemesis:
 
     def _strike_at(self, action: Action, places: Mapping[str, str]) -> None:
         """The event is there. Who dies amid an operation on its own disk dies at once; all else is a callback later,
-        which is before anything else arrives anywhere. Clients, whose events count as any, are left alone."""
+        which is before anything else arrives anywhere. Clients, whose events count as any, only stand still."""
         world, kind = self.world, str(action.arguments["when"]).split()[0]
-        if places.get(str(action.arguments.get("node")), world.broker_names[0]) not in world.broker_names:
+        struck_node = places.get(str(action.arguments.get("node")), world.broker_names[0])
+        if struck_node not in world.broker_names and not (action.name == "pause" and self._may_stand_still):
             return
         said = {key: value for key, value in action.arguments.items() if key not in ("when", "nth")}
         for name in [key for key in ("node", "others", "links") if key in said]:
@@ -103,6 +105,11 @@ class Nemesis:
             world.context.copy().run(strike)
         else:
             world.loop.call_soon(strike, context=world.context)
+
+    @property
+    def _may_stand_still(self) -> bool:
+        """Whether clients may: who sends a batch again where it is forgotten has it appended twice."""
+        return not any(key in self.world.config_of(0, broker_name(0)) for key in EXPIRES)
 
     def _strike(self, action: Action) -> None:
         world = self.world

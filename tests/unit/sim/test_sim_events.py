@@ -77,6 +77,21 @@ def test_a_broker_dies_of_the_operation_on_its_disk_that_it_never_does() -> None
     assert outcome.faults["power-loss"] == 1
 
 
+def test_a_member_stands_still_when_it_has_just_asked_for_its_share() -> None:
+    outcome = ran(
+        plan(
+            produce(8),
+            at(1, "group", 12, client="member-1", group="readers", topic="orders", stays=True),
+            at(0.5, "pause", 4, node="here", when="rpc SyncGroup"),
+            at(0.5, "kill", 4, node="here", when="rpc Heartbeat"),
+            length=14,
+            configs=CONFIGS,
+        )
+    )
+    assert outcome.events == {"rpc SyncGroup": 1}, "clients stand still, and do not die"
+    assert outcome.faults == {"pause": 1}
+
+
 def test_a_fault_whose_event_never_comes_does_nothing() -> None:
     outcome = ran(plan(produce(4), at(1, "kill", 3, node="here", when="zk /no/such/path"), length=6, configs=CONFIGS))
     assert outcome.events == {}
