@@ -10,13 +10,13 @@ file LANDING_DEATHS. With LANDING_WITHOUT_SPARK the table's commits alone, of fi
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 from pathlib import Path
 from typing import Any
 
+from barnabas.cli.local_state import cluster_in
 from barnabas.client.blocking import BlockingCluster
 from barnabas.model.ids import TopicPartition
 from barnabas.spark.jobs import land
@@ -64,11 +64,13 @@ class Deaths:
 
 def leading(topic: str) -> int:
     """The process that leads the topic's partition 0."""
-    state = json.loads(Path(os.environ["LANDING_CLUSTER"]).read_text())
-    with BlockingCluster(state["bootstrap"]) as cluster:
-        cluster.leader(TopicPartition(topic, 0))
-        leader = cluster.metadata.leader(TopicPartition(topic, 0))
-    return next(int(broker["pid"]) for broker in state["brokers"] if broker["id"] == leader)
+    directory, partition = os.environ["LANDING_CLUSTER"], TopicPartition(topic, 0)
+    with BlockingCluster(cluster_in(directory).bootstrap) as cluster:
+        cluster.leader(partition)
+        leader = cluster.metadata.leader(partition)
+    (pid,) = (broker.pid for broker in cluster_in(directory).brokers if broker.id == leader)
+    assert pid is not None
+    return pid
 
 
 def watched(deaths: Deaths) -> None:

@@ -35,7 +35,7 @@ def run(deaths: list[str], told: Path, *words: str, kafka: Cluster | None = None
     if kafka is None:
         environment["LANDING_WITHOUT_SPARK"] = "1"
     else:
-        environment["LANDING_CLUSTER"] = str(kafka.directory / "cluster.json")
+        environment["LANDING_CLUSTER"] = str(kafka.directory)
     job = subprocess.Popen(
         [sys.executable, str(PROGRAM), ",".join(deaths), *words],
         stdout=subprocess.DEVNULL,
