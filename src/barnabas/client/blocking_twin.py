@@ -203,6 +203,10 @@ class SyncProducer:
         self._taken()
         self._loop.call(self._producer.close())
 
+    @property
+    def closed(self) -> bool:
+        return self._producer.closed
+
 
 class SyncTransactionalProducer(SyncProducer):
     """`TransactionalProducer`, whose calls wait."""
@@ -388,6 +392,10 @@ class SyncConsumer:
     def close(self) -> None:
         self._loop.call(self._given_back().close())
 
+    @property
+    def closed(self) -> bool:
+        return self._consumer.closed
+
 
 class SyncAdmin:
     """The methods of `Admin`, which wait."""
@@ -465,6 +473,7 @@ class SyncCluster:
         return self._remembered(SyncConsumer(self._loop, made))
 
     def _remembered(self, made: Made) -> Made:
+        self._made = [other for other in self._made if not other.closed]
         self._made.append(made)
         return made
 

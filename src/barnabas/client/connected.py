@@ -184,6 +184,7 @@ class Cluster(ClusterClient):
         return self._remembered(consumer)
 
     def _remembered(self, made: Made) -> Made:
+        self._made = [other for other in self._made if not other.closed]
         self._made.append(made)
         return made
 

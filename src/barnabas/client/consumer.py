@@ -130,6 +130,10 @@ class Consumer(Fetcher):
         self._fetches.clear()
         await _and_then(self._part(), self._leave)
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     async def _leave(self) -> None:
         self._let_go()
         if self.member is not None:

@@ -91,6 +91,7 @@ class Producer(Producing[Connection]):
         self._senders: dict[int, asyncio.Task[Any]] = {}
         self._failure: BaseException | None = None
         self._closing = False
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -174,6 +175,11 @@ class Producer(Producing[Connection]):
         self._closing = True
         await self.flush()
         await self._tasks.end()
+        self._closed = True
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     async def _choose(self, topic: str, key: bytes | None) -> int:
         known = self.cluster.metadata.topics.get(topic)
