@@ -180,6 +180,22 @@ def test_a_record_that_is_not_acknowledged_says_what_the_broker_said_last(
     assert late.value.__cause__.code is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
+def test_a_batch_at_a_broker_that_is_silent_is_given_up_when_its_time_is_over(
+    kafka: KafkaCluster, client: BlockingCluster
+) -> None:
+    kafka.create_topic("silent", partitions=1, replication_factor=1)
+    producer = BlockingProducer(client, delivery_timeout_ms=2_000)
+    producer.send("silent", b"before")
+    producer.flush()
+    kafka.partition("silent", 0).leader.pause()
+    producer.send("silent", b"value")
+    begun = time.monotonic()
+    with pytest.raises(KafkaError, match=r"silent-0: not acknowledged within 2000 ms; .*did not answer") as late:
+        producer.flush()
+    assert time.monotonic() - begun < 20
+    assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
 def test_records_and_offsets_of_a_transaction_count_together(kafka: KafkaCluster, client: BlockingCluster) -> None:
     kafka.create_topic("together", partitions=2)
     source = TopicPartition("together", 0)

@@ -242,3 +242,27 @@ def test_a_partition_that_moves_while_its_producer_id_is_asked_for_is_sent_to_it
         return {each.partition for each in delivered}
 
     assert seen_in(story) == {0, 1}
+
+
+def test_a_record_at_a_broker_that_is_silent_is_given_up_when_its_time_is_over() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[float, ErrorCode, list[int]]:
+        await make_topic(cluster, {0: [0]})
+        producer = Producer(cluster, delivery_timeout_ms=2_000)
+        offsets = [(await producer.send(TOPIC, b"before", partition=0)).offset]
+        silent = world.nodes[broker_name(0)].process
+        assert silent is not None
+        silent.pause()
+        begun_ms = runtime.clock.monotonic_ms()
+        with pytest.raises(KafkaError) as late:
+            await producer.send(TOPIC, b"late", partition=0)
+        took_ms = runtime.clock.monotonic_ms() - begun_ms
+        silent.resume(world.loop)
+        await is_told(cluster, lambda known: known.metadata.leader(TopicPartition(TOPIC, 0)) == 0)
+        offsets.append((await producer.send(TOPIC, b"behind", partition=0)).offset)
+        await producer.close()
+        return took_ms, late.value.code, offsets
+
+    took_ms, code, offsets = seen_in(story)
+    assert took_ms < 2_100
+    assert code is ErrorCode.REQUEST_TIMED_OUT
+    assert offsets == [0, 2]  # what was given up was appended: nobody can know

@@ -273,6 +273,8 @@ class BlockingProducer(Producing[BlockingConnection]):
         if sent is None:
             return True
         well = finished(self._take(sent))
+        if not well:
+            self._give_up_late(queue for queue, _ in sent.batches)
         self._raise_failure()
         return well
 

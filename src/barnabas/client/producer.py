@@ -92,6 +92,7 @@ class Producer(Producing[Connection]):
         self._failure: BaseException | None = None
         self._closing = False
         self._closed = False
+        self._expiry: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -174,6 +175,8 @@ class Producer(Producing[Connection]):
     async def close(self) -> None:
         self._closing = True
         await self.flush()
+        if self._expiry is not None:
+            self._expiry.cancel()
         await self._tasks.end()
         self._closed = True
 
@@ -202,6 +205,24 @@ class Producer(Producing[Connection]):
         return await self.cluster.retrying(attempt)
 
     # sending them
+
+    def _begin_batch(self, queue: PartitionQueue) -> ProducerBatch:
+        batch = super()._begin_batch(queue)
+        if self._expiry is None:
+            self._expire_at(batch.deadline_ms)
+        return batch
+
+    def _expire_at(self, deadline_ms: int) -> None:
+        left_ms = deadline_ms - self._asking.monotonic_ms()
+        self._expiry = asyncio.get_running_loop().call_later(max(0, left_ms) / 1000, self._expire)
+
+    def _expire(self) -> None:
+        """One timer gives up what is late, whatever it waits for: an answer, a connection, a producer id."""
+        self._expiry = None
+        self._give_up_late(self._queues.values())
+        deadlines = [queue.batches[0].deadline_ms for queue in self._queues.values() if queue.batches]
+        if deadlines:
+            self._expire_at(min(deadlines))
 
     def _wake(self, leader: int) -> None:
         """Begins the sender of `leader` if it is not at work; NO_BROKER's sender looks for the leaders."""

@@ -41,6 +41,7 @@ _GAVE_UP: Final = -2
 _UNANSWERED: Final = Produced(ErrorCode.UNKNOWN_SERVER_ERROR)
 _NOT_ASKED: Final = Produced(ErrorCode.NONE)
 """What is known of a batch that was sent with acks=0."""
+_LOOK_MS: Final = 1_000
 
 
 class ProducerBatch:
@@ -175,6 +176,7 @@ class Producing(ABC, Generic[Connected]):
             queue.under_way = True
         try:
             await self._prepare(ready)
+            connection = await self._asking.broker(leader)
             batches = self._sealed(leader, ready)
             if not batches:
                 return InFlightProduce(None, None, [])
@@ -184,7 +186,6 @@ class Producing(ABC, Generic[Connected]):
                 timeout_ms=self._request_timeout_ms,
                 transactional_id=None if self._transaction is None else self._transaction.identity.transactional_id,
             )
-            connection = await self._asking.broker(leader)
             ticket = await self._asking.post(
                 connection, request, self._request_timeout_ms + 5_000, answered=self._acks != 0
             )
@@ -216,7 +217,7 @@ class Producing(ABC, Generic[Connected]):
         produced: dict[TopicPartition, Produced] | None = None
         try:
             if ticket is not None and connection is not None:
-                answer = await self._asking.receive(connection, ticket, self._request_timeout_ms + 5_000)
+                answer = await self._asking.receive(connection, ticket, self._patience_ms(batches))
                 produced = read_produce(answer)
         except OSError as error:
             if self._transaction is not None and not isinstance(error, NeverSent):
@@ -228,6 +229,8 @@ class Producing(ABC, Generic[Connected]):
             self._lay_down(queue for queue, _ in batches)
         well = True
         for queue, batch in batches:
+            if not queue.batches or queue.batches[0] is not batch:
+                continue  # its time was over meanwhile
             found = _NOT_ASKED if produced is None else produced.get(queue.id, _UNANSWERED)
             if found.acknowledged:
                 self._settle(queue, batch, None, found)
@@ -244,6 +247,12 @@ class Producing(ABC, Generic[Connected]):
             else:
                 self._settle(queue, batch, found.refusal(queue.id))
         return well
+
+    def _patience_ms(self, batches: Iterable[tuple[PartitionQueue, ProducerBatch]]) -> int:
+        """How long a driver that waits for one answer waits for this. An answer may be there unread when the batches'
+        time is over: nobody looked for it."""
+        left_ms = min(batch.deadline_ms for _, batch in batches) - self._asking.monotonic_ms()
+        return max(_LOOK_MS, min(left_ms, self._request_timeout_ms + 5_000))
 
     def _unseal(self, queue: PartitionQueue) -> None:
         """Nothing of what is sealed was appended: it is to be sealed anew."""
