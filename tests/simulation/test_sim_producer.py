@@ -266,3 +266,21 @@ def test_a_record_at_a_broker_that_is_silent_is_given_up_when_its_time_is_over()
     assert took_ms < 2_100
     assert code is ErrorCode.REQUEST_TIMED_OUT
     assert offsets == [0, 2]  # what was given up was appended: nobody can know
+
+
+def test_a_flush_without_acknowledgements_waits_until_the_broker_has_the_records() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> int:
+        await make_topic(cluster, {0: [0]})
+        await cluster.refresh([TOPIC])
+        producer = Producer(cluster, acks=0)
+        for number in range(50):
+            await producer.append(TOPIC, b"%d" % number, partition=0)
+        await producer.flush()
+        partition = world.brokers[broker_name(0)].replicas.partition(TopicPartition(TOPIC, 0))
+        assert partition is not None
+        assert partition.log is not None
+        end = partition.log.log_end_offset
+        await producer.close()
+        return end
+
+    assert seen_in(story) == 50

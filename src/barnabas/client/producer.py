@@ -8,12 +8,14 @@ had been sent (was it appended? unknown), its partition takes a new producer id,
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from barnabas.client.asking import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
+from barnabas.client.metadata import metadata_request
 from barnabas.client.partitioner import partition_for_key
 from barnabas.client.produce_requests import (
     BATCH_BYTES,
@@ -93,6 +95,8 @@ class Producer(Producing[Connection]):
         self._closing = False
         self._closed = False
         self._expiry: asyncio.TimerHandle | None = None
+        self._unanswered: dict[Connection, None] = {}
+        """Where requests went out that have no answers (acks=0)."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -167,10 +171,16 @@ class Producer(Producing[Connection]):
         )
 
     async def flush(self) -> None:
-        """Returns when every record taken so far is acknowledged or given up; their futures tell which."""
+        """Returns when every record taken so far is acknowledged or given up; their futures tell which. With acks=0,
+        when the brokers have read them."""
         for batch in [batch for queue in self._queues.values() for batch in queue.batches]:
             while batch.receipts:
                 await self._one_settled
+        unanswered, self._unanswered = self._unanswered, {}
+        for connection in unanswered:
+            # A broker takes the requests of a connection in their order: those before this one are not in a buffer.
+            with contextlib.suppress(ConnectionError):
+                await connection.send_nowait(metadata_request([]), timeout_ms=self._request_timeout_ms)
 
     async def close(self) -> None:
         self._closing = True
@@ -265,7 +275,11 @@ class Producer(Producing[Connection]):
                 if queue.batches:
                     self._settle(queue, queue.batches[0], error)
             return False
-        return sent is not None and await self._take(sent)
+        if sent is None:
+            return False
+        if sent.ticket is None and sent.connection is not None:
+            self._unanswered[sent.connection] = None
+        return await self._take(sent)
 
     def _settled(
         self, queue: PartitionQueue, batch: ProducerBatch, produced: Produced, error: BaseException | None
