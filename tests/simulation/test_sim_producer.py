@@ -284,3 +284,73 @@ def test_a_flush_without_acknowledgements_waits_until_the_broker_has_the_records
         return end
 
     assert seen_in(story) == 50
+
+
+def test_a_record_larger_than_a_request_may_be_is_not_sent() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[str, ErrorCode, int, State]:
+        await make_topic(cluster, {0: [0]})
+        producer = Producer(cluster, max_request_bytes=1_000)
+        refused = (await producer.append(TOPIC, bytes(1_000), partition=0)).exception()
+        assert isinstance(refused, KafkaError)
+        behind = await producer.send(TOPIC, bytes(900), partition=0)
+        await producer.close()
+        transactional = TransactionalProducer(cluster, "large", max_request_bytes=1_000)
+        await transactional.init_transactions()
+        await transactional.begin_transaction()
+        await transactional.append(TOPIC, bytes(1_000), partition=0)
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+            await transactional.commit_transaction()
+        state = transactional.state
+        await transactional.close()
+        return str(refused), refused.code, behind.offset, state
+
+    text, code, offset, state = seen_in(story)
+    assert "1032 bytes" in text
+    assert "max.request.size is 1000" in text
+    assert (code, offset, state) == (ErrorCode.MESSAGE_TOO_LARGE, 0, State.SPOILT)
+
+
+def test_a_request_has_no_more_batches_than_it_may_and_the_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[list[int]]:
+        await make_topic(cluster, {number: [0] for number in range(5)})
+        await cluster.refresh([TOPIC])
+        producer = Producer(cluster, max_request_bytes=1_000, linger_ms=50)
+        requests: list[list[int]] = []
+        post = cluster.post
+
+        async def noted(connection: Any, message: Any, timeout_ms: int, *, answered: bool = True) -> Any:
+            requests.append([part.index for topic in message.topic_data for part in topic.partition_data])
+            return await post(connection, message, timeout_ms, answered=answered)
+
+        monkeypatch.setattr(cluster, "post", noted)
+        sent = []
+        for number, size in ((3, 300), (1, 300), (4, 900), (0, 100), (2, 300)):
+            sent.append(await producer.append(TOPIC, bytes(size), partition=number))
+            await asyncio.sleep(0.002)
+        await asyncio.gather(*sent)
+        await producer.close()
+        return requests
+
+    assert seen_in(story) == [[3, 1, 0], [4], [2]]
+
+
+def test_a_producer_finds_new_partitions_without_an_error() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[set[int], set[int]]:
+        await make_topic(cluster, {0: [0]})
+        producer = Producer(cluster, metadata_max_age_ms=5_000)
+
+        async def partitions() -> set[int]:
+            sent = [await producer.append(TOPIC, b"value", key=b"%d" % number) for number in range(20)]
+            return {delivered.partition for delivered in await asyncio.gather(*sent)}
+
+        before = await partitions()
+        assert await Admin(cluster).create_partitions({TOPIC: 3}) == {TOPIC: None}
+        deadline_ms = runtime.clock.monotonic_ms() + 10_000
+        after = await partitions()
+        while after == before and runtime.clock.monotonic_ms() < deadline_ms:
+            await asyncio.sleep(0.5)
+            after = await partitions()
+        await producer.close()
+        return before, after
+
+    assert seen_in(story) == ({0}, {0, 1, 2})

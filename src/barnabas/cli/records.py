@@ -17,8 +17,9 @@ from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.output import CommandError, Exit, Format, ProgressBar, UsageError, complain, print_json, progress
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer, ConsumerRecord
+from barnabas.client.metadata import METADATA_MAX_AGE_MS
 from barnabas.client.offsets import EARLIEST, LATEST, isolation_level
-from barnabas.client.produce_requests import BATCH_BYTES, DELIVERY_TIMEOUT_MS
+from barnabas.client.produce_requests import BATCH_BYTES, DELIVERY_TIMEOUT_MS, MAX_REQUEST_BYTES
 from barnabas.client.producer import Delivered, Producer
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -52,6 +53,8 @@ def producer_by(
         batch_bytes=number(values, BATCH_BYTES, "batch.size"),
         compression=codec,
         delivery_timeout_ms=number(values, DELIVERY_TIMEOUT_MS, "delivery.timeout.ms", "message.timeout.ms"),
+        max_request_bytes=number(values, MAX_REQUEST_BYTES, "max.request.size", "message.max.bytes"),
+        metadata_max_age_ms=number(values, METADATA_MAX_AGE_MS, "metadata.max.age.ms"),
     )
 
 

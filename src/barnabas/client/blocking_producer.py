@@ -23,10 +23,10 @@ from barnabas.client.offsets import CommittedOffset
 from barnabas.client.partitioner import partition_for_key
 from barnabas.client.produce_requests import (
     BATCH_BYTES,
+    BUFFER_BYTES,
     DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
     Produced,
-    record_bytes,
 )
 from barnabas.client.producing import InFlightProduce, PartitionQueue, ProducerBatch, Producing
 from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
@@ -67,6 +67,7 @@ class BlockingProducer(Producing[BlockingConnection]):
             batch_bytes=batch_bytes,
             delivery_timeout_ms=delivery_timeout_ms,
             request_timeout_ms=request_timeout_ms,
+            max_request_bytes=BUFFER_BYTES,
             transaction=None if transaction is None else transaction.steps,
         )
         self.cluster = cluster
@@ -101,7 +102,7 @@ class BlockingProducer(Producing[BlockingConnection]):
         elif not 0 <= partition < count:
             self.check_partition(topic, partition)
         queue = self._queue(TopicPartition(topic, partition))
-        size = record_bytes(key, value, headers)
+        size = self._size(key, value, headers)
         batch = queue.open
         if batch is None:
             batch = self._begin_batch(queue)

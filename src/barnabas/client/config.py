@@ -69,6 +69,9 @@ PRODUCER: Final[Mapping[str, _Key]] = {
     "enable.idempotence": _Key("idempotent", _truth),
     "delivery.timeout.ms": _Key("delivery_timeout_ms", _whole),
     "message.timeout.ms": _Key("delivery_timeout_ms", _whole),
+    "max.request.size": _Key("max_request_bytes", _whole),
+    "message.max.bytes": _Key("max_request_bytes", _whole),
+    "metadata.max.age.ms": _Key("metadata_max_age_ms", _whole),
     "transaction.timeout.ms": _Key("transaction_timeout_ms", _whole),
     "transactional.id": _Key("transactional_id", str),
 }

@@ -57,6 +57,8 @@ class ProducerOptions(TypedDict, total=False):
     idempotent: bool
     delivery_timeout_ms: int
     request_timeout_ms: int
+    max_request_bytes: int
+    metadata_max_age_ms: int
 
 
 class TransactionOptions(TypedDict, total=False):
@@ -69,6 +71,8 @@ class TransactionOptions(TypedDict, total=False):
     compression: str
     delivery_timeout_ms: int
     request_timeout_ms: int
+    max_request_bytes: int
+    metadata_max_age_ms: int
 
 
 class ConsumerOptions(TypedDict, total=False):

@@ -23,6 +23,7 @@ from barnabas.client.assignor import Assignor
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.fetcher import FETCH_MAX_BYTES, FETCH_MAX_WAIT_MS, PARTITION_MAX_BYTES, Fetcher, beside
 from barnabas.client.group import RANGE, GroupMember, Joined
+from barnabas.client.metadata import METADATA_MAX_AGE_MS
 from barnabas.client.offsets import EARLIEST, LATEST, READ_UNCOMMITTED, CommittedOffset, ListedOffset, committed_offset
 from barnabas.client.positions import UNKNOWN, ConsumerRecord, Position
 from barnabas.client.transaction_requests import ConsumerGroupMetadata
@@ -31,7 +32,6 @@ from barnabas.model.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-METADATA_MAX_AGE_MS: Final = 300_000
 _ITERATION_MS: Final = 60_000
 """How long ``async for`` waits in one `poll`: nobody notices."""
 _TURN_MS: Final = 20

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_BROKER, NO_EPOCH, ZERO_UUID, TopicPartition, Uuid
 from barnabas.wire.messages.metadata import MetadataRequest
+
+METADATA_MAX_AGE_MS: Final = 300_000
+"""Kafka's ``metadata.max.age.ms``: metadata that are as old are asked for again, without an error."""
 
 
 class BrokerNode(NamedTuple):

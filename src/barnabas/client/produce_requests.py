@@ -17,6 +17,8 @@ BUFFER_BYTES: Final = 32 * 1024 * 1024
 RECORD_OVERHEAD_BYTES: Final = 32
 DELIVERY_TIMEOUT_MS: Final = 120_000
 REQUEST_TIMEOUT_MS: Final = 30_000
+MAX_REQUEST_BYTES: Final = 1024 * 1024
+"""Kafka's ``max.request.size``: no record is larger, and no request but one of a single batch."""
 
 
 class Produced(NamedTuple):

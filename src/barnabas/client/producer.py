@@ -15,15 +15,15 @@ from typing import Any, NamedTuple, Self
 from barnabas.client.asking import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
-from barnabas.client.metadata import metadata_request
+from barnabas.client.metadata import METADATA_MAX_AGE_MS, metadata_request
 from barnabas.client.partitioner import partition_for_key
 from barnabas.client.produce_requests import (
     BATCH_BYTES,
     BUFFER_BYTES,
     DELIVERY_TIMEOUT_MS,
+    MAX_REQUEST_BYTES,
     REQUEST_TIMEOUT_MS,
     Produced,
-    record_bytes,
 )
 from barnabas.client.producing import PartitionQueue, ProducerBatch, Producing
 from barnabas.client.transaction import Transaction
@@ -61,12 +61,15 @@ class Producer(Producing[Connection]):
         idempotent: bool | None = None,
         delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        max_request_bytes: int = MAX_REQUEST_BYTES,
+        metadata_max_age_ms: int = METADATA_MAX_AGE_MS,
         transaction: Transaction[Connection] | None = None,
     ) -> None:
         """`acks` is ``"all"`` (-1), 1 or 0; with all it is `idempotent` (a retry doubles nothing) by default.
 
         A batch goes out `linger_ms` after its first record, or when the leader has answered the one before;
-        `compression` is one of none, gzip, snappy, lz4, zstd.
+        `compression` is one of none, gzip, snappy, lz4, zstd. No record is larger than `max_request_bytes`, and no
+        request of several batches; topics that have more partitions are noticed within `metadata_max_age_ms`.
         """
         level = ACKS_ALL if acks == "all" else int(acks)
         if level not in (ACKS_ALL, 0, 1):
@@ -81,6 +84,7 @@ class Producer(Producing[Connection]):
             batch_bytes=batch_bytes,
             delivery_timeout_ms=delivery_timeout_ms,
             request_timeout_ms=request_timeout_ms,
+            max_request_bytes=max_request_bytes,
             transaction=transaction,
         )
         self.cluster = cluster
@@ -95,6 +99,9 @@ class Producer(Producing[Connection]):
         self._closing = False
         self._closed = False
         self._expiry: asyncio.TimerHandle | None = None
+        self._metadata_max_age_ms = metadata_max_age_ms
+        self._looked_ms = cluster.runtime.clock.monotonic_ms()
+        """When it last looked whether topics have more partitions."""
         self._unanswered: dict[Connection, None] = {}
         """Where requests went out that have no answers (acks=0)."""
 
@@ -133,7 +140,10 @@ class Producer(Producing[Connection]):
             partition = await self._choose(topic, key)
         topic_partition = TopicPartition(topic, partition)
         headers = tuple(headers.items() if isinstance(headers, Mapping) else headers)
-        size = record_bytes(key, value, headers)
+        try:
+            size = self._size(key, value, headers)
+        except KafkaError as error:
+            return self._refused(error)
         while self._buffered + size > self._buffer_bytes and self._buffered and self._failure is None:
             await self._room
         if self._failure is not None:
@@ -153,6 +163,13 @@ class Producer(Producing[Connection]):
         future: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
         batch.receipts.append(future)
         self._wake(self.cluster.metadata.leader(topic_partition))
+        return future
+
+    def _refused(self, error: KafkaError) -> asyncio.Future[Delivered]:
+        """The future of a record that is not taken."""
+        future: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
+        future.set_exception(error)
+        future.exception()  # as in `_settled`
         return future
 
     async def send(
@@ -245,6 +262,7 @@ class Producer(Producing[Connection]):
         await asyncio.sleep(self._linger_ms / 1000)
         pause_ms = RETRY_BACKOFF_MS
         while ready := self._ready(leader, closed=False):
+            self._look_for_partitions()
             self._give_up_late(ready)
             ready = [queue for queue in ready if queue.batches]
             if not ready:
@@ -280,6 +298,13 @@ class Producer(Producing[Connection]):
         if sent.ticket is None and sent.connection is not None:
             self._unanswered[sent.connection] = None
         return await self._take(sent)
+
+    def _look_for_partitions(self) -> None:
+        """Asks for metadata that have become old, beside the sending: topics may have more partitions."""
+        now_ms = self._asking.monotonic_ms()
+        if now_ms >= self._looked_ms + self._metadata_max_age_ms:
+            self._looked_ms = now_ms
+            self._tasks.begin(self._look_for_leaders(list(self._queues.values())), "producer's metadata")
 
     def _settled(
         self, queue: PartitionQueue, batch: ProducerBatch, produced: Produced, error: BaseException | None

@@ -61,6 +61,10 @@ class ProducerBatch:
         self.last_error: Exception | None = None
         """What the last attempt to send it came to."""
 
+    @property
+    def size(self) -> int:
+        return self.bytes_counted if self.encoded is None else len(self.encoded)
+
 
 class PartitionQueue:
     """A partition's batches, oldest first, and the sequence of the next record to be sealed."""
@@ -114,6 +118,7 @@ class Producing(ABC, Generic[Connected]):
         batch_bytes: int,
         delivery_timeout_ms: int,
         request_timeout_ms: int,
+        max_request_bytes: int,
         transaction: Transaction[Connected] | None = None,
     ) -> None:
         if idempotent and acks != ACKS_ALL:
@@ -125,6 +130,7 @@ class Producing(ABC, Generic[Connected]):
         self._batch_bytes = batch_bytes
         self._delivery_timeout_ms = delivery_timeout_ms
         self._request_timeout_ms = request_timeout_ms
+        self._max_request_bytes = max_request_bytes
         self._transaction = transaction
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._sticky = StickyPartitioner(draw)
@@ -136,6 +142,16 @@ class Producing(ABC, Generic[Connected]):
         """A batch, the oldest of its partition until now, is acknowledged, or given up with `error`."""
 
     # taking records
+
+    def _size(self, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> int:
+        """What a record counts for. Raises `KafkaError` for one that no request may have."""
+        size = record_bytes(key, value, headers)
+        if size > self._max_request_bytes:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"MESSAGE_TOO_LARGE: the record has {size} bytes, and max.request.size is {self._max_request_bytes}",
+            )
+        return size
 
     def _queue(self, topic_partition: TopicPartition) -> PartitionQueue:
         queue = self._queues.get(topic_partition)
@@ -198,14 +214,18 @@ class Producing(ABC, Generic[Connected]):
             raise
 
     def _sealed(self, leader: int, ready: Iterable[PartitionQueue]) -> list[tuple[PartitionQueue, ProducerBatch]]:
-        """The oldest batches of partitions that `leader` still leads; those that moved meanwhile are laid down."""
+        """What goes out in one request: the oldest batches of partitions that `leader` still leads, as many as it may
+        have, the oldest first, so that none waits for ever. The other partitions are laid down."""
         metadata = self._asking.metadata
-        batches = []
-        for queue in ready:
-            if not queue.batches or metadata.leader(queue.id) != leader:
+        batches: list[tuple[PartitionQueue, ProducerBatch]] = []
+        room = self._max_request_bytes
+        for queue in sorted(ready, key=lambda queue: queue.batches[0].deadline_ms if queue.batches else 0):
+            fits = queue.batches and (not batches or queue.batches[0].size <= room)
+            if not fits or metadata.leader(queue.id) != leader:
                 queue.under_way = False
                 continue
             batch = queue.batches[0]
+            room -= batch.size
             if batch.encoded is None:
                 self._seal(queue, batch)
             batches.append((queue, batch))

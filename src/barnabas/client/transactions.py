@@ -33,11 +33,13 @@ from enum import Enum
 from typing import Self
 
 from barnabas.client.cluster import ClusterClient
+from barnabas.client.metadata import METADATA_MAX_AGE_MS
 from barnabas.client.offsets import CommittedOffset, committed_offset
 from barnabas.client.produce_requests import (
     BATCH_BYTES,
     BUFFER_BYTES,
     DELIVERY_TIMEOUT_MS,
+    MAX_REQUEST_BYTES,
     REQUEST_TIMEOUT_MS,
     Produced,
 )
@@ -78,6 +80,8 @@ class TransactionalProducer(Producer):
         compression: str = "none",
         delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        max_request_bytes: int = MAX_REQUEST_BYTES,
+        metadata_max_age_ms: int = METADATA_MAX_AGE_MS,
     ) -> None:
         self._coordinated = Transaction(cluster, TransactionIdentity(transactional_id), timeout_ms=delivery_timeout_ms)
         super().__init__(
@@ -88,6 +92,8 @@ class TransactionalProducer(Producer):
             compression=compression,
             delivery_timeout_ms=delivery_timeout_ms,
             request_timeout_ms=request_timeout_ms,
+            max_request_bytes=max_request_bytes,
+            metadata_max_age_ms=metadata_max_age_ms,
             transaction=self._coordinated,
         )
         self.state = State.UNINITIALIZED
@@ -166,6 +172,10 @@ class TransactionalProducer(Producer):
     ) -> asyncio.Future[Delivered]:
         self._expect(State.IN_TRANSACTION)
         return await super().append(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp)
+
+    def _refused(self, error: KafkaError) -> asyncio.Future[Delivered]:
+        self._spoil(error)
+        return super()._refused(error)
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, int | CommittedOffset], group: str | ConsumerGroupMetadata

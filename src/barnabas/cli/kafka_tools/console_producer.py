@@ -275,6 +275,8 @@ async def _produce(topic: str, properties: Mapping[str, str], reader: LineReader
         buffer_bytes=int(properties["buffer.memory"]),
         compression=properties["compression.type"],
         delivery_timeout_ms=int(properties.get("delivery.timeout.ms", "120000")),
+        max_request_bytes=int(properties.get("max.request.size", "1048576")),
+        metadata_max_age_ms=int(properties["metadata.max.age.ms"]),
     )
     pending: list[tuple[Line, asyncio.Future[Any]]] = []
     try:

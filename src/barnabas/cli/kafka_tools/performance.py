@@ -52,6 +52,8 @@ def producer_settings(properties: Mapping[str, str]) -> dict[str, Any]:
         "buffer_bytes": int(properties.get("buffer.memory", "33554432")),
         "compression": properties.get("compression.type", "none"),
         "delivery_timeout_ms": int(properties.get("delivery.timeout.ms", "120000")),
+        "max_request_bytes": int(properties.get("max.request.size", "1048576")),
+        "metadata_max_age_ms": int(properties.get("metadata.max.age.ms", "300000")),
         "request_timeout_ms": int(properties.get("request.timeout.ms", "30000")),
     }
 
