@@ -19,6 +19,7 @@ from barnabas.broker.this_node import ThisNode
 from barnabas.model.acl import Operation, PatternType, Permission, ResourceType
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.runtime import to_its_end
 from barnabas.runtime.turns import SLICE
 from barnabas.security.acls import Acl, AclAuthorizer, AclFilter, Resource
 from barnabas.security.authorizer import AllowAll, Authorizer
@@ -151,6 +152,7 @@ class AclStore:
         else:
             self._versions.pop(resource, None)
 
+    @to_its_end
     async def create(self, bindings: Sequence[tuple[Resource, Acl]]) -> list[KafkaError | None]:
         """Adds ACLs; for each, in order, why it was not added, or None."""
         outcomes: list[KafkaError | None] = [None] * len(bindings)
@@ -177,6 +179,7 @@ class AclStore:
                     )
         return outcomes
 
+    @to_its_end
     async def delete(self, filters: Sequence[AclFilter]) -> list[dict[tuple[Resource, Acl], KafkaError | None]]:
         """Removes ACLs; for each filter those that it was the first to take, with why one is still there, or None."""
         deleted: list[dict[tuple[Resource, Acl], KafkaError | None]] = [{} for _ in filters]

@@ -32,6 +32,7 @@ from barnabas.broker.scram_users import BrokerScramUsers
 from barnabas.broker.this_node import ThisNode
 from barnabas.model.config import AlterOperation, Config, broker_definitions, topic_definitions
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.runtime import to_its_end
 from barnabas.security.password_encoder import PasswordEncoder, password_encoder
 from barnabas.zk.kafka.config_znodes import (
     BROKERS,
@@ -276,8 +277,11 @@ class ConfigChanges:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG, f"Invalid config value for resource {resource}: {error.in_kafkas_words}"
             ) from None
-        if validate_only:
-            return
+        if not validate_only:
+            await self._store(entity_type, entity, values)
+
+    @to_its_end
+    async def _store(self, entity_type: str, entity: str, values: dict[str, str]) -> None:
         zk = self._node.zk
         await zk.set_or_create_entity_configs(entity_type, entity, values)
         await zk.create_config_change_notification(f"{entity_type}/{entity}")

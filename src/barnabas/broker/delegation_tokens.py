@@ -19,6 +19,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.listeners import Listeners
 from barnabas.broker.this_node import ThisNode
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime import to_its_end
 from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.security.sasl.scram import TokenCredential
 from barnabas.security.sasl.scram_credential import ITERATIONS_MIN, ScramCredential, ScramMechanism
@@ -119,6 +120,7 @@ class DelegationTokens:
 
     # What is asked for
 
+    @to_its_end
     async def create(
         self, owner: Principal, requester: Principal, renewers: Sequence[Principal], lifetime_ms: int
     ) -> tuple[TokenInformation, bytes]:
@@ -142,6 +144,7 @@ class DelegationTokens:
         logger.info("[broker %d] delegation token %s of %s is made", self._node.broker_id, token.token_id, owner)
         return token, self.hmac(token.token_id)
 
+    @to_its_end
     async def renew(self, principal: Principal, mac: bytes, period_ms: int) -> int:
         """Returns until when the token is valid now (ms of the wall clock); a `period_ms` below 0 is the default."""
         token = self._token_of(principal, mac)
@@ -150,6 +153,7 @@ class DelegationTokens:
             period_ms = self._node.config.number("delegation.token.expiry.time.ms")
         return await self._ends(token, period_ms)
 
+    @to_its_end
     async def expire(self, principal: Principal, mac: bytes, period_ms: int) -> int:
         """Returns until when the token is valid (ms of the wall clock); a `period_ms` below 0 removes it at once."""
         token = self._token_of(principal, mac)

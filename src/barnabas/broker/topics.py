@@ -23,7 +23,7 @@ from barnabas.broker.topic_names import colliding_topics, validate_topic_name
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition, Uuid
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from barnabas.runtime import Condition
+from barnabas.runtime import Condition, to_its_end
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
 from barnabas.zk.kafka.config_znodes import TOPICS
@@ -137,6 +137,7 @@ class Topics:
             self._node.runtime.entropy,
         )
 
+    @to_its_end
     async def _write_topic(
         self,
         name: str,

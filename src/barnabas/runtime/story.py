@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Generic, TypeVar
+from functools import wraps
+from typing import Any, Generic, ParamSpec, TypeVar
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Story(Generic[T]):
@@ -79,6 +81,36 @@ def drive(
     story = Story(coroutine, on_done)
     story.wait_for(yielded)
     return story
+
+
+def to_its_end(story: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Makes a story that goes on when whoever awaits it is gone: what it writes first is worth nothing without the
+    rest."""
+
+    @wraps(story)
+    async def awaited(*args: P.args, **kwargs: P.kwargs) -> T:
+        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        told: asyncio.Future[T] | None = outcome
+
+        def done(value: Any, error: BaseException | None) -> None:
+            nonlocal told
+            waited, told = told, None
+            assert waited is not None, "a story ends once"
+            if waited.done():  # whoever waited was cancelled
+                return
+            if error is None:
+                waited.set_result(value)
+            else:
+                waited.set_exception(error)
+                waited.exception()  # nobody may be there to hear it
+
+        drive(story(*args, **kwargs), done)
+        try:
+            return await outcome
+        finally:
+            del outcome  # an error's traceback leads to this very frame
+
+    return awaited
 
 
 class Tasks:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.runtime import Condition, Story, Tasks, drive, within
+from barnabas.runtime import Condition, Story, Tasks, drive, to_its_end, within
 
 
 class Told:
@@ -50,6 +50,34 @@ def test_a_story_goes_on_when_its_future_is_done_without_any_task() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert told.ends == [(7, None)]
+
+    asyncio.run(run())
+
+
+def test_what_goes_to_its_end_goes_on_when_nobody_waits_any_more() -> None:
+    async def run() -> None:
+        ends: list[str] = []
+
+        @to_its_end
+        async def writes(name: str) -> str:
+            await asyncio.sleep(0)
+            ends.append(name)
+            return name
+
+        async def asks(name: str) -> str:
+            return await writes(name)
+
+        assert await asks("heard") == "heard"
+        abandoned = drive(asks("abandoned"), Told())
+        assert abandoned is not None
+        abandoned.abandon()
+        cancelled = asyncio.create_task(asks("cancelled"))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        await asyncio.sleep(0)
+        assert ends == ["heard", "abandoned", "cancelled"]
 
     asyncio.run(run())
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from barnabas.model.cluster import BrokerInfo
 from barnabas.model.ids import TopicPartition
-from barnabas.runtime.story import within
+from barnabas.runtime.story import to_its_end, within
 from barnabas.zk.client.client import StateChangeHandler, ZNodeChangeHandler, ZNodeChildChangeHandler
 from barnabas.zk.kafka.config_znodes import (
     ConfigEntityChangeNotificationSequenceZNode,
@@ -499,6 +499,7 @@ class KafkaZkClient(KafkaZkTopics):
                 raise ControllerMoved(f"The controller changed; {entity_type} {sanitized_entity_name} was not changed.")
             raise answer
 
+    @to_its_end
     async def change_client_entity_configs(
         self, entity_type: str, sanitized_entity_name: str, config: Mapping[str, str]
     ) -> None:
