@@ -26,7 +26,7 @@ from barnabas.sim.world import ZOOKEEPER, World, broker_name
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
 from barnabas.wire.records import Record, build_batch
 from barnabas.zk.client.client import ZooKeeperClient
-from barnabas.zk.kafka.config_znodes import BROKERS, ConfigEntityZNode
+from barnabas.zk.kafka.config_znodes import BROKERS, DEFAULT_ENTITY, ConfigEntityZNode
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 
 TOPIC = "orders"
@@ -321,6 +321,27 @@ def test_no_default_is_set_that_a_kafka_broker_would_not_take_up(key: str, text:
         await admin.alter_configs(ResourceType.BROKER, "", allowed)
 
     seen_in(story)
+
+
+def test_values_that_no_broker_takes_up_do_not_keep_others_from_being_changed() -> None:
+    """As somebody wrote them past the brokers; Kafka's leave them out with the next change, too."""
+    path = ConfigEntityZNode.path(BROKERS, DEFAULT_ENTITY)
+
+    async def story(world: World, admin: Admin) -> dict[str, str]:
+        async def write(runtime: Runtime, _: ClusterClient) -> None:
+            client = ZooKeeperClient(
+                runtime, f"{ZOOKEEPER}:2181", session_timeout_ms=6_000, connection_timeout_ms=30_000, name="tool"
+            )
+            await client.start()
+            values = {"broker.id": "5", "num.io.threads": "many", "advertised.listeners": "A://a:1", "of.mine": "x"}
+            await client.create(path, ConfigEntityZNode.encode(values))
+            await client.close()
+
+        await world.client(write, "tool")
+        await admin.alter_configs(ResourceType.BROKER, "", [(AlterOperation.SET, "log.cleaner.threads", "2")])
+        return ConfigEntityZNode.decode(world.znode(path))
+
+    assert seen_in(story) == {"of.mine": "x", "log.cleaner.threads": "2"}
 
 
 @pytest.mark.parametrize("resource", ["", "own"])

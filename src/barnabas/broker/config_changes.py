@@ -18,9 +18,8 @@ from barnabas.broker.configs import (
     ConfigResourceType,
     apply_incremental,
     check_change,
-    check_listeners_value,
+    check_dynamic,
     check_usable,
-    is_each_brokers_own,
     validate_dynamic_broker_values,
     validate_topic_values,
 )
@@ -158,17 +157,10 @@ class ConfigChanges:
         usable: dict[str, str] = {}
         for name, stored in values.items():
             try:
-                definition = broker_definitions().get(name)
                 if unchangeable([name]):
                     raise ConfigError(f"{name} cannot be changed while this broker runs.")
-                if entity == DEFAULT_ENTITY and is_each_brokers_own(name):
-                    raise ConfigError(f"{name} is each broker's own.")
                 text = self._password_encoder.decode(stored) if is_password(name) else stored
-                check_listeners_value(name, text)
-                if definition is not None:
-                    definition.parse(text)
-                    if definition.update_mode == "read-only":
-                        raise ConfigError(f"{name} cannot be changed while a broker runs.")
+                check_dynamic(name, text, per_broker=entity != DEFAULT_ENTITY)
                 check_usable(layers.static.with_overrides({name: text}), name)
             except ConfigError as error:
                 logger.error("[broker %d] dynamic configuration %s is not used: %s", self._node.broker_id, name, error)
@@ -199,7 +191,7 @@ class ConfigChanges:
         definitions = topic_definitions() if entity_type == TOPICS else broker_definitions()
         current = await self._node.zk.get_entity_configs(entity_type, entity)
         if entity_type == BROKERS:
-            current = self._decoded(current)
+            current = self._usable(entity, current)
         values = apply_incremental(current, operations, definitions)
         await self._write(entity_type, entity, values, validate_only=validate_only)
 
@@ -242,12 +234,15 @@ class ConfigChanges:
             for name, text in values.items()
         }
 
-    def _decoded(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Without the passwords that cannot be read any more (``DynamicBrokerConfig.fromPersistentProps``)."""
+    def _usable(self, entity: str, stored: Mapping[str, str]) -> dict[str, str]:
+        """Without what no broker takes up, or a password that cannot be read any more: nothing could be changed beside
+        it (``DynamicBrokerConfig.fromPersistentProps``)."""
         found: dict[str, str] = {}
-        for name, text in values.items():
+        for name, text in stored.items():
             with suppress(ConfigError):
-                found[name] = self._password_encoder.decode(text) if is_password(name) else text
+                value = self._password_encoder.decode(text) if is_password(name) else text
+                check_dynamic(name, value, per_broker=entity != DEFAULT_ENTITY)
+                found[name] = value
         return found
 
     def _validate_broker_values(self, entity: str, values: dict[str, str]) -> None:

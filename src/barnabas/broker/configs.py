@@ -332,6 +332,18 @@ def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *,
     overrides_of(changed)
 
 
+def check_dynamic(name: str, text: str, *, per_broker: bool) -> None:
+    """Raises `ConfigError` for what no broker takes up while it runs, whatever else is set."""
+    if not per_broker and is_each_brokers_own(name):
+        raise ConfigError(f"{name} is each broker's own.")
+    check_listeners_value(name, text)
+    definition = broker_definitions().get(name)
+    if definition is not None:
+        definition.parse(text)
+        if definition.update_mode == "read-only":
+            raise ConfigError(f"{name} cannot be changed while a broker runs.")
+
+
 def is_each_brokers_own(name: str) -> bool:
     """Whether it cannot be set for all brokers at once."""
     of_listener = _LISTENERS_OWN(name)
