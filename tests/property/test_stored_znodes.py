@@ -199,11 +199,14 @@ CREDENTIAL = ScramCredential.of(ScramMechanism.SCRAM_SHA_256, b"salt", b"passwor
         (
             {
                 "/brokers/ids/1": BrokerIdZNode.encode(BROKER, timestamp_ms=1),
+                "/brokers/ids/2147483647": BrokerIdZNode.encode(BROKER, timestamp_ms=1),
+                "/brokers/ids/2147483648": b"",
+                "/brokers/ids/99999999999": b"",
                 "/brokers/ids/x": b"",
                 "/brokers/ids/²": b"",
             },
             lambda zk: zk.get_sorted_broker_list(),
-            [1],
+            [1, 2147483647],
             {},
         ),
         (

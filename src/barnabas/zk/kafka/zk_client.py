@@ -248,7 +248,9 @@ class KafkaZkClient(KafkaZkTopics):
 
     async def get_sorted_broker_list(self) -> list[int]:
         names = await self.get_children(BrokerIdsZNode.path)
-        return sorted(int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 10)
+        # A name may be of any length, and the largest id has ten digits.
+        ids = (int(name) for name in names if name.isascii() and name.isdigit() and len(name) <= 10)
+        return sorted(broker_id for broker_id in ids if broker_id < 1 << 31)
 
     async def get_all_brokers_in_cluster(self, known: Iterable[BrokerInfo] = ()) -> list[BrokerInfo]:
         """Every live broker with its epoch, in the order of ids; one that is `known` also where it says nonsense now.
