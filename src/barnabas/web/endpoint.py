@@ -401,8 +401,13 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _has_turn(self, request: h11.Request, _: object) -> None:
         self._awaits_turn = False
-        if self._transport is not None and not self._transport.is_closing():
+        if self._transport is None or self._transport.is_closing():
+            return
+        try:
             self._request(request)
+        except Exception as error:  # else it waits for its answer for ever, and keeps its place among the connections
+            self._told(None, error)
+        else:
             self._serve()
 
     def _read_or_not(self) -> None:
@@ -449,7 +454,11 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _answer(self, method: str, target: str, headers: Mapping[str, str]) -> Coroutine[Any, Any, None] | None:
         """Answers at once, or returns what does."""
-        parts = urlsplit(target)
+        try:
+            parts = urlsplit(target)
+        except ValueError as error:
+            self._respond(400, {"error": f"{target} cannot be read: {error}."}, head=method == "HEAD")
+            return None
         path, query = parts.path, dict(parse_qsl(parts.query))
         refusal = self._endpoint.refusal(path, query, self._reader)
         if refusal is not None:
@@ -477,7 +486,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _stream(self, path: str, since: str) -> None:
         """`since`: how many changes the client has had; a browser that comes back says it as Last-Event-ID."""
-        told = int(since) if since.isdigit() and len(since) < 19 else 0
+        told = int(since) if since.isdecimal() and len(since) < 19 else 0
         if not (self._endpoint.live_to(self, told) if path == LIVE_PATH else self._endpoint.stream_to(self)):
             self._respond(503, {"error": f"{MAX_STREAMS} streams are open already."})
             return

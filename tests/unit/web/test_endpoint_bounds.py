@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -192,6 +193,56 @@ def test_a_page_of_another_site_has_nothing_asked(headers: tuple[bytes, ...], st
         assert (await answer(connect, *headers)).startswith(b"HTTP/1.1 " + status)
 
     played(story)
+
+
+@pytest.mark.parametrize("target", [b"//[", b"http://[/status"])
+def test_a_target_that_is_none_is_answered_in_a_sentence(target: bytes) -> None:
+    async def story(connect: Connect) -> None:
+        reader, writer = await connect()
+        writer.write(b"\r\n".join((b"GET " + target + b" HTTP/1.1", LOCAL, b"connection: close", b"", b"")))
+        told = await reader.read()
+        assert told.startswith(b"HTTP/1.1 400")
+        assert b"cannot be read" in told
+
+    played(story)
+
+
+@pytest.mark.parametrize("since", ["\u00b2", "x", "-1", "9" * 30])
+def test_a_number_of_changes_that_is_none_is_as_if_there_were_none(since: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def live_to(self: AdminEndpoint, connection: HttpConnection, told: int) -> bool:
+        asked.append(told)
+        return False
+
+    monkeypatch.setattr(AdminEndpoint, "live_to", live_to)
+
+    async def story(connect: Connect) -> None:
+        reader, writer = await connect()
+        writer.write(b"\r\n".join((b"GET /live?since=" + quote(since).encode() + b" HTTP/1.1", LOCAL, b"", b"")))
+        assert (await reader.readline()).startswith(b"HTTP/1.1 503")
+        assert asked == [0]
+
+    played(story)
+
+
+def test_a_request_that_fails_is_told_so_and_keeps_no_place(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(endpoint, "PATIENCE_S", 0.2)
+
+    def fails(self: AdminEndpoint, method: str, target: str) -> tuple[int, Any]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(AdminEndpoint, "answer", fails)
+
+    async def story(connect: Connect) -> None:
+        reader, writer = await connect()
+        writer.write(b"\r\n".join((b"GET / HTTP/1.1", LOCAL, b"", b"")))
+        assert (await reader.read()).startswith(b"HTTP/1.1 500"), "and the connection ends for it asks nothing more"
+
+    played(story)
+    assert "a request to the admin endpoint failed" in caplog.text
 
 
 PIPELINED = 2_000
