@@ -10,6 +10,7 @@ import pytest
 
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import TRANSACTION, ClusterClient
+from barnabas.client.offsets import CommittedOffset
 from barnabas.client.producer import Producer
 from barnabas.client.producing import PartitionQueue
 from barnabas.client.transactions import State, TransactionalProducer
@@ -354,3 +355,15 @@ def test_a_producer_finds_new_partitions_without_an_error() -> None:
         return before, after
 
     assert seen_in(story) == ({0}, {0, 1, 2})
+
+
+def test_offsets_of_a_transaction_carry_their_leader_epochs() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> dict[TopicPartition, CommittedOffset]:
+        await make_topic(cluster, {0: [0]})
+        async with TransactionalProducer(cluster, "copier") as producer, producer.transaction():
+            place = CommittedOffset(1, "noted", leader_epoch=7)
+            await producer.send_offsets_to_transaction({TopicPartition(TOPIC, 0): place}, "readers")
+        wanted = [TopicPartition(TOPIC, 0)]
+        return await cluster.committed_offsets("readers", wanted, require_stable=True)
+
+    assert seen_in(story) == {TopicPartition(TOPIC, 0): CommittedOffset(1, "noted", leader_epoch=7)}
