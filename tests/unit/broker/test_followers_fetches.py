@@ -19,6 +19,8 @@ from barnabas.wire.records import Record, build_batch
 
 VERSION = 16
 CONSUMER = -1
+DEBUGGING_CONSUMER = -2
+"""Kafka's ``DEBUGGING_CONSUMER_ID``, of ``kafka-replica-verification``."""
 PATIENT_MS = 60_000
 
 
@@ -166,5 +168,18 @@ def test_the_session_of_a_consumer_that_does_not_know_zstd_is_told_what_changed_
         await consumer.waits()
         produce(broker, 1)
         assert await consumer.told() == {1: (2, size)}
+
+    played(play)
+
+
+@pytest.mark.parametrize("replica_id", [CONSUMER, DEBUGGING_CONSUMER])
+def test_who_is_no_replica_reads_what_is_committed_and_no_more(tmp_path: Path, replica_id: int) -> None:
+    async def play() -> None:
+        broker = Broker(tmp_path, replicas=(1, 2))
+        produce(broker, 0)
+        reader = Fetcher(broker, replica_id)
+        reader.send({0: 0})
+        await reader.waits()
+        assert high_watermark(broker, 0) == 0
 
     played(play)

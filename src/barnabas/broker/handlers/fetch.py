@@ -108,7 +108,7 @@ async def handle(broker: BrokerParts, request: FetchRequest, context: RequestCon
 
 
 def _isolation(request: FetchRequest, replica_id: int) -> FetchIsolation:
-    if replica_id != _CONSUMER:
+    if replica_id > _CONSUMER:
         return FetchIsolation.LOG_END
     return FetchIsolation.TXN_COMMITTED if request.isolation_level == _READ_COMMITTED else FetchIsolation.HIGH_WATERMARK
 
