@@ -204,16 +204,27 @@ def tool(name: str, *arguments: str, text: str | None = None, timeout: float = 9
     )  # fmt: skip
 
 
+_GIVEN: Final[list[socket.socket]] = []
+_MARKED_ABOVE: Final = 33_000
+"""Where no server that is given a port listens for datagrams itself, as Kerberos does."""
+
+
 def free_port() -> int:
     """A port nobody listens at, below those that systems give to connections (Linux from 32768 on).
 
-    A port the system picked itself may be given to any connection before its server binds it.
+    A port the system picked itself may be given to any connection before its server binds it. A JVM takes seconds to
+    bind one: whoever asks meanwhile, here or in another process, is given another. What says so is a datagram socket,
+    `_MARKED_ABOVE` the port, until this process ends.
     """
     while True:
         port = random.SystemRandom().randrange(15_000, 32_000)
+        given = socket.socket(type=socket.SOCK_DGRAM)
         with socket.socket() as probe, contextlib.suppress(OSError):
+            given.bind(("127.0.0.1", port + _MARKED_ABOVE))
             probe.bind(("127.0.0.1", port))
+            _GIVEN.append(given)
             return port
+        given.close()
 
 
 def cluster_view(host: str, port: int, timeout: float = 2.0) -> tuple[dict[int, str], int]:
