@@ -441,8 +441,9 @@ class LocalCluster:
             if state.coordinator is not None:
                 ordered.append(("coordinator", state.coordinator))
             running = [(name, process) for name, process in ordered if process.alive]
-            for _, process in running:
+            for process in {process.pid: process for _, process in running}.values():
                 process.signal(signal.SIGKILL if kill else signal.SIGTERM)
+                process.signal(signal.SIGCONT)  # one that was paused hears nothing else, as systemd has it
                 _gone(process, STOP_TIMEOUT_S)
             remaining = [f"The {name} (pid {process.pid})" for name, process in running if process.alive]
             self._note_ends(state)

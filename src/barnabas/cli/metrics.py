@@ -16,7 +16,7 @@ from barnabas.cli.connect import security_of, settings_of
 from barnabas.cli.options import CommandConfig, Directory, OutputFormat, Properties, Reach, directory_of
 from barnabas.cli.output import CommandError, Format, print_json, print_table
 
-PATIENCE_S = 30
+PATIENCE_S = 10
 
 
 def metrics(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -163,3 +164,42 @@ def test_a_process_that_does_not_stop_keeps_no_other_running_and_is_named(
         for child in children:
             child.kill()
             child.wait()
+
+
+def test_a_process_that_was_paused_is_stopped(tmp_path: Path) -> None:
+    text = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(7)); print(flush=True); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        child.send_signal(signal.SIGSTOP)
+        written = state(1)
+        written.brokers[0].pid = child.pid
+        cluster = LocalCluster(str(tmp_path))
+        cluster.save(written)
+        assert cluster.down() == ["broker 0"]
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_process_of_two_names_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The embedded coordinator lives in broker 0 where that is the only one."""
+    waited: list[float] = []
+    monkeypatch.setattr(local, "_gone", lambda process, timeout_s: waited.append(timeout_s))
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        written = state(1)
+        written.brokers[0].pid = child.pid
+        written.coordinator = CoordinatorState(pid=child.pid, port=2181)
+        cluster = LocalCluster(str(tmp_path))
+        cluster.save(written)
+        with pytest.raises(CommandError, match="did not stop within"):
+            cluster.down()
+        assert len(waited) == 1
+    finally:
+        child.kill()
+        child.wait()
