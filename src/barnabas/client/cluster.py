@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.client.asking import (
     GROUP,
@@ -22,6 +22,9 @@ from barnabas.runtime import Runtime
 
 if TYPE_CHECKING:
     from barnabas.security.sasl.login import Login
+
+VERSIONS_TIMEOUT_MS: Final = 5_000
+"""A machine takes connections for a broker that is stopped: a broker is there when it says its versions."""
 
 
 class _Address(NamedTuple):
@@ -98,8 +101,7 @@ class ClusterClient(Asking[Connection]):
             self._connections[address] = connection
             try:
                 await connection.connect()
-                # A machine takes connections for a broker that is stopped: it is there when it says its versions.
-                await connection.negotiate(self._login, timeout_ms=self._connect_timeout_ms)
+                await connection.negotiate(self._login, timeout_ms=min(VERSIONS_TIMEOUT_MS, self._request_timeout_ms))
             except BaseException:  # also where whoever connects is interrupted: nobody else would close it
                 connection.abort()
                 raise

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.client import cluster as cluster_client
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection, ConnectionLost, Frame, NeverSent, RequestTimedOut
@@ -215,7 +216,11 @@ def test_nobody_at_the_address_is_an_os_error() -> None:
     asyncio.run(run())
 
 
-def test_a_broker_that_takes_connections_and_is_silent_holds_nobody_up_who_knows_another() -> None:
+def test_a_broker_that_takes_connections_and_is_silent_holds_nobody_up_who_knows_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster_client, "VERSIONS_TIMEOUT_MS", 500)
+
     def tell_versions(peer: Peer, correlation_id: int) -> None:
         peer.transport.writelines(encode_response(ApiVersionsResponse(), 3, correlation_id))
 
@@ -226,7 +231,6 @@ def test_a_broker_that_takes_connections_and_is_silent_holds_nobody_up_who_knows
         cluster = ClusterClient(
             runtime,
             [("127.0.0.1", silent.port), ("127.0.0.1", living.port)],
-            connect_timeout_ms=500,
             request_timeout_ms=3_600_000,
         )
         try:
