@@ -1460,8 +1460,12 @@ _ONCE_MORE: Final = (
     _new(
         "N154",
         "replica",
-        "a follower that left the ISR and has all of a partition stays out until something is written",
-        remove("replica.partition:Partition.isr_altered", "self.touch()"),
+        "a follower goes on asking by the last epoch that it had when it began, and is told to cut what it has copied",
+        replace(
+            "replica.fetchers:ReplicaFetcher._frame",
+            "session_id, self._follower.broker_epoch, asked",
+            "session_id, self._follower.broker_epoch",
+        ),
     ),
     _new(
         "N155",

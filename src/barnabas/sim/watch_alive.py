@@ -71,10 +71,10 @@ class AliveWatch:
                     continue
                 key = partition, member, ensemble.controller_epoch
                 since_ns = self._in_sync_ns[key] = before.get(key, world.loop.now_ns)
-                if world.loop.now_ns - since_ns > TOLD_NS and ensemble.is_known_since(since_ns, TOLD_NS):
+                if world.loop.now_ns - since_ns > HEARD_NS and ensemble.is_known_since(since_ns, HEARD_NS):
                     world.violated(
                         "C21", f"broker {member} is not registered, and is in the ISR {state['isr']} of {partition} "
-                        f"for {TOLD_NS / 1e9:.0f} s", partition, broker_name(member),
+                        f"for {HEARD_NS / 1e9:.0f} s", partition, broker_name(member),
                     )  # fmt: skip
 
     def _look_at_those_who_leave(self, ruler: str) -> None:

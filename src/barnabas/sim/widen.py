@@ -32,6 +32,7 @@ from barnabas.sim.widen_operations import (
     operations_at_events,
     small_batches,
     spared,
+    together,
     usurped,
 )
 from barnabas.sim.worker import RESULTS
@@ -94,7 +95,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once, _stand_still, _cut_off,
         _unhurried, _at_coordinators, _by_hand, _crowds, busier, away, moved_coordinators, made_again, spared,
         usurped, blinded, book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time,
-        cut_short, alone, grown_amid_moves, deleted_by_both, drowsy,
+        cut_short, alone, grown_amid_moves, deleted_by_both, drowsy, together,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))

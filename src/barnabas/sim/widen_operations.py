@@ -76,6 +76,20 @@ def alone(plan: Plan, chance: Chance) -> Plan:
     return with_actions(plan, [drawn for drawn in more if drawn[0] < plan.length_ns - SECOND])
 
 
+def together(plan: Plan, chance: Chance) -> Plan:
+    """A broker dies when the controller does, and for longer: the next controller finds it gone, and in ISRs."""
+    if not chance.happens(0.12):
+        return plan
+    session_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
+    at_ns, lasts_ns = chance.whole(SECOND, plan.length_ns // 3), session_ns + chance.whole(7_000, 12_000) * MS
+    dies = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
+    more: list[tuple[int, str, dict[str, Any], int]] = [
+        (at_ns, "kill", {"node": "controller"}, chance.whole(500, 9_000) * MS),
+        (at_ns + chance.whole(0, 1_000) * MS, "kill", dies, min(lasts_ns, plan.length_ns - at_ns)),
+    ]
+    return with_actions(plan, more)
+
+
 def grown_amid_moves(plan: Plan, chance: Chance) -> Plan:
     """A topic gets more partitions while others of it are moved, by a controller that hears late of ZooKeeper: both
     rewrite the same znode."""
