@@ -476,6 +476,42 @@ def test_the_leader_of_a_group_sees_that_a_topic_grows_which_another_member_read
     assert seen_in(story) == [TopicPartition("payments", 0), TopicPartition("payments", 1)]
 
 
+def test_a_partition_is_somebodys_whose_owner_gave_it_up_and_was_gone_before_it_joined_again() -> None:
+    """The leader itself, which is back by its name at once: its group does not rebalance for that."""
+
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[TopicPartition]:
+        await make_topic(cluster, {0: [0], 1: [1]})
+        settings: dict[str, Any] = {"group": "group", "assignors": ["cooperative-sticky"], "session_timeout_ms": 30_000}
+        of_its_own = [ClusterClient(runtime, world.bootstrap()) for _ in range(2)]
+        gives_up = asyncio.Event()
+
+        async def never_ends(partitions: list[TopicPartition]) -> None:
+            gives_up.set()
+            await asyncio.Event().wait()
+
+        gone = Consumer(of_its_own[0], group_instance_id="leader", **settings)
+        await gone.subscribe([TOPIC], on_revoked=never_ends)
+        while len(gone.assignment) < 2:
+            await gone.poll(POLL_MS)
+        member = Consumer(cluster, **settings)
+        await member.subscribe([TOPIC])
+        polls = asyncio.ensure_future(gone.poll(60_000))
+        while not gives_up.is_set():
+            await member.poll(1)
+        polls.cancel()
+        back = Consumer(of_its_own[1], group_instance_id="leader", **settings)
+        await back.subscribe([TOPIC])
+        deadline_ms = runtime.clock.monotonic_ms() + 60_000
+        while len({*back.assignment, *member.assignment}) < 2 and runtime.clock.monotonic_ms() < deadline_ms:
+            await asyncio.gather(back.poll(POLL_MS), member.poll(POLL_MS))
+        found = sorted([*back.assignment, *member.assignment])
+        for closing in (back, member, *of_its_own):
+            await closing.close()
+        return found
+
+    assert seen_in(story) == [FIRST, SECOND]
+
+
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_a_subscription_that_changes_while_the_member_joins_counts(assignor: str) -> None:
     """What it had asked for is granted first; the member has to join again for the rest."""

@@ -76,6 +76,8 @@ class GroupMember:
         self.cooperative = all(assignor.cooperative for assignor in self.assignors)
         """Whether it keeps its partitions while the group rebalances. All its assignors have to want that."""
         self._topics: list[str] = []
+        self._deals_anew = False
+        """Whether it is to deal all out once more, since nobody may know what its predecessor was about to."""
         self._joined_for: list[str] = []
         """The topics that it named when it joined last."""
         self._session_timeout_ms = session_timeout_ms
@@ -243,8 +245,8 @@ class GroupMember:
         self._assigned_in = joined.generation
         self._confirmed(at_ms)
         assignor.assigned(joined.assignment, joined.generation)
-        if self._joined_for != self._topics:
-            self.rejoin()  # it was subscribed to others meanwhile
+        if self._joined_for != self._topics or self._deals_anew:
+            self.rejoin()  # it was subscribed to others meanwhile, or came back as the leader
 
     def _protocols(self) -> list[Any]:
         owned = tuple(self.assignment) if self.cooperative and not self.is_lost else ()
@@ -286,6 +288,8 @@ class GroupMember:
             # A static member that came back as the leader leaves everybody with what they have (KIP-814).
             if not answer.skip_assignment:
                 assignments = self._assign(assignor, subscriptions)
+        # What the others wait for to be given up may be nobody's by now: its owner, who was to join again, is gone.
+        self._deals_anew = answer.skip_assignment and self.cooperative
         asked_ms = self.cluster.runtime.clock.monotonic_ms()
         sync = await self._send(
             SyncGroupRequest(
