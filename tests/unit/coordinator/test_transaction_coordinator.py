@@ -512,6 +512,17 @@ def test_a_successor_fences_the_producer_and_takes_over() -> None:
     play(story)
 
 
+def test_of_two_first_producers_of_an_id_that_come_at_once_one_is_fenced() -> None:
+    async def story(scene: Play) -> None:
+        asked = [scene.coordinator.init_producer_id("id", 60_000, None) for _ in range(2)]
+        first, second = sorted(await asyncio.gather(*asked))
+        assert (first.producer_id, first.epoch, second.epoch) == (second.producer_id, 0, 1)
+        with refused(ErrorCode.PRODUCER_FENCED):
+            await scene.coordinator.add_partitions("id", *first, [T0])
+
+    play(story)
+
+
 def test_kip_360_a_lost_answer_is_asked_for_again_and_another_producers_is_not() -> None:
     async def story(scene: Play) -> None:
         producer = await scene.coordinator.init_producer_id("id", 60_000, None)
