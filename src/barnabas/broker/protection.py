@@ -30,6 +30,14 @@ _THERE: Final = {"authorizer.class.name": (ACL_AUTHORIZER,)}
 """Kafka's classes that this broker has a counterpart of."""
 _OCSP: Final = "zookeeper.ssl.ocsp.enable"
 _PREFIXES: Final = ("ssl.", "sasl.", "principal.builder.class")
+_RENEWALS: Final = (
+    "sasl.kerberos.kinit.cmd",
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.ticket.renew.",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.jitter",
+)
+"""When and how a JVM renews a login of its own: nothing here reads them, and they protect nobody."""
 
 
 def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
@@ -51,7 +59,7 @@ def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
 
 def unchangeable(names: Iterable[str]) -> list[str]:
     """The keys among `names` that Kafka changes while a broker runs and this one cannot: it lacks what they promise."""
-    return [name for name in names if name.startswith(_PREFIXES)]
+    return [name for name in names if name.startswith(_PREFIXES) and not name.startswith(_RENEWALS)]
 
 
 def is_password(name: str) -> bool:

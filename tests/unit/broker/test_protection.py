@@ -63,6 +63,19 @@ def test_what_holds_for_all_listeners_does_not_change_while_the_broker_runs() ->
     assert unchangeable([*asked, "listeners", "listener.name.x.ssl.client.auth", "log.cleaner.threads"]) == asked
 
 
+def test_when_a_jvm_renews_its_logins_changes_as_in_kafka() -> None:
+    taken = [
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.jitter",
+    ]
+    assert unchangeable(taken) == []
+    assert unchangeable(["sasl.login.refresh.window.factor", "sasl.kerberos.service.name"]) != []
+
+
 def test_a_listeners_jaas_configuration_lies_encrypted() -> None:
     assert is_password("listener.name.x.plain.sasl.jaas.config")
     assert is_password("listener.name.x.ssl.keystore.password")
