@@ -143,7 +143,8 @@ COMMON = [
     *(
         labelled(f"{_CONTROLLER}{name}")
         for name in ("activecontrollercount", "activebrokercount", "globaltopiccount", "globalpartitioncount",
-                     "offlinepartitionscount", "preferredreplicaimbalancecount", "topicstodeletecount")
+                     "offlinepartitionscount", "preferredreplicaimbalancecount", "topicstodeletecount",
+                     "zkmigrationstate")
     ),
     *(
         labelled(name, topic=TOPIC, partition="1")

@@ -383,6 +383,11 @@ CONTROLLER_METRICS: Final = (
                 "Replicas that cannot be deleted now.",
                 _of_reign(lambda r: _replicas_to_delete(r, ineligible=True)),
             ),
+            (
+                "ZkMigrationState",
+                "4 (ZK): this controller reigns by ZooKeeper; how far a migration is, KRaft's controllers tell.",
+                lambda _: 4,
+            ),
         )
     ),
     *(

@@ -15,39 +15,41 @@ _KRAFT = "always 0 with ZooKeeper"
 _IN_LOG = "counted as errors of Produce (ErrorsPerSec), and told in the log"
 _CLEANER = "of cleaner threads; the log has a line with keys, records, bytes and time of each pass"
 _ONE_SESSION = "this authorizer has no session of its own: the broker's is SessionExpireListener"
-_NOT_HELD = "this broker does not keep it"
+_CONVERSION = "converting from and to older formats is part of LocalTimeMs; RequestsPerSec has who asks by old versions"
+_AWAITED = "such a request waits in its own story and in no purgatory: RemoteTimeMs has how long"
 
 NOT_EXPORTED: Final[dict[str, str]] = {
     "kafka.controller:type=ControllerChannelManager,name=RequestRateAndQueueTimeMs,*": (
         "the brokers' own times of LeaderAndIsr, UpdateMetadata and StopReplica say more; QueueSize has what waits"
     ),
     "kafka.controller:type=KafkaController,name=FencedBrokerCount": _KRAFT,
-    "kafka.controller:type=KafkaController,name=ZkMigrationState": "there is no migration to KRaft",
-    "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,*": _NOT_HELD,
+    "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,*": (
+        "`barnabas transaction list --state PrepareCommit`, or PrepareAbort, names those whose markers are under way"
+    ),
     "kafka.log:type=LogCleaner,*": _CLEANER,
     "kafka.log:type=LogCleanerManager,name=max-dirty-percent": _CLEANER,
     "kafka.log:type=LogCleanerManager,name=time-since-last-run-ms": _CLEANER,
     "kafka.network:type=Acceptor,*": _NO_THREADS,
     "kafka.network:type=Processor,*": _NO_THREADS,
     "kafka.network:type=RequestChannel,*": _NO_QUEUE,
-    "kafka.network:type=RequestMetrics,name=MessageConversionsTimeMs,*": "it is part of LocalTimeMs",
-    "kafka.network:type=RequestMetrics,name=TemporaryMemoryBytes,*": _NOT_HELD,
+    "kafka.network:type=RequestMetrics,name=MessageConversionsTimeMs,*": _CONVERSION,
+    "kafka.network:type=RequestMetrics,name=TemporaryMemoryBytes,*": _CONVERSION,
     "kafka.network:type=SocketServer,name=*IdlePercent": _NO_THREADS,
     "kafka.network:type=SocketServer,name=*ExpiredConnectionsKilledCount": "told in the log",
     "kafka.network:type=SocketServer,name=MemoryPoolAvailable": "queued.max.request.bytes less MemoryPoolUsed",
     "kafka.security:type=AclAuthorizer,*": _ONE_SESSION,
     "kafka.server:type=AddPartitionsManager-channel-metrics": _SELECTOR,
     "kafka.server:type=AddPartitionsToTxnManager,*": "AddPartitionsToTxn of the coordinator has times and errors",
-    "kafka.server:type=BrokerTopicMetrics,name=*MessageConversionsPerSec": _NOT_HELD,
+    "kafka.server:type=BrokerTopicMetrics,name=*MessageConversionsPerSec": _CONVERSION,
     "kafka.server:type=BrokerTopicMetrics,name=Invalid*": _IN_LOG,
     "kafka.server:type=BrokerTopicMetrics,name=NoKeyCompactedTopicRecordsPerSec": _IN_LOG,
     "kafka.server:type=BrokerTopicMetrics,name=Reassignment*": "it is part of ReplicationBytesInPerSec and …OutPerSec",
     "kafka.server:type=ControllerMutation*": _NO_QUOTAS,
     "kafka.server:type=DelayedFetchMetrics,*": "RemoteTimeMs of the fetches shows who waited in vain",
-    "kafka.server:type=DelayedOperationPurgatory,name=*,delayedOperation=AlterAcls": _NOT_HELD,
-    "kafka.server:type=DelayedOperationPurgatory,name=*,delayedOperation=ElectLeader": _NOT_HELD,
+    "kafka.server:type=DelayedOperationPurgatory,name=*,delayedOperation=AlterAcls": _AWAITED,
+    "kafka.server:type=DelayedOperationPurgatory,name=*,delayedOperation=ElectLeader": _AWAITED,
     "kafka.server:type=DelayedOperationPurgatory,name=*,delayedOperation=RemoteFetch": "there is no tiered storage",
-    "kafka.server:type=DelayedOperationPurgatory,name=*,delayedOperation=topic": _NOT_HELD,
+    "kafka.server:type=DelayedOperationPurgatory,name=*,delayedOperation=topic": _AWAITED,
     "kafka.server:type=Fetch": _NO_QUOTAS,
     "kafka.server:type=Produce": _NO_QUOTAS,
     "kafka.server:type=Request*": _NO_QUOTAS,
@@ -60,7 +62,9 @@ NOT_EXPORTED: Final[dict[str, str]] = {
     "kafka.server:type=MetadataLoader,*": "of KRaft; `barnabas_controller_id` has the controller",
     "kafka.server:type=ReplicaAlterLogDirsManager,*": "`barnabas log dirs` has how far a move between directories is",
     "kafka.server:type=ReplicaFetcherManager,name=DeadThreadCount,*": _NO_THREADS,
-    "kafka.server:type=ReplicaFetcherManager,name=MinFetchRate,*": _NOT_HELD,
+    "kafka.server:type=ReplicaFetcherManager,name=MinFetchRate,*": (
+        "a fetcher that does not get on is seen by MaxLag and ConsumerLag, and by whom the leader has not in sync"
+    ),
     "kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount": (
         "`barnabas transaction hanging` finds them, and who began them"
     ),
