@@ -70,15 +70,23 @@ async def on_broker_startup(reign: Reign, new_brokers: Sequence[int]) -> None:
     await reign.reassignments.maybe_resume_reassignments(
         lambda _, assignment: any(replica in new_brokers for replica in assignment.target_replicas)
     )
-    await reign.topic_deletion.resume_deletion_for_topics(
-        replica.topic for replica in replicas if reign.topic_deletion.is_topic_queued_up_for_deletion(replica.topic)
-    )
+    for_deletion = [r for r in replicas if reign.topic_deletion.is_topic_queued_up_for_deletion(r.topic)]
+    if for_deletion:
+        reign.log.step(
+            f"Some replicas {_named(for_deletion)} for topics scheduled for deletion "
+            f"{_named(context.topics_to_be_deleted)} are on the newly restarted brokers {_named(new_brokers)}. "
+            "Signaling restart of topic deletion for these topics"
+        )
+        await reign.topic_deletion.resume_deletion_for_topics(replica.topic for replica in for_deletion)
     await reign.register_broker_handlers(new_brokers)
 
 
 async def on_broker_failure(reign: Reign, dead_brokers: Sequence[int]) -> None:
     context = reign.context
     reign.log.step(f"Broker failure callback for {_named(dead_brokers)}")
+    shut_down = [broker_id for broker_id in dead_brokers if broker_id in context.shutting_down_broker_ids]
+    if shut_down:
+        reign.log.step(f"Removed {_named(shut_down)} from list of shutting down brokers.")
     for broker_id in dead_brokers:
         context.replicas_on_offline_dirs.pop(broker_id, None)
         context.shutting_down_broker_ids.pop(broker_id, None)

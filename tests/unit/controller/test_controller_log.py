@@ -85,3 +85,45 @@ def test_a_controller_that_stops_during_an_election_says_that_it_gives_up(
     told = play(story)
     assert told.count(SHUT_DOWN) == 1
     assert told.count(READY) == 1
+
+
+def test_a_deletion_that_waits_for_a_broker_is_signalled_when_it_returns(play: Callable[[Play], list[str]]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2), (2, 3))
+        await made.die(3)
+        await made.settled()
+        await made.delete("t")
+        await made.until(lambda: "t" in made.controller.reign.context.topics_to_be_deleted, "queued")
+        await made.settled()
+        await made.start(3)
+        await made.until_deleted("t")
+
+    told = play(story)
+    signalled = (
+        "Some replicas [Topic=t,Partition=1,Replica=3] for topics scheduled for deletion t are on the newly restarted "
+        "brokers 3. Signaling restart of topic deletion for these topics"
+    )
+    assert told.count(signalled) == 1
+    assert told.index("Starting topic deletion for topics t") < told.index(signalled)
+
+
+def test_a_broker_that_shut_down_under_control_leaves_the_list_when_it_is_gone(
+    play: Callable[[Play], list[str]],
+) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.settled()
+        await made.controller.controlled_shutdown(2, made.epochs[2])
+        await made.die(2)
+        await made.settled()
+        await made.die(3)
+        await made.settled()
+
+    told = play(story)
+    assert [line for line in told if line.startswith(("Shutting down", "Broker failure", "Removed"))] == [
+        "Shutting down broker 2",
+        "Broker failure callback for 2",
+        "Removed 2 from list of shutting down brokers.",
+        "Broker failure callback for 3",
+    ]
