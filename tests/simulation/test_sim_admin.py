@@ -10,6 +10,7 @@ import pytest
 
 from barnabas.client.admin import Admin, NewTopic, ResourceType
 from barnabas.client.cluster import ClusterClient
+from barnabas.client.connection import Connection
 from barnabas.client.consumer import Consumer
 from barnabas.client.descriptions import FeatureUpgrade
 from barnabas.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMITTED, CommittedOffset, ListedOffset
@@ -23,6 +24,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Runtime
 from barnabas.security.password_encoder import PasswordEncoder
 from barnabas.sim.world import ZOOKEEPER, World, broker_name
+from barnabas.wire.messages.delete_topics import DeleteTopicsRequest
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
 from barnabas.wire.records import Record, build_batch
 from barnabas.zk.client.client import ZooKeeperClient
@@ -460,3 +462,24 @@ def test_a_brokers_loggers_are_asked_of_that_broker() -> None:
         return [loggers[0].name for loggers in told]
 
     assert len(seen_in(story)) == 3
+
+
+def test_topics_are_named_as_the_controller_that_deletes_them_understands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers are changed over one by one, and the one that reigns next may be an older one."""
+
+    async def story(world: World, admin: Admin) -> dict[str, KafkaError | None]:
+        reigning = await admin.cluster.controller()
+        former = await admin.cluster.broker(
+            next(number for number in range(3) if broker_name(number) != world.controller())
+        )
+        key = DeleteTopicsRequest.api_key
+        reigning._exchange.versions = {**reigning.versions, key: (1, 5)}
+        known = iter([former])
+
+        async def controller() -> Connection:
+            return next(known, reigning)
+
+        monkeypatch.setattr(admin.cluster, "controller", controller)
+        return await admin.delete_topics([TOPIC])
+
+    assert seen_in(story) == {TOPIC: None}

@@ -120,14 +120,15 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
         return await self._within_quota(wanted, ask)
 
     async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
-        by_state = (await self.cluster.controller()).best_version(DeleteTopicsRequest()) >= 6
-
         async def ask(names: list[str]) -> tuple[dict[str, KafkaError | None], int]:
-            request = DeleteTopicsRequest(timeout_ms=OPERATION_TIMEOUT_MS)
-            if by_state:
-                request.topics = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
-            else:
-                request.topic_names = names
+            def request(connection: Connection) -> DeleteTopicsRequest:
+                message = DeleteTopicsRequest(timeout_ms=OPERATION_TIMEOUT_MS)
+                if connection.best_version(message) >= 6:
+                    message.topics = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
+                else:
+                    message.topic_names = names
+                return message
+
             answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.responses])
             return {
                 topic.name: outcome_of(topic.error_code, getattr(topic, "error_message", None))
@@ -343,18 +344,20 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
         self, upgrades: Mapping[str, FeatureUpgrade], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
         """Finalizes features at other levels (KIP-584). Raises `KafkaError` when the whole request is refused."""
-        request = UpdateFeaturesRequest(timeout_ms=OPERATION_TIMEOUT_MS, validate_only=validate_only)
-        by_type = (await self.cluster.controller()).best_version(
-            request
-        ) > 0  # version 0 has a flag that allows any downgrade
-        request.feature_updates = [
-            UpdateFeaturesRequest.FeatureUpdateKey(
-                feature=name,
-                max_version_level=upgrade.level,
-                **({"upgrade_type": upgrade.kind} if by_type else {"allow_downgrade": upgrade.kind > 1}),
-            )
-            for name, upgrade in upgrades.items()
-        ]
+
+        def request(connection: Connection) -> UpdateFeaturesRequest:
+            message = UpdateFeaturesRequest(timeout_ms=OPERATION_TIMEOUT_MS, validate_only=validate_only)
+            by_type = connection.best_version(message) > 0  # version 0 has a flag that allows any downgrade
+            message.feature_updates = [
+                UpdateFeaturesRequest.FeatureUpdateKey(
+                    feature=name,
+                    max_version_level=upgrade.level,
+                    **({"upgrade_type": upgrade.kind} if by_type else {"allow_downgrade": upgrade.kind > 1}),
+                )
+                for name, upgrade in upgrades.items()
+            ]
+            return message
+
         answer = await self._to(self.cluster.controller, request, lambda a: [a.error_code])
         check_code(answer.error_code, answer.error_message)
         found = {result.feature: outcome_of(result.error_code, result.error_message) for result in answer.results}

@@ -44,12 +44,16 @@ class AdminRouting:
         self.cluster = cluster
 
     async def _to(self, target: Callable[[], Awaitable[Connection]], request: Any, codes: Callable[[Any], Any]) -> Any:
-        """Sends to `target`; tries again when `codes` of the answer hold one of `_AGAIN`."""
+        """Sends to `target`; tries again when `codes` of the answer hold one of `_AGAIN`.
+
+        `request` may be what makes it for a connection: the next broker may not understand what this one does.
+        """
 
         async def attempt() -> Any:
             connection = await target()
-            timeout_ms: int = getattr(request, "timeout_ms", OPERATION_TIMEOUT_MS)
-            answer = await connection.send(request, timeout_ms=timeout_ms + 5_000)
+            message = request(connection) if callable(request) else request
+            timeout_ms: int = getattr(message, "timeout_ms", OPERATION_TIMEOUT_MS)
+            answer = await connection.send(message, timeout_ms=timeout_ms + 5_000)
             for code in codes(answer):
                 if code in _AGAIN:
                     raise KafkaError(ErrorCode(code), ErrorCode(code).name)
