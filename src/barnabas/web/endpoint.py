@@ -52,6 +52,7 @@ VIEW_PATH: Final = "/view/"
 MESSAGES_PATH: Final = "/messages"
 CONFIGURATIONS_PATH: Final = "/configurations"
 STREAMS: Final = (EVENTS_PATH, LIVE_PATH)
+EVENT_STREAM: Final = "text/event-stream"
 WHOLE: Final = {
     METRICS_PATH: CONTENT_TYPE,
     HISTORY_PATH: "application/json",
@@ -459,24 +460,27 @@ class HttpConnection(asyncio.BufferedProtocol):
         except ValueError as error:
             self._respond(400, {"error": f"{target} cannot be read: {error}."}, head=method == "HEAD")
             return None
-        path, query = parts.path, dict(parse_qsl(parts.query))
+        path, query, head = parts.path, dict(parse_qsl(parts.query)), method == "HEAD"
         refusal = self._endpoint.refusal(path, query, self._reader)
         if refusal is not None:
-            self._respond(403, {"error": refusal}, head=method == "HEAD")
-        elif method != "GET":
-            self._respond(*self._endpoint.answer(method, target), head=method == "HEAD")
+            self._respond(403, {"error": refusal}, head=head)
+        elif method not in ("GET", "HEAD"):
+            self._respond(*self._endpoint.answer(method, target))
+        elif head and (path in STREAMS or path in WHOLE):  # who only looks whether it is there has nothing made
+            kind = WHOLE.get(path, EVENT_STREAM)
+            self._end(h11.Response(status_code=200, headers=[("content-type", kind), ("cache-control", "no-store")]))
         elif path in STREAMS:
             self._stream(path, query.get("since", headers.get("last-event-id", "0")))
         elif path in WHOLE:
             return self._tell_pieces(path)
         elif path in PAGES or path == GROUPS_PATH:
-            return self._tell_page(path, query)
+            return self._tell_page(path, query, head=head)
         elif path == "/" and "text/html" in headers.get("accept", ""):
             self._send_whole(307, b"", "text/plain", [("location", VIEW_PATH)])
         elif path.startswith(VIEW_PATH) and (found := asset(path.removeprefix(VIEW_PATH))):
-            self._send_whole(200, found.data, found.content_type, PROTECTION)
+            self._send_whole(200, found.data, found.content_type, PROTECTION, head=head)
         else:
-            self._respond(*self._endpoint.answer(method, target))
+            self._respond(*self._endpoint.answer(method, target), head=head)
         return None
 
     def _begin(self, telling: Coroutine[Any, Any, None]) -> None:
@@ -491,13 +495,13 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._respond(503, {"error": f"{MAX_STREAMS} streams are open already."})
             return
         self._streaming = True
-        kind = [("content-type", "text/event-stream"), ("cache-control", "no-store")]
+        kind = [("content-type", EVENT_STREAM), ("cache-control", "no-store")]
         self._send(h11.Response(status_code=200, headers=kind))
         if path == LIVE_PATH:
             self._endpoint.tell_live(self, told)
 
-    async def _tell_page(self, path: str, query: dict[str, str]) -> None:
-        self._respond(*await self._endpoint.page(path, query))
+    async def _tell_page(self, path: str, query: dict[str, str], *, head: bool) -> None:
+        self._respond(*await self._endpoint.page(path, query), head=head)
 
     async def _tell_pieces(self, path: str) -> None:
         kind = [("content-type", WHOLE[path]), ("cache-control", "no-store")]
@@ -523,10 +527,12 @@ class HttpConnection(asyncio.BufferedProtocol):
                 return
         self._serve()
 
-    def _send_whole(self, status: int, body: bytes, content_type: str, more: Iterable[tuple[str, str]] = ()) -> None:
+    def _send_whole(
+        self, status: int, body: bytes, content_type: str, more: Iterable[tuple[str, str]] = (), *, head: bool = False
+    ) -> None:
         headers = [("content-type", content_type), ("content-length", str(len(body))), *more]
-        head = h11.Response(status_code=status, headers=[*headers, ("cache-control", "no-cache")])
-        self._end(head, h11.Data(data=body))
+        answer = h11.Response(status_code=status, headers=[*headers, ("cache-control", "no-cache")])
+        self._end(answer, *([] if head else [h11.Data(data=body)]))
 
     def _respond(self, status: int, value: Any, *, head: bool = False, more: Iterable[tuple[str, str]] = ()) -> None:
         body = json.dumps(value).encode() + b"\n"

@@ -195,6 +195,29 @@ def test_a_page_of_another_site_has_nothing_asked(headers: tuple[bytes, ...], st
     played(story)
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        (b"/", b"application/json"),
+        (b"/metrics", b"text/plain"),
+        (b"/history", b"application/json"),
+        (b"/events", b"text/event-stream"),
+        (b"/view/", b"text/html"),
+        (b"/view/view.js", b"text/javascript"),
+    ],
+)
+def test_who_asks_only_whether_a_path_is_there_is_told_that_it_is(path: bytes, kind: bytes) -> None:
+    async def story(connect: Connect) -> None:
+        reader, writer = await connect()
+        writer.write(b"\r\n".join((b"HEAD " + path + b" HTTP/1.1", LOCAL, b"connection: close", b"", b"")))
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        assert head.startswith(IS_HERE)
+        assert b"content-type: " + kind in head
+        assert body == b""
+
+    played(story)
+
+
 @pytest.mark.parametrize("target", [b"//[", b"http://[/status"])
 def test_a_target_that_is_none_is_answered_in_a_sentence(target: bytes) -> None:
     async def story(connect: Connect) -> None:
