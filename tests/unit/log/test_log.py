@@ -388,6 +388,21 @@ def test_offsets_too_far_apart_for_one_index_begin_a_new_segment(tmp_path: Path)
 # Truncation, deletion
 
 
+@pytest.mark.parametrize(
+    ("start", "left"), [(4, [(2, 4), (5, 6)]), (5, [(2, 5), (5, 6)]), (6, [(5, 6)]), (7, [(5, 7)])]
+)
+def test_a_log_whose_start_moves_keeps_the_epoch_in_which_it_begins(
+    tmp_path: Path, start: int, left: list[tuple[int, int]]
+) -> None:
+    log = open_log(tmp_path)
+    for number, epoch in enumerate([0, 0, 1, 1, 2, 2, 5, 5]):
+        append(log, str(number), epoch=epoch)
+    log.update_high_watermark(8)
+    log.maybe_increment_log_start_offset(start)
+    assert [tuple(entry) for entry in log.leader_epochs.entries] == left
+    assert log.end_offset_for_epoch(5) == (5, 8)
+
+
 def test_truncation_cuts_records_epochs_and_producers(tmp_path: Path) -> None:
     log = open_log(tmp_path, config={"segment.bytes": "300"})
     for i in range(20):
