@@ -750,6 +750,19 @@ def test_a_follower_that_is_behind_the_leaders_first_record_begins_there(tmp_pat
     play(tmp_path, story)
 
 
+def test_records_are_deleted_when_the_follower_has_told_so_though_nothing_is_written(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1, 2))
+        two.leads(1, 0, (1, 2))
+        for _ in range(4):
+            await one.append(b"x")
+        (deleted,) = await one.replicas.delete_records([(TOPIC_PARTITION, 3)], 4_000)
+        assert deleted.error is ErrorCode.NONE
+        assert two.partition.local_log().log_start_offset == 3
+
+    play(tmp_path, story, ImpatientPeer)
+
+
 def test_a_leader_that_comes_back_is_found_again(tmp_path: Path) -> None:
     async def story(one: Peer, two: Peer) -> None:
         one.unreachable = True
