@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from barnabas.client.connection import ConnectionLost
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.spark import compiled
 from barnabas.spark.access import connected
 from barnabas.spark.compiled import takes_compiled
 from barnabas.spark.fetching import fetched
@@ -122,6 +123,7 @@ def test_a_frame_that_is_older_than_the_newest_schema(tmp_path):
 
 def test_a_python_without_numba(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr(compiled, "_troubles", {})
     assert not takes_compiled("auto", 10**9)  # plain Python decodes
     with pytest.raises(ValueError, match="numba") as refused:
         takes_compiled("compiled", 1)

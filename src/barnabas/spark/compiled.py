@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import logging
+from importlib import import_module
 from typing import Final
 
 from barnabas.spark.record_columns import RecordWalk
@@ -17,6 +18,10 @@ COMPILED_ROWS_MIN: Final = 50_000
 COMPILED_VALUES_MIN: Final = 100_000
 """How many Protobuf values it reads in plain Python first."""
 
+_LOG: Final = logging.getLogger(__name__)
+_troubles: dict[str, str] = {}
+"""What kept a library from being loaded in this process: a failed import is not tried again, which costs as much."""
+
 
 def takes_compiled(
     word: str, records: int, *, option: str = "decoder", records_min: int = COMPILED_RECORDS_MIN, built: bool = False
@@ -26,13 +31,28 @@ def takes_compiled(
     either."""
     if word == "python" or built:
         return word != "python"
-    numba_is_there = importlib.util.find_spec("numba") is not None
-    if word == "compiled" and not numba_is_there:
+    if word == "auto" and records < records_min:
+        return False
+    trouble = trouble_with_numba()
+    if word == "compiled" and trouble:
         raise ValueError(
-            f"Option {option}=compiled needs numba, which this executor's Python does not have: install barnabas[spark]"
-            f" there, or set {option}=auto."
+            f"Option {option}=compiled needs numba, which this executor's Python does not have ({trouble}): install "
+            f"barnabas[spark] there, or set {option}=auto."
         )
-    return word == "compiled" or (numba_is_there and records >= records_min)
+    return not trouble
+
+
+def trouble_with_numba() -> str:
+    """Why numba cannot be used here, empty where it can: it is absent, or of a version that does not go with the numpy
+    or the Python that are here. Loads it, which takes a second of CPU."""
+    if "numba" not in _troubles:
+        try:
+            import_module("numba")
+            _troubles["numba"] = ""
+        except (ImportError, AttributeError, SystemError) as error:
+            _troubles["numba"] = str(error).rstrip(".")
+            _LOG.warning("Rows go through plain Python, slowly: numba cannot be used, %s.", _troubles["numba"])
+    return _troubles["numba"]
 
 
 def record_walk() -> RecordWalk:

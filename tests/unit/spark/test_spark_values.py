@@ -7,6 +7,7 @@ import datetime
 import decimal
 import json
 import pickle
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -16,6 +17,7 @@ from typing import Any
 import pyarrow
 import pytest
 
+from barnabas.spark import compiled
 from barnabas.spark.avro import AvroError, AvroSchema
 from barnabas.spark.compiled import COMPILED_RECORDS_MIN, takes_compiled
 from barnabas.spark.registry import Registry, RegistryDown
@@ -274,8 +276,26 @@ def test_the_first_records_and_machines_without_numba_are_decoded_in_plain_pytho
     assert not takes_compiled("python", COMPILED_RECORDS_MIN)
     assert takes_compiled("auto", 1, built=True)
     assert not takes_compiled("python", 1, built=True)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr(compiled, "_troubles", {})
     assert not takes_compiled("auto", COMPILED_RECORDS_MIN)
     with pytest.raises(ValueError, match="needs numba"):
         takes_compiled("compiled", 1)
     assert takes_compiled("compiled", 1, built=True)
+
+
+def test_a_numba_that_does_not_go_with_numpy_is_told_once_and_done_without(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As numba says it where a newer numpy was installed beside it."""
+    (tmp_path / "numba.py").write_text('raise ImportError("Numba needs NumPy 2.3 or less. Got NumPy 2.4.")\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    monkeypatch.setattr(compiled, "_troubles", {})
+    assert not takes_compiled("auto", COMPILED_RECORDS_MIN)
+    assert not takes_compiled("auto", COMPILED_RECORDS_MIN)
+    assert [each.getMessage() for each in caplog.records] == [
+        "Rows go through plain Python, slowly: numba cannot be used, Numba needs NumPy 2.3 or less. Got NumPy 2.4."
+    ]
+    with pytest.raises(ValueError, match=r"needs numba.*Got NumPy 2\.4"):
+        takes_compiled("compiled", 1)

@@ -22,7 +22,7 @@ from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.spark.access import Servers, cluster_of, settings_of
-from barnabas.spark.compiled import IS_BUILT
+from barnabas.spark.compiled import IS_BUILT, trouble_with_numba
 from barnabas.spark.reasons import reason
 from barnabas.spark.session import JAVA_VERSION_MIN, SparkUnavailable, java_home, java_version
 from barnabas.spark.sink_options import TRANSACTION_TIMEOUT_MS
@@ -71,7 +71,7 @@ def of_this_machine() -> Iterator[DoctorFinding]:
             "java", WRONG, str(error).rstrip("."), f"set JAVA_HOME to a Java of {JAVA_VERSION_MIN} or newer"
         )
     for name, (oldest, lacking) in _LIBRARIES.items():
-        yield _of_library(name, _version(name), oldest, lacking, "")
+        yield _of_library(name, _version(name), oldest, lacking, "", trouble_with_numba())
     if find_spec("barnabas.wire._kernel") is None:
         yield DoctorFinding(
             "kernel", NOTE, "records are checked in Python, slowly", "install a C compiler, then Barnabas anew"
@@ -80,7 +80,9 @@ def of_this_machine() -> Iterator[DoctorFinding]:
         yield DoctorFinding("kernel", OK, "built")
 
 
-def _of_library(name: str, found: str | None, oldest: int, lacking: str, where: str) -> DoctorFinding:
+def _of_library(
+    name: str, found: str | None, oldest: int, lacking: str, where: str, numba_trouble: str
+) -> DoctorFinding:
     install = "pip install 'barnabas[spark]'" + (
         " there, or ship an environment (docs/spark/deploy.md)" if where else ""
     )
@@ -89,6 +91,9 @@ def _of_library(name: str, found: str | None, oldest: int, lacking: str, where: 
         return DoctorFinding(name, lacking, f"{says}{where}", install)
     if int(found.split(".")[0]) < oldest:
         return DoctorFinding(name, lacking, f"{found} is older than {oldest}{where}", install)
+    if name == "numba" and numba_trouble:
+        says = f"{found} cannot be used: {numba_trouble}; rows are encoded in plain Python{where}"
+        return DoctorFinding(name, lacking, says, install)
     return DoctorFinding(name, OK, f"{found}{where}")
 
 
@@ -232,7 +237,7 @@ def _of_an_executor(host: str, found: dict[str, Any]) -> Iterator[DoctorFinding]
         says = f"has Barnabas {found['barnabas']}, and the driver {_version('barnabas')}"
         yield DoctorFinding(what, NOTE, says, "install the same everywhere")
     for name, (oldest, lacking) in _LIBRARIES.items():
-        finding = _of_library(name, found[name], oldest, lacking, f" on {host}")
+        finding = _of_library(name, found[name], oldest, lacking, f" on {host}", found["numba_trouble"])
         if finding.state != OK:
             yield finding
     if not found["kernel"]:
@@ -262,6 +267,7 @@ def _seen_here(servers: Servers) -> dict[str, Any]:
         "python": platform.python_version(),
         "barnabas": _version("barnabas"),
         **{name: _version(name) for name in _LIBRARIES},
+        "numba_trouble": trouble_with_numba(),
         "kernel": IS_BUILT,
         "brokers": brokers,
         "trouble": trouble,
