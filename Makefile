@@ -286,7 +286,7 @@ clients: setup
 	BARNABAS_CLIENTS=1 $(PYTEST) --timeout 900 tests/conformance/test_foreign_clients.py \
 		tests/conformance/test_apache_tools_beside.py tests/conformance/test_official_connector_beside.py \
 		tests/conformance/test_coordinators_move.py tests/conformance/test_spark_beside_connector.py \
-		tests/conformance/test_spark_stream.py
+		tests/conformance/test_spark_stream.py tests/conformance/test_spark_secured_kafka_4.py
 
 # GSSAPI beside Apache Kafka and towards ZooKeeper, with a realm of the test's own; wants krb5-kdc, krb5-admin-server and libkrb5-dev.
 kerberos: setup
