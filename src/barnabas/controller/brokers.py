@@ -73,8 +73,8 @@ async def on_broker_startup(reign: Reign, new_brokers: Sequence[int]) -> None:
     for_deletion = [r for r in replicas if reign.topic_deletion.is_topic_queued_up_for_deletion(r.topic)]
     if for_deletion:
         reign.log.step(
-            f"Some replicas {_named(for_deletion)} for topics scheduled for deletion "
-            f"{_named(context.topics_to_be_deleted)} are on the newly restarted brokers {_named(new_brokers)}. "
+            f"Some replicas {', '.join(map(str, for_deletion))} for topics scheduled for deletion "
+            f"{', '.join(context.topics_to_be_deleted)} are on the newly restarted brokers {_named(new_brokers)}. "
             "Signaling restart of topic deletion for these topics"
         )
         await reign.topic_deletion.resume_deletion_for_topics(replica.topic for replica in for_deletion)
