@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from kazoo.client import KazooClient
 from processes import REPOSITORY, eventually
 from test_roll import BLOCK, Load, kafka_server_start, under
+from trees import comparable
 
 from barnabas.bench.apache import classpath, free_port, java
 
@@ -25,8 +26,6 @@ pytestmark = [pytest.mark.apache, pytest.mark.timeout(1800)]
 
 WHOLE = "MIGRATED" in os.environ
 BROKERS = (0, 1, 2)
-EVENTS = ("/config/changes/", "/isr_change_notification/", "/log_dir_event_notification/")
-"""Below these lie notices that whoever comes by removes."""
 KRAFT = 3000
 
 
@@ -144,23 +143,6 @@ def tree(address):
         client.stop()
         client.close()
     return found
-
-
-def comparable(znodes):
-    """Without what a restart alone changes: who is controller, epochs, times, leaders, and the order of an ISR."""
-    kept = {}
-    for path, data in znodes.items():
-        if path.startswith(EVENTS):
-            continue
-        held = json.loads(data) if data.startswith(b"{") else data
-        if path in ("/controller", "/controller_epoch", "/latest_producer_id_block"):
-            held = "there"
-        elif path.startswith("/brokers/ids/"):
-            held.pop("timestamp")
-        elif path.endswith("/state"):
-            held = sorted(held["isr"])
-        kept[path] = held
-    return kept
 
 
 def leader_epochs(znodes):

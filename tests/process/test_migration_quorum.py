@@ -14,8 +14,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 from kraft_controllers import KraftControllers
 from processes import Cluster, eventually
-from test_migration import comparable, create, in_sync, leaders_of, tree
+from test_migration import create, in_sync, leaders_of, tree
 from test_roll import Load, under
+from trees import comparable
 
 from barnabas.zk.inspection.migration import migration_state
 

@@ -30,6 +30,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from processes import REPOSITORY, eventually, read
+from trees import comparable, exported
 
 from barnabas.bench.apache import classpath, free_port, java
 
@@ -42,6 +43,8 @@ PARTITIONS = 6
 BLOCK = re.compile(r"<!-- executed: ([^\n]+) -->\n```bash\n(.*?)```\n", re.S)
 FILE = re.compile(r"<!-- executed: (\S+) file -->\n```properties\n(.*?)```\n", re.S)
 PAGE = REPOSITORY / "docs" / "mixed.md"
+KEPT = 'barnabas zk export {}.jsonl -z "$ZK"\n'
+"""The tree as it is, beside what the page does."""
 
 
 def script(kind_of_cluster):
@@ -50,7 +53,8 @@ def script(kind_of_cluster):
     for kind, commands in BLOCK.findall(PAGE.read_text()):
         if kind in ("to Barnabas", "back"):
             assert commands.count("N=0\n") == 1
-            parts += [commands.replace("N=0\n", f"N={broker}\n") for broker in ROLLED]
+            rolled = [commands.replace("N=0\n", f"N={broker}\n") for broker in ROLLED]
+            parts += [KEPT.format("before"), *rolled] if kind == "to Barnabas" else [*rolled, KEPT.format("after")]
         elif kind in ("once", kind_of_cluster) and (WHOLE or not ("broker-3" in commands or "broker-7" in commands)):
             parts.append(commands)
     return "\n".join(parts)
@@ -305,6 +309,9 @@ def test_kafkas_brokers_are_rolled_to_barnabas_and_back_by_the_pages_own_command
             assert sorted(load.told) == list(range(len(load.told)))
             for number in ROLLED:
                 assert "starting" in (tmp_path / f"broker-{number}" / "kafka.log").read_text()
+            (before, its_acls), (after, acls) = (exported(tmp_path / f"{when}.jsonl") for when in ("before", "after"))
+            assert "/brokers/topics/orders/partitions/0/state" in before
+            assert (comparable(after), acls) == (comparable(before), its_acls)
             cluster.end()
         finally:
             barnabas = [sys.executable, "-m", "barnabas"]
