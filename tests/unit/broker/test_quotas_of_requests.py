@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,24 @@ def bytes_out(broker: Broker) -> int:
     partition = broker.replicas.partition(PARTITION)
     assert partition is not None
     return partition.traffic.bytes_out
+
+
+def test_an_operator_is_told_once_of_a_client_that_is_throttled(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        broker, _ = leader(tmp_path)
+        broker.quotas.set(f"clients/{CLIENT}", {"producer_byte_rate": "100"})
+        with caplog.at_level(logging.WARNING, "barnabas.broker.request_metrics"):
+            for _ in range(3):
+                broker.connect()
+                broker.feed(produce(acks=1))
+                broker.connection.abort()
+
+    asyncio.run(main())
+    (line,) = caplog.messages
+    assert line.startswith(f"[broker 1] Produce of client {CLIENT} at ")
+    assert re.search(r" is throttled by its quota for [1-9][0-9]* ms$", line)
 
 
 def test_a_produce_that_waited_for_followers_counts_when_it_is_answered(tmp_path: Path) -> None:
