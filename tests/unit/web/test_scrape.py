@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,8 @@ TOPICS, PARTITIONS = 12, 25
 SERIES_MAX = 200
 LOOK_NS = 7_000
 """What passes on the clock between two looks at it."""
+SCRAPE_S_MAX = 0.1
+SCRAPES = 20
 
 
 def state_of(
@@ -37,13 +40,13 @@ def state_of(
     )
 
 
-def leading(directory: Path, topics: int = TOPICS) -> Any:
+def leading(directory: Path, topics: int = TOPICS, partitions: int = PARTITIONS, series_max: int = SERIES_MAX) -> Any:
     """What a scrape reads of a broker that leads many partitions, and follows in none."""
-    config = broker_config({"log.dirs": str(directory), SERIES_KEY: str(SERIES_MAX)})
+    config = broker_config({"log.dirs": str(directory), SERIES_KEY: str(series_max)})
     tasks = Tasks(lambda name, error: None)
     log_dirs = LogDirs(real_runtime(), config)
     replicas = replicas_alone(config, log_dirs, tasks, MetadataCache())
-    states = [state_of(f"topic-{topic}", index) for topic in range(topics) for index in range(PARTITIONS)]
+    states = [state_of(f"topic-{topic}", index) for topic in range(topics) for index in range(partitions)]
     replicas.become_leader_or_follower(LeaderAndIsrRequest(controller_epoch=1, ungrouped_partition_states=states))
     looks = itertools.count(0, LOOK_NS)
     runtime = SimpleNamespace(clock=SimpleNamespace(monotonic_ns=lambda: next(looks)))
@@ -167,5 +170,29 @@ def test_a_later_scrape_tells_what_a_first_one_would(tmp_path: Path) -> None:
             texts.append(await scraped(later))
             assert texts[-1] == await scraped(exposition(broker, *metrics))
         assert all(earlier != later for earlier, later in itertools.pairwise(texts))
+
+    asyncio.run(story())
+
+
+def test_a_scrape_of_ten_thousand_partitions_takes_a_tenth_of_a_second(tmp_path: Path) -> None:
+    """Of this thread's own CPU, by the first of several that does: a machine may do other work, too."""
+    topics, partitions = 40, 250
+
+    async def story() -> None:
+        broker = leading(tmp_path, topics, partitions, series_max=topics * partitions)
+        broker.runtime = real_runtime()
+        told = exposition(broker)
+        took: list[float] = []
+        while not took or took[-1] >= SCRAPE_S_MAX:
+            assert len(took) < SCRAPES, f"{took} s"
+            began = time.thread_time()
+            pieces = list(told.pieces())
+            took.append(time.thread_time() - began)
+        lines = b"".join(pieces).splitlines()
+        of_each = b'{topic="topic-39",partition="249"} '
+        assert sum(of_each in line for line in lines) == len(PARTITION_METRICS) - 1, "a leader has no lag"
+        assert sum(line.startswith(b"kafka_log_log_size{") for line in lines) == topics * partitions
+        assert pieces.count(b"") > SCRAPES, "other work goes on between its slices"
+        print(f"{took[-1] * 1000:.0f} ms of CPU, {len(b''.join(pieces)):,} bytes")
 
     asyncio.run(story())
