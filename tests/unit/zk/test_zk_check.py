@@ -27,6 +27,7 @@ class Tree:
         self.owners: dict[str, int] = {}
         self.ages_ms: dict[str, int] = {}
         self.creations: dict[str, int] = {}
+        self.versions: dict[str, int] = {}
 
     def put(self, path: str, value: Any = None, *, owner: int = 0, age_ms: int = 0) -> None:
         parent = path.rpartition("/")[0]
@@ -56,8 +57,8 @@ class Tree:
             made_ms = NOW_MS - self.ages_ms.get(path, 0)
             creations = self.creations.get(path, 100)
             stat = Stat(
-                7, 7, made_ms, made_ms, 0, creations * 2 - len(names), 0, self.owners.get(path, 0),
-                len(data or b""), len(names), 7,
+                7, 7, made_ms, made_ms, self.versions.get(path, 0), creations * 2 - len(names), 0,
+                self.owners.get(path, 0), len(data or b""), len(names), 7,
             )  # fmt: skip
             znodes[path] = ReadZNode(path, data, stat, tuple(names), None)
         return TreeImage(znodes)

@@ -119,6 +119,17 @@ def test_what_kraft_cannot_hold_or_would_not_take_along() -> None:
     assert found(tree) == []
 
 
+def test_ids_that_kafka_gave_to_brokers_are_told() -> None:
+    """``/brokers/seqid`` is set once for each, and what it counts begins above `reserved.broker.max.id`."""
+    tree = healthy()
+    tree.versions["/brokers/seqid"] = 1
+    assert found(tree) == []
+    tree.put("/brokers/ids/1001", tree.data["/brokers/ids/0"], owner=tree.owners["/brokers/ids/0"])
+    assert found(tree) == ["generated-broker-id"]
+    tree.versions["/brokers/seqid"] = 0
+    assert found(tree) == [], "an operator may call a broker so"
+
+
 def test_a_file_that_brokers_would_not_start_with_is_told() -> None:
     tree = healthy()
     assert found(tree, inter_broker_protocol_version="3.3") == ["protocol-version"]
