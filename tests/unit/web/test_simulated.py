@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 from barnabas.sim.run import run_seed
 from barnabas.sim.timeline import Picture
 from barnabas.web.simulated import history_of
@@ -27,3 +32,18 @@ def test_the_view_of_a_run_ends_with_the_simulators_own_picture() -> None:
         if leader is not None:
             assert facts[f"offsets/{name}"]["high_watermark"] == leader.high_watermark
     assert history.written > len(picture.partitions)
+
+
+def test_the_command_writes_a_run_as_one_file(tmp_path: Path) -> None:
+    file = tmp_path / "run.html"
+    ran = subprocess.run(
+        [sys.executable, "-m", "barnabas", "sim", "replay", "7", "--until", "2s", "--view", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.endswith(f"the same in the view of a cluster: {file}\n")
+    history = json.loads(file.read_text().partition('id="history">')[2].partition("</script>")[0])
+    assert history["made_by"].startswith("the simulator, seed 7, profile ")
+    assert any(name.startswith("partition/") and value["leader"] >= 0 for _, name, value in history["changes"] if name)
