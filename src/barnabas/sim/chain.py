@@ -106,6 +106,13 @@ class Committed:
             self.at[chain.ends[index]] = chain.links[index].hash
         self.high = max(self.high, high)
 
+    def is_in(self, chain: Chain, since: int) -> bool:
+        """Whether the chain has anything of it behind `since`, and not what another leader wrote there."""
+        first = bisect_right(chain.ends, since)
+        return any(
+            self.at.get(end) == link.hash for end, link in zip(chain.ends[first:], chain.links[first:], strict=True)
+        )
+
 
 def kind_of(header: BatchHeader, data: Bytes, start: int, end: int) -> LinkKind:
     """What the batch between `start` and `end` is; one that the cleaner emptied is of no kind any more."""

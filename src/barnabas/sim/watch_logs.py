@@ -485,7 +485,7 @@ class LogWatch:
         if self.may_be_lost(chain.node, chain.partition):
             self.world.waive("R4")
             return
-        if offset < committed.high:
+        if committed.is_in(chain, offset):
             self.world.violated(
                 "R4", f"{chain.node} is in the ISR {state['isr']} of {chain.partition} and cuts it at {offset}; "
                 f"what lies below {committed.high} is committed", chain.partition, chain.node,

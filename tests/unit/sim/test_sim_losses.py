@@ -217,3 +217,14 @@ def test_what_was_whole_on_the_platter_and_is_cut_all_the_same_is_not_excused(co
     copies.leads("broker-0", end=7, synced_end=7, epoch=1)
     copies.leads("broker-2", end=3, synced_end=7, epoch=2)
     assert copies.lost() == [*range(7, 12)]
+
+
+def test_who_has_what_another_leader_wrote_has_nothing_of_what_is_committed(copies: Copies) -> None:
+    committed = copies.logs.committed["orders-0", "id"]
+    own, other = copy("broker-1", 7), copy("broker-2", 3)
+    other.links.append(link(3, 1, 4)._replace(hash=1))
+    other.ends.append(7)
+    assert committed.is_in(own, 3)
+    assert not committed.is_in(own, 7)
+    assert committed.is_in(other, 0)
+    assert not committed.is_in(other, 3)
