@@ -135,6 +135,10 @@ def test_metrics_are_what_prometheus_reads_and_the_command_shows(admin: Admin) -
     families = {family.name: family for family in text_string_to_metric_families(text)}
     for each in (*METRICS, *TOPIC_METRICS, *PARTITION_TOTALS, *PARTITION_METRICS):
         assert each.name in families, each.name
+        for sample in families[each.name].samples:
+            # What is told of all topics together has no label.
+            labels = getattr(each, "labels", ("topic", "partition"))
+            assert sample.labels.keys() - {"le"} in (set(labels), set()), sample
     one = {name: family.samples[0].value for name, family in families.items() if len(family.samples) == 1}
     assert one["kafka_controller_kafkacontroller_activecontrollercount"] == 1
     assert one["kafka_server_replicamanager_underreplicatedpartitions"] == 0
