@@ -120,8 +120,8 @@ def seen_by_the_coordinator(cluster: Cluster) -> str:
     return f"http://{cluster.broker(json.loads(described.stdout)['coordinator'])['admin']}/view/"
 
 
-def test_every_page_is_drawn_from_a_living_cluster(browser: Any, cluster: Cluster) -> None:
-    open_cluster(browser, seen_by_the_coordinator(cluster))
+def go_through_every_page(browser: Any, address: str) -> None:
+    open_cluster(browser, address)
     for page, title in PAGES.items():
         browser.execute_script("location.hash = arguments[0]", f"#/{page}")
 
@@ -131,6 +131,10 @@ def test_every_page_is_drawn_from_a_living_cluster(browser: Any, cluster: Cluste
         until(drawn, page, 120)
         assert not count(browser, "main p.error"), said(browser)
         picture(browser, title.split()[0].lower())
+
+
+def test_every_page_is_drawn_from_a_living_cluster(browser: Any, cluster: Cluster) -> None:
+    go_through_every_page(browser, seen_by_the_coordinator(cluster))
     browser.execute_script("location.hash = '#/messages?topic=flights&partition=0&key=N00007'")
     until(lambda: '"flight": 7' in said(browser), "the record of that key", 120)
     quiet(browser)
@@ -183,11 +187,15 @@ def whole(browser: Any, cluster: Cluster) -> bool:
     return count(browser, ".replica:is(.leader, .in-sync):not(.down)") == 18
 
 
-def test_a_kill_is_drawn_and_the_slider_goes_back_before_it(browser: Any, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_kill_is_drawn_every_page_lives_on_and_the_slider_goes_back_before_it(
+    browser: Any, cluster: Cluster, tmp_path: Path
+) -> None:
     until_drawn_within_a_second(browser, cluster)
     address = str(cluster.state["view"])
     seen_at = next(each for each in cluster.state["brokers"] if address.startswith(f"http://{each['admin']}/"))
     picture(browser, "cluster")
+    go_through_every_page(browser, seen_by_the_coordinator(cluster))
+    open_cluster(browser, address)
     for _ in range(300):
         browser.execute_script("document.getElementById('back').click()")
         if not count(browser, ".broker.down"):
