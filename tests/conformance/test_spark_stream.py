@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -73,7 +74,7 @@ class Play:
             .start()
         )
         try:
-            query.awaitTermination(90)
+            query.awaitTermination(240)
             self.last = query
             return [each for each in query.recentProgress if each["numInputRows"]]
         finally:
@@ -92,6 +93,9 @@ def test_a_query_reads_on_where_its_checkpoint_is_and_its_group_shows_it(
     play.send(250)
     batches = play.run(maxOffsetsPerTrigger="100", groupId="watched")
     assert [each["numInputRows"] for each in batches] == [100, 100, 50]
+    told = [json.loads(each["sources"][0]["latestOffset"])["restarts"]["behind"].get("0", {}) for each in batches]
+    assert [each.get("records") for each in told] == [150, 50, None]
+    assert [each.get("seconds", -1) >= 0 for each in told] == [True, True, False]
     assert lag(play.last) == {("restarts", 0): 0}
     play.send(30)
     assert [each["numInputRows"] for each in play.run(groupId="watched")] == [30]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import time
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
+from barnabas.spark.lag import lag_of, seconds_of
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import DataLoss
 from barnabas.spark.stream import TopicStreamReader, UnlimitedStreamReader
@@ -132,6 +135,29 @@ def test_limits_are_respected_and_a_minimum_is_waited_for(kafka_cluster: Any) ->
     end = source.latestOffset(start, ALL)
     assert offsets(end) == {"s": {"0": 10}}
     assert source.latestOffset(end, ALL) == end
+
+
+def test_the_progress_has_records_and_seconds_behind_by_partition(kafka_cluster: Any) -> None:
+    kafka_cluster.create_topic("s", partitions=3)
+    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap})
+    minute_ago_ms = time.time_ns() // 1_000_000 - 60_000
+    for partition, count in ((0, 6), (1, 4)):
+        for _ in range(count):
+            producer.produce("s", b"v", partition=partition, timestamp=minute_ago_ms)
+        producer.flush(30)
+    source = reader(kafka_cluster.bootstrap, startingOffsets="earliest", maxOffsetsPerTrigger="5")
+    assert source.reportLatestOffset() is None
+    end = source.latestOffset(source.initialOffset(), ReadMaxRows(5))
+    told = source.reportLatestOffset()
+    assert offsets(told) == {"s": {"0": 6, "1": 4, "2": 0}}
+    behind = told["s"]["behind"]
+    assert {partition: each["records"] for partition, each in behind.items()} == {"0": 3, "1": 2}
+    assert all(60 <= each["seconds"] < 600 for each in behind.values())
+    sources = [{"endOffset": json.dumps(end), "latestOffset": json.dumps(told)}]
+    assert lag_of(sources) == {("s", 0): 3, ("s", 1): 2, ("s", 2): 0}
+    assert seconds_of(sources) == {("s", 0): behind["0"]["seconds"], ("s", 1): behind["1"]["seconds"], ("s", 2): 0.0}
+    source.latestOffset(end, ALL)
+    assert source.reportLatestOffset()["s"]["behind"] == {}
 
 
 def test_a_partition_that_ends_before_what_was_read_of_it_is_data_loss(kafka_cluster: Any) -> None:

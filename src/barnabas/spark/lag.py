@@ -11,7 +11,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.spark.plan import TopicOffsets, offsets_from_json
 from barnabas.spark.save_mode import append_by_default, writer_of
 
-__all__ = ["attach", "lag", "lag_of"]
+__all__ = ["attach", "lag", "lag_of", "seconds_of"]
 
 
 def lag(query: Any) -> dict[TopicPartition, int]:
@@ -35,6 +35,22 @@ def lag_of(sources: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, int]:
     return found
 
 
+def seconds_of(sources: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, float]:
+    """How old the first record that was not read is, of each partition in a progress's ``sources``: 0.0 where all were.
+
+    Partitions are left out whose broker did not tell, and those beyond the ones that are furthest behind.
+    """
+    found: dict[TopicPartition, float] = {}
+    for source in sources:
+        behind = lag_of([source])
+        latest = _written(source["latestOffset"]) if behind else {}  # another source's may be anything
+        for partition, records in behind.items():
+            told = latest[partition.topic].get("behind", {}).get(str(partition.partition), {})
+            if "seconds" in told or not records:
+                found[partition] = float(told.get("seconds", 0.0))
+    return found
+
+
 def attach(spark: Any) -> None:
     """Gives the streaming queries of `spark`'s kind, PySpark's or Spark Connect's, the method ``lag()``; and lets
     ``df.write.format("barnabas").save()`` append without ``mode("append")``.
@@ -51,7 +67,10 @@ def attach(spark: Any) -> None:
 def _offsets(text: Any) -> Mapping[str, TopicOffsets]:
     """{} for another source's offset, and for none."""
     try:
-        written = json.loads(text) if isinstance(text, str) else text
-        return offsets_from_json(written or {})
+        return offsets_from_json(_written(text))
     except (ValueError, AttributeError):
         return {}
+
+
+def _written(text: Any) -> Mapping[str, Any]:
+    return (json.loads(text) if isinstance(text, str) else text) or {}

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from barnabas.model.ids import TopicPartition
-from barnabas.spark.lag import lag_of
+from barnabas.spark.lag import lag_of, seconds_of
 
 __all__ = ["LagListener", "metrics"]
 
@@ -50,6 +50,12 @@ class LagListener(StreamingQueryListener):  # type: ignore[misc]
             (*_BY_QUERY, "topic", "partition"),
             registry=registry,
         )
+        self._age = Gauge(
+            "barnabas_spark_seconds_behind_latest",
+            "Age of the first record of a partition that a streaming query has not read, 0 where it has read all",
+            (*_BY_QUERY, "topic", "partition"),
+            registry=registry,
+        )
         self._rate = Gauge(
             "barnabas_spark_processed_rows_per_second",
             "Rows a second of a streaming query's last batch",
@@ -60,7 +66,7 @@ class LagListener(StreamingQueryListener):  # type: ignore[misc]
             "barnabas_spark_batch_id", "Number of a streaming query's last batch", _BY_QUERY, registry=registry
         )
         self._names: dict[str, str] = {}
-        self._partitions: dict[str, set[TopicPartition]] = {}
+        self._told: dict[str, set[tuple[Gauge, TopicPartition]]] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         self._names[str(event.id)] = event.name or str(event.id)
@@ -70,20 +76,26 @@ class LagListener(StreamingQueryListener):  # type: ignore[misc]
         query = self._names.setdefault(str(progress["id"]), progress["name"] or str(progress["id"]))
         self._rate.labels(query).set(progress["processedRowsPerSecond"] or 0.0)
         self._batch.labels(query).set(progress["batchId"])
-        behind = lag_of(progress["sources"])
-        told = self._partitions.setdefault(query, set())
-        for gone in told - set(behind):
-            self._behind.remove(query, gone.topic, str(gone.partition))
-        for partition, offsets in behind.items():
-            self._behind.labels(query, partition.topic, str(partition.partition)).set(offsets)
-        self._partitions[query] = set(behind)
+        sources = progress["sources"]
+        told = {
+            (gauge, partition): value
+            for gauge, values in ((self._behind, lag_of(sources)), (self._age, seconds_of(sources)))
+            for partition, value in values.items()
+        }
+        self._forget(query, self._told.get(query, set()) - set(told))
+        for (gauge, partition), value in told.items():
+            gauge.labels(query, partition.topic, str(partition.partition)).set(value)
+        self._told[query] = set(told)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         query = self._names.pop(str(event.id), "")
-        told = self._partitions.pop(query, None)
+        told = self._told.pop(query, None)
         if told is None:
             return  # it ended before its first progress
-        for partition in told:
-            self._behind.remove(query, partition.topic, str(partition.partition))
+        self._forget(query, told)
         self._rate.remove(query)
         self._batch.remove(query)
+
+    def _forget(self, query: str, told: Iterable[tuple[Gauge, TopicPartition]]) -> None:
+        for gauge, partition in told:
+            gauge.remove(query, partition.topic, str(partition.partition))

@@ -19,6 +19,7 @@ from barnabas.client.offsets import EARLIEST
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.spark.access import connected
+from barnabas.spark.behind import behind
 from barnabas.spark.groups import commit_offsets
 from barnabas.spark.limits import (
     ReadAllAvailable,
@@ -63,6 +64,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._target: dict[TopicPartition, int] | None = None
         """With ``availableNow``: where the query ends."""
         self._latest: dict[str, TopicOffsets] | None = None
+        self._behind: dict[str, dict[str, Any]] = {}
         self._committed: dict[str, Any] | None = None
         self._sizes = RecordSizes()
         self._last_batch = time.monotonic()
@@ -102,6 +104,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             reachable = now if self._target is None else self._until_target(now, resumed)
             reachable = {partition: max(end, resumed[partition]) for partition, end in reachable.items()}
             chosen = self._admitted(cluster, resumed, reachable, limit)
+            self._behind = behind(cluster, chosen, now, self._options)
         if (
             chosen == starts
             and set(begun) == {partition.topic for partition in chosen}
@@ -194,7 +197,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return None if self._latest is None else offsets_to_json(self._latest)
+        """What the query's progress has as ``latestOffset``, and how far behind that the planned batch ends."""
+        if self._latest is None:
+            return None
+        told = offsets_to_json(self._latest)
+        return {name: {**topic, "behind": self._behind.get(name, {})} for name, topic in told.items()}
 
     def prepareForTriggerAvailableNow(self) -> None:
         with connected(self._options.access) as cluster:

@@ -9,15 +9,16 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from barnabas.model.ids import Uuid
+from barnabas.spark.lag import seconds_of
 from barnabas.spark.listener import LagListener, metrics
 
 ID = str(Uuid.parse("AAAAAAAAAAAAAAAAAAAAAQ"))
 
 
-def source(end: dict[str, int], latest: dict[str, int]) -> dict[str, Any]:
+def source(end: dict[str, int], latest: dict[str, int], behind: dict[str, Any] | None = None) -> dict[str, Any]:
     return {
         "endOffset": json.dumps({"orders": {"id": ID, "offsets": end}}),
-        "latestOffset": json.dumps({"orders": {"id": ID, "offsets": latest}}),
+        "latestOffset": json.dumps({"orders": {"id": ID, "offsets": latest, "behind": behind or {}}}),
     }
 
 
@@ -34,6 +35,7 @@ def test_the_connectors_metrics_follow_from_the_offsets() -> None:
         "minOffsetsBehindLatest": "0",
     }
     assert metrics([{"endOffset": None, "latestOffset": None}]) == {}
+    assert seconds_of([{"endOffset": "no JSON", "latestOffset": "no JSON"}]) == {}
 
 
 def test_gauges_follow_a_query_and_go_with_it() -> None:
@@ -53,3 +55,20 @@ def test_gauges_follow_a_query_and_go_with_it() -> None:
     listener.onQueryTerminated(SimpleNamespace(id="q"))
     assert behind("0") is None
     listener.onQueryTerminated(SimpleNamespace(id="never seen"))
+
+
+def test_the_age_of_what_was_not_read_is_a_gauge_where_the_source_told_it() -> None:
+    registry = CollectorRegistry()
+    listener = LagListener(registry)
+
+    def seconds(partition: str) -> float | None:
+        labels = {"query": "q", "topic": "orders", "partition": partition}
+        return registry.get_sample_value("barnabas_spark_seconds_behind_latest", labels)
+
+    told = {"0": {"records": 10, "seconds": 2.5}, "2": {"records": 1}}
+    listener.onQueryProgress(progress(source({"0": 5, "1": 9, "2": 0}, {"0": 15, "1": 9, "2": 1}, told)))
+    assert (seconds("0"), seconds("1"), seconds("2")) == (2.5, 0.0, None)
+    listener.onQueryProgress(progress(source({"0": 15, "1": 9, "2": 0}, {"0": 16, "1": 9, "2": 1}, {})))
+    assert (seconds("0"), seconds("1"), seconds("2")) == (None, 0.0, None)
+    listener.onQueryTerminated(SimpleNamespace(id="q"))
+    assert seconds("1") is None

@@ -9,11 +9,9 @@ from typing import NamedTuple
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.model.errors import check_code
-from barnabas.model.ids import TopicPartition
 from barnabas.spark.access import Servers, cluster_of, options_of
-from barnabas.spark.fetching import fetched
+from barnabas.spark.behind import timestamp_at
 from barnabas.spark.options import AUTOMATIC_GROUP, SourceOptions
-from barnabas.spark.plan import OffsetRange
 from barnabas.spark.sink_options import MARKER_GROUP_PREFIX
 from barnabas.wire.messages.list_groups import ListGroupsRequest
 
@@ -45,12 +43,13 @@ def lag(bootstrap: Servers, groups: Sequence[str] | None = None, topics: Sequenc
         partitions = sorted({partition for _, partition in committed})
         ends = cluster.list_offsets(dict.fromkeys(partitions, LATEST)) if partitions else {}
         starts = cluster.list_offsets(dict.fromkeys(partitions, EARLIEST)) if partitions else {}
+        options = SourceOptions.parse({**options_of(bootstrap), "subscribePattern": "."})
         now_ms = time.time_ns() // 1_000_000
         found = []
         for (group, partition), offset in sorted(committed.items()):
             end, low = ends[partition].offset, starts[partition].offset
             left = max(0, end - max(offset, low))
-            when_ms = _timestamp_at(cluster, bootstrap, partition, max(offset, low), end) if left else None
+            when_ms = timestamp_at(cluster, partition, max(offset, low), options) if left else None
             behind_s = None if when_ms is None else max(0.0, (now_ms - when_ms) / 1000)
             found.append(Lag(group, *partition, offset, end, left, behind_s, max(0, low - offset)))
         return found
@@ -76,20 +75,3 @@ def list_groups(cluster: BlockingCluster) -> list[str]:
         check_code(answer.error_code, what=f"the groups of broker {broker_id}")
         found.update(group.group_id for group in answer.groups)
     return sorted(found)
-
-
-def _timestamp_at(
-    cluster: BlockingCluster, bootstrap: Servers, partition: TopicPartition, offset: int, end: int
-) -> int | None:
-    """The timestamp of the first batch from `offset` on that is left: no later than its first unread record's.
-
-    None where that record was deleted in this moment.
-    """
-    little = {"subscribe": partition.topic, "kafka.fetch.max.bytes": "65536", "failOnDataLoss": "false"}
-    options = SourceOptions.parse({**options_of(bootstrap), **little})
-    for part in fetched(
-        cluster, OffsetRange(partition.topic, partition.partition, offset, min(end, offset + 1)), options
-    ):
-        for header, _, _ in part.batches:
-            return header.base_timestamp if header.base_timestamp >= 0 else None
-    return None
