@@ -83,6 +83,8 @@ def test_each_kind_of_fault_is_counted_and_listed(spark: Any) -> None:
         ("reordered", "r5", 1, 10),
         ("reordered", "r8", 0, 77),
     }
+    (moved,) = [each.detail for each in result.findings if each.kind == "misplaced"]
+    assert moved == "acknowledged at partition 0@4"
     counts = (result.lost, result.duplicated, result.corrupted, result.misplaced, result.unexpected, result.reordered)
     assert counts == (1, 1, 1, 1, 1, 2)
 
@@ -207,6 +209,22 @@ def test_a_topic_lands_once_in_a_table_that_grows_with_it(
         landed("id STRING, city STRING")
     with pytest.raises(JobError, match="made in another way: partition_by is city, not nothing"):
         landed("id INT, city STRING", partition_by=[])
+
+
+def test_a_table_is_kept_up_to_date_until_it_is_interrupted(spark: Any, kafka_cluster: Any, tmp_path: Path) -> None:
+    kafka_cluster.create_topic("orders", partitions=1)
+    sent_to(kafka_cluster.bootstrap, "orders", [(0, "k", n) for n in range(3)])
+    rounds = []
+
+    def told(landed: Any) -> None:
+        rounds.append(landed.offsets)
+        if len(rounds) == 2:
+            raise KeyboardInterrupt
+        sent_to(kafka_cluster.bootstrap, "orders", [(0, "k", n) for n in range(2)])
+
+    done = land(spark, kafka_cluster.bootstrap, "orders", tmp_path / "t", every_s=0.1, told=told)
+    assert (rounds, done.offsets, done.commits) == ([3, 2], 5, 2)
+    assert [row["_offset"] for row in rows(tmp_path / "t", "delta")] == list(range(5))
 
 
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
