@@ -25,6 +25,8 @@ TOPIC, PARTITIONS = "measured", 3
 BATCHES, RECORDS = 7, 10
 PRODUCE_VERSION = FETCH_VERSION = 9
 
+DOMAINS = ("server", "network", "controller", "cluster", "log", "coordinator.group")
+
 Values = dict[tuple[str, frozenset[tuple[str, str]]], float]
 """By the name that the JMX exporter gives, and the labels."""
 
@@ -81,7 +83,7 @@ def kafkas(tmp_path_factory: pytest.TempPathFactory) -> Values:
     ]
     with ApacheCluster(tmp_path_factory.mktemp("kafka"), jvm=jvm) as kafka:
         load("127.0.0.1", kafka.ports[0])
-        names = [f"kafka.{domain}:*" for domain in ("server", "network", "controller", "cluster", "log")]
+        names = [f"kafka.{domain}:*" for domain in DOMAINS]
         told = tool(
             "kafka-jmx",
             *(word for name in names for word in ("--object-name", name)),
@@ -138,21 +140,45 @@ COMMON = [
     *(
         labelled(f"{_REPLICAS}{name}")
         for name in ("leadercount", "partitioncount", "offlinereplicacount", "underreplicatedpartitions",
-                     "underminisrpartitioncount", "atminisrpartitioncount", "reassigningpartitions", "isrshrinks_total")
+                     "underminisrpartitioncount", "atminisrpartitioncount", "reassigningpartitions", "produceridcount",
+                     "isrshrinks_total", "isrexpands_total", "failedisrupdates_total")
     ),
     *(
         labelled(f"{_CONTROLLER}{name}")
         for name in ("activecontrollercount", "activebrokercount", "globaltopiccount", "globalpartitioncount",
                      "offlinepartitionscount", "preferredreplicaimbalancecount", "topicstodeletecount",
-                     "zkmigrationstate")
+                     "topicsineligibletodeletecount", "replicastodeletecount", "replicasineligibletodeletecount",
+                     "controllerstate", "zkmigrationstate")
     ),
     *(
         labelled(name, topic=TOPIC, partition="1")
         for name in ("kafka_log_log_logstartoffset", "kafka_log_log_logendoffset", "kafka_log_log_numlogsegments",
                      "kafka_log_log_size", "kafka_cluster_partition_insyncreplicascount",
                      "kafka_cluster_partition_replicascount", "kafka_cluster_partition_underreplicated",
-                     "kafka_cluster_partition_laststableoffsetlag")
+                     "kafka_cluster_partition_laststableoffsetlag", "kafka_cluster_partition_underminisr",
+                     "kafka_cluster_partition_atminisr")
     ),
+    *(
+        labelled("kafka_server_delayedoperationpurgatory_numdelayedoperations", delayedOperation=name)
+        for name in ("Produce", "Fetch", "DeleteRecords", "Rebalance", "Heartbeat")
+    ),
+    *(
+        labelled(f"kafka_coordinator_group_groupmetadatamanager_{name}")
+        for name in ("numgroups", "numoffsets", "numgroupsstable", "numgroupsempty", "numgroupsdead",
+                     "numgroupspreparingrebalance", "numgroupscompletingrebalance")
+    ),
+    *(
+        labelled(f"kafka_server_fetchsessioncache_{name}")
+        for name in ("numincrementalfetchsessions", "numincrementalfetchpartitionscached",
+                     "incrementalfetchsessionevictions_total")
+    ),
+    *(
+        labelled(f"kafka_server_sessionexpirelistener_{name}_total")
+        for name in ("zookeeperdisconnects", "zookeeperexpires", "zookeeperauthfailures")
+    ),
+    labelled("kafka_controller_controllerstats_uncleanleaderelections_total"),
+    labelled("kafka_controller_controllerchannelmanager_totalqueuesize"),
+    labelled("kafka_controller_controllereventmanager_eventqueuesize"),
     labelled("kafka_server_kafkaserver_brokerstate"),
     labelled("kafka_log_logmanager_offlinelogdirectorycount"),
 ]  # fmt: skip
