@@ -2,7 +2,8 @@
 
 Three brokers of ours on a real ZooKeeper go over to a KRaft controller of Apache Kafka's; through it topics are made,
 changed, moved and deleted, and a broker is killed; a broker becomes Kafka's and comes back; then all is rolled back,
-and the trees are compared. With ``MIGRATED`` (`make migration`) they go again, and to the end.
+and the trees are compared. With ``MIGRATED`` (`make migration`) they go again, and to the end; and a migration is
+called off in the middle.
 """
 
 import json
@@ -302,6 +303,30 @@ def test_a_cluster_goes_over_to_kraft_and_back_by_the_pages_own_commands(tmp_pat
             assert "Traceback" not in log
         if WHOLE:
             assert session.used == set(session.blocks)
+
+
+@pytest.mark.skipif(not WHOLE, reason="takes minutes: make migration")
+def test_a_migration_is_called_off_while_some_brokers_have_not_entered(tmp_path):
+    with migrating(tmp_path) as (session, address, bootstrap):
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        eventually(lambda: len(admin.list_topics(timeout=5).brokers) == len(BROKERS), within=120, what="all are there")
+        create(admin, "orders", 3)
+        session.run("once")
+        load = Load(bootstrap)
+        with under(load):
+            eventually(lambda: load.seen, what="records are taken and read")
+            session.run_commands("until whole; do sleep 1; done")
+            before = tree(address)
+            session.run("controller")
+            session.run("enter", 0)
+            eventually(lambda: "/migration" in tree(address), within=60, what="the controller has its mark there")
+            assert controller_of(address)["brokerid"] in BROKERS, "it waits for the other brokers"
+            session.run("back")
+            session.run("leave", 0)
+            session.run("after")
+            assert comparable(tree(address)) == comparable(before)
+        assert not load.errors
+        assert sorted(load.told) == list(range(len(load.told)))
 
 
 def the_trees_are_equal_but_for_what_was_asked_for(before, after):
