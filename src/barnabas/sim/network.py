@@ -344,7 +344,7 @@ class SimulatedNetwork:
     def waits_in_vain(self, client: str, server: str) -> bool:
         """Whether a connection that `client` made has no other end any more, and it does not know."""
         return any(
-            transport.severed or (transport.peer is not None and transport.peer.lost and not transport.peer.owner.alive)
+            transport.severed or (transport.peer is not None and transport.peer.lost)
             for transport in self.between(client, server)
             if (server, transport.get_extra_info("peername")[1]) in self._listeners
         )
