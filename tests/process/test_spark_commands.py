@@ -23,6 +23,8 @@ from barnabas.cli.app import run
 from barnabas.spark.jobs.archived import Archive
 
 pytest.importorskip("pyspark")
+import pyarrow.parquet as parquet
+
 pytestmark = pytest.mark.spark
 
 RECORDS = 40
@@ -145,6 +147,10 @@ def test_land_says_what_it_did_and_refuses_another_table(spark: Spark, tmp_path:
     other = spark("land", "orders", tmp_path / "table", "--per", "day")
     assert (other.code, other.out) == (2, "")
     assert "was made in another way" in other.err
+    keyless = spark("land", "orders", tmp_path / "keyed", "--key", "nope")
+    assert (keyless.code, keyless.out) == (2, "")
+    there = "key, value, headers, _partition, _offset, _timestamp"
+    assert keyless.err == f"barnabas: There is no column nope to go by: the table has {there}.\n"
     absent = spark("land", "nope", tmp_path / "absent")
     assert (absent.code, absent.out) == (2, "")
     assert "There is no topic nope" in absent.err
@@ -198,6 +204,44 @@ def test_run_ends_as_the_program_does(spark: Spark, tmp_path: Path, program: str
     ended = spark("run", file, at="")
     assert ended.code == code
     assert said in ended.err
+
+
+QUERY = """
+import os
+import signal
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+spark, (bootstrap, place) = SparkSession.getActiveSession(), sys.argv[1:]
+reader = spark.readStream.format("barnabas").option("kafka.bootstrap.servers", bootstrap).option("subscribe", "orders")
+writer = reader.option("startingOffsets", "earliest").load().select("partition", "offset").writeStream.format("parquet")
+query = writer.option("checkpointLocation", f"{place}/checkpoint").start(f"{place}/out")
+query.processAllAvailable()
+if not Path(f"{place}/died").exists():
+    Path(f"{place}/died").touch()
+    for child in spark._jvm.java.lang.ProcessHandle.current().descendants().toArray():
+        if b"python_streaming_source_runner" in Path(f"/proc/{child.pid()}/cmdline").read_bytes():
+            os.kill(child.pid(), signal.SIGKILL)
+    query.awaitTermination()
+query.stop()
+"""
+
+
+def test_a_query_whose_python_is_killed_is_named_and_begun_again(
+    spark: Spark, cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "job.py").write_text(QUERY)
+    ended = spark("run", tmp_path / "job.py", cluster.bootstrap, tmp_path, "--restart", "1", at="")
+    assert ended.code == 0, ended.err
+    (told,) = [line for line in ended.err.splitlines() if line.startswith("barnabas: ")]
+    assert told.startswith("barnabas: The query's Python process (python_streaming_source_runner) ended without a word")
+    assert told.endswith("Begun again.")
+    rows = parquet.read_table(tmp_path / "out").to_pylist()
+    assert sorted((row["partition"], row["offset"]) for row in rows) == [
+        (partition, offset) for partition in (0, 1) for offset in range(RECORDS // 2)
+    ]
 
 
 def test_check_and_migrate_checkpoint(spark: Spark, tmp_path: Path) -> None:

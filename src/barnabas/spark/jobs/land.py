@@ -163,7 +163,7 @@ def _prepared(job: Job) -> StructType:
     from pyspark.sql.types import StructType
 
     frame = _rows(job, [Covered(job.topic, "", 0, 0, 0)])
-    names = frame.columns
+    names = [name for name in frame.columns if name != _DELETED]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise JobError(f"The table would have two columns {twice[0]}: rename one in the selection, by AS")
