@@ -1,4 +1,4 @@
-"""What a job shows of Spark's stages where there is no terminal."""
+"""What a job shows of Spark's stages: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from barnabas.cli.spark_run import Stages, show_lines
+from barnabas.cli.spark_run import Stages, show_bar, show_lines
 
 
 def test_stages_that_take_long_are_told_a_line_each_look(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,3 +34,23 @@ def test_stages_that_take_long_are_told_a_line_each_look(capsys: pytest.CaptureF
         "archive: 3 of 12 tasks, collect, save",
         "archive: 9 of 12 tasks, collect, save",
     ]
+
+
+def test_a_terminal_has_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
+    monkeypatch.setenv("COLUMNS", "100")
+    over = threading.Event()
+    looks = 0
+
+    def running() -> Stages:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            over.set()
+        return Stages(frozenset({1}), "parquet", 3, 8)
+
+    show_bar("land", running, over)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "land: parquet" in err
+    assert "3/8" in err
