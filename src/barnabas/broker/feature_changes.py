@@ -42,8 +42,9 @@ class FeatureChanges:
         try:
             known = await node.zk.get_features()
             node.features_epoch = -1 if known is None else known[1]
-            if known is None:
-                self._stale = await node.zk.path_exists(FeatureZNode.path)  # made a moment ago, or unreadable
+            # Made a moment ago, or unreadable. Where it is not, the word that it was made may be here with the answer.
+            if known is None and await node.zk.path_exists(FeatureZNode.path):
+                self._stale = True
         except ZooKeeperError as error:
             logger.debug("[broker %d] features are not read: %s", node.broker_id, error)
             self._stale = True
