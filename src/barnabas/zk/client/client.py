@@ -145,7 +145,7 @@ class ZooKeeperClient(ZooKeeperOperations):
         connected = asyncio.get_running_loop().create_task(self.wait_until_connected())
         try:
             if not await within(connected, self.connection_timeout_ms):
-                raise ZooKeeperTimeout(self.connect, self.connection_timeout_ms, self._last_error)
+                raise ZooKeeperTimeout(self.connect, self.connection_timeout_ms, self._trouble)
             await connected
         except BaseException as error:
             connected.cancel()
@@ -230,8 +230,14 @@ class ZooKeeperClient(ZooKeeperOperations):
             "disconnects": self.disconnects,
             "expires": self.expires,
             "auth_failures": self.auth_failures,
-            "last_error": None if self._state is ConnectionState.CONNECTED else self._last_error,
+            "last_error": None if self._state is ConnectionState.CONNECTED else self._trouble,
         }
+
+    @property
+    def _trouble(self) -> str:
+        """Why there is no session yet, or no connection any more."""
+        at = None if self._connection is None else self.server
+        return self._last_error if at is None else f"{at[0]}:{at[1]}: it takes the connection, and says nothing"
 
     # --- handlers ---------------------------------------------------------------------------------------------
 
@@ -557,7 +563,6 @@ class ZooKeeperClient(ZooKeeperOperations):
             self._last_error = f"{host}:{port}: {error or type(error).__name__}"
             return False
         self._connection = connection
-        self._last_error = f"{host}:{port}: it takes the connection, and says nothing"
         try:
             await self._log_in(connection, host)
             if not await within(connection.ready, timeout_ms):
