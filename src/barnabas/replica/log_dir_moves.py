@@ -133,6 +133,7 @@ class LogDirMoves:
             self.stop(topic_partition)
             return 0
         current, wall_ms = partition.log, self._clock.now_ms()
+        current.log_dir.check_online()  # partitions hear in the loop's next turn that it has failed
         _cut_what_differs(current, future, wall_ms)
         records = current.read(future.log_end_offset, self._piece_bytes)
         if records:

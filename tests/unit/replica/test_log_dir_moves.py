@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,21 @@ def test_a_move_back_to_where_the_replica_is_cancels(tmp_path: Path) -> None:
         assert [path.name[-7:] for path in (tmp_path / "b").glob("flights-0*")] == ["-delete"]
         assert broker.append(b"x") == 50
         assert broker.path == broker.a
+
+    play(tmp_path, story)
+
+
+def test_a_move_ends_with_the_disk_that_the_replica_is_on_and_nothing_else_does(tmp_path: Path) -> None:
+    """The story of moves may have its turn before partitions hear that their directory has failed."""
+
+    async def story(broker: Broker) -> None:
+        broker.append(b"x")
+        broker.alter(broker.b)
+        broker.log.log_dir.failed(OSError(errno.EIO, "input/output error"), "writing")
+        while broker.replicas.partition(TOPIC_PARTITION) is not None:
+            await asyncio.sleep(0)
+        assert not broker.failures
+        assert broker.log_dirs.is_online(broker.b)
 
     play(tmp_path, story)
 
