@@ -357,7 +357,7 @@ class Checkers:
         known = self.ensemble.knows_config
         for name, partition in self.logs.of:
             world.check("C18")
-            if not known(name, partition.rpartition("-")[0]):
+            if not known(name, partition):
                 world.waive("C18")
         try:
             await world.until(lambda: not unlike_configured(world, known), "every log's settings as in ZooKeeper", 30)

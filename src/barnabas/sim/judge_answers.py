@@ -122,7 +122,7 @@ def unlike_configured(world: World, knows_config: Callable[[str, str], bool]) ->
             stored = world.znode(f"/config/topics/{partition.topic_partition.topic}")
             values = json.loads(stored)["config"] if stored else {}
             right = LogSettings.of(topic_config(broker.config, values))
-            known = knows_config(name, partition.topic_partition.topic)
+            known = knows_config(name, str(partition.topic_partition))
             if known and partition.log is not None and partition.log.settings != right:
                 wrong.append(f"{name} keeps {partition.topic_partition} by {partition.log.settings}, not {right}")
     return wrong

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from barnabas.sim.loop import Incarnation
 from barnabas.sim.watch_logs import LogWatch
-from barnabas.sim.world import ZOOKEEPER, World, broker_name
+from barnabas.sim.world import ZOOKEEPER, World, broker_name, broker_number
 from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, SetData
 from barnabas.zk.protocol.session_ops import CloseSession
 
@@ -321,10 +321,15 @@ class ZooKeeperWatch:
             self.world.violated("C16", f"{sentence} was given")
         self._last_producer_id = max(last, self._last_producer_id)
 
-    def knows_config(self, name: str, topic: str) -> bool:
-        """C18: whether the broker was told what is configured for the topic, or has begun since and read it."""
-        ran = self._half_configured.get(topic, {}).get(name)
-        return ran is None or ran is not self.world.nodes[name].process
+    def knows_config(self, name: str, partition: str) -> bool:
+        """C18: whether the broker was told what is configured for the topic, or has begun since and read it.
+
+        A copy that was left where it is assigned no more goes at the next start; nobody tells of it that another topic
+        of that name is configured otherwise.
+        """
+        ran = self._half_configured.get(partition.rpartition("-")[0], {}).get(name)
+        told = ran is None or ran is not self.world.nodes[name].process
+        return told and self.is_assigned(partition, broker_number(name))
 
     def _state(self, partition: str, read: dict[str, Any]) -> None:
         """A partition's state changed: C5, C7, C8, C9, C10."""

@@ -119,7 +119,8 @@ def _constants(plan: Plan, chance: Chance) -> Plan:
         said: dict[str, Argument] = {}
         if chance.happens(0.5):
             said["request_timeout_ms"] = chance.whole(500, 5_000)
-        if chance.happens(0.5):
+        # Who may be forgotten sends nothing again that late: it would be appended twice.
+        if chance.happens(0.5) or "producer.id.expiration.ms" in drawn:
             said["delivery_timeout_ms"] = chance.whole(1_000, 5_000)
         if chance.happens(0.3):
             said["linger_ms"] = chance.whole(0, 500)

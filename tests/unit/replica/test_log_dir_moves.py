@@ -147,8 +147,7 @@ def test_a_move_ends_with_the_disk_that_the_replica_is_on_and_nothing_else_does(
         broker.append(b"x")
         broker.alter(broker.b)
         broker.log.log_dir.failed(OSError(errno.EIO, "input/output error"), "writing")
-        while broker.replicas.partition(TOPIC_PARTITION) is not None:
-            await asyncio.sleep(0)
+        await until(lambda: broker.replicas.partition(TOPIC_PARTITION) is None)
         assert not broker.failures
         assert broker.log_dirs.is_online(broker.b)
 

@@ -2007,10 +2007,10 @@ def test_a_transaction_that_hangs_is_excused_and_aborted(cluster: Cluster) -> No
 def test_a_topic_whose_configuration_was_not_announced_counts_for_brokers_that_begin_later(cluster: Cluster) -> None:
     configured(cluster)
     knows = cluster.ensemble.knows_config
-    assert not knows("broker-1", "orders")
-    assert knows("broker-1", "others")
+    assert not knows("broker-1", "orders-0")
     with patched(cluster.world.nodes["broker-1"], "process", None):
-        assert knows("broker-1", "orders")
+        assert knows("broker-1", "orders-0")
+        assert not knows("broker-1", "orders-99"), "it is assigned to nobody"
     cluster.world.violations.clear()
     c18(cluster)
     assert "C18" not in {each.invariant for each in cluster.world.violations}
