@@ -246,23 +246,24 @@ class LogDirs(CheckpointedLogs):
         partitions = [name for name in names if not name.startswith(".")]
         if not clean and partitions:
             logger.info("recovering %d logs in %s: the last stop was not a clean one", len(partitions), path)
+        migrates = self._config.flag("zookeeper.metadata.migration.enable")
 
         def load(name: str) -> Generator[int, None, None]:
             of_partition, suffix = with_suffix(name)
-            if suffix == DELETE_SUFFIX:
+            # With KRaft's log, who goes there again waits for ever (``KafkaRaftManager.maybeDeleteMetadataLogDir``).
+            if suffix == DELETE_SUFFIX or (name == f"{CLUSTER_METADATA_TOPIC}-0" and migrates):
                 disk.rmtree(f"{path}/{name}")
                 return
             if suffix == STRAY_SUFFIX:
                 logger.warning("%s/%s was set aside and is not loaded", path, name)
                 return
-            is_future = suffix == FUTURE_SUFFIX
             try:
                 partition = TopicPartition.from_dir_name(of_partition)
             except ValueError:
                 logger.warning("%s/%s is not a partition and is left alone", path, name)
                 return
             if partition.topic == CLUSTER_METADATA_TOPIC:
-                return  # of a Kafka broker that migrates, which removes it at its next start
+                return
             try:
                 log = yield from self._opening(
                     log_dir,
@@ -278,7 +279,7 @@ class LogDirs(CheckpointedLogs):
                 # Nobody foresaw what these files hold, and each start would meet it again.
                 logger.exception("%s/%s cannot be loaded; it is left as it is, and its partition offline", path, name)
                 log_dir.skip("log", f"{path}/{name}", repr(error))
-                if not is_future:
+                if suffix != FUTURE_SUFFIX:
                     self._unloadable[partition] = f"{path}/{name} cannot be loaded: {error!r}"
                 return
             log.cleaned_offset = cleaned_offsets.get(partition, log.log_start_offset)
@@ -286,7 +287,7 @@ class LogDirs(CheckpointedLogs):
                 # Damage was cut below what was flushed. What is appended next is not: the file has to say so first.
                 recovery_points[partition] = log.recovery_point
                 self._checkpoint(log_dir, RECOVERY_POINTS, recovery_points)
-            if is_future:
+            if suffix == FUTURE_SUFFIX:
                 log.update_high_watermark(read_offsets(disk, path, HIGH_WATERMARKS, log_dir.skip).get(partition, 0))
                 self._with(partition, log, self._future)
             elif self._is_only_copy(partition, log):

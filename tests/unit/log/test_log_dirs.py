@@ -237,6 +237,15 @@ def test_what_is_no_partition_stays_as_it_is(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("migrates", ["true", "false"])
+def test_who_is_back_from_kraft_keeps_no_metadata_log_while_a_migration_is_under_way(
+    tmp_path: Path, migrates: str
+) -> None:
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    log_dirs(tmp_path, **{"zookeeper.metadata.migration.enable": migrates}).close()
+    assert (tmp_path / "__cluster_metadata-0").exists() == (migrates == "false")
+
+
 def test_checkpoints_carry_offsets_over_a_restart(tmp_path: Path) -> None:
     dirs = log_dirs(tmp_path)
     log = dirs.get_or_create(A)
