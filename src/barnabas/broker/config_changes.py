@@ -159,8 +159,7 @@ class ConfigChanges:
             try:
                 if unchangeable([name]):
                     raise ConfigError(f"{name} cannot be changed while this broker runs.")
-                text = self._password_encoder.decode(stored) if is_password(name) else stored
-                check_dynamic(name, text, per_broker=entity != DEFAULT_ENTITY)
+                text = self._value(entity, name, stored)
                 check_usable(layers.static.with_overrides({name: text}), name)
             except ConfigError as error:
                 logger.error("[broker %d] dynamic configuration %s is not used: %s", self._node.broker_id, name, error)
@@ -240,10 +239,14 @@ class ConfigChanges:
         found: dict[str, str] = {}
         for name, text in stored.items():
             with suppress(ConfigError):
-                value = self._password_encoder.decode(text) if is_password(name) else text
-                check_dynamic(name, value, per_broker=entity != DEFAULT_ENTITY)
-                found[name] = value
+                found[name] = self._value(entity, name, text)
         return found
+
+    def _value(self, entity: str, name: str, stored: str) -> str:
+        """What is stored, in the clear. Raises `ConfigError` for what cannot be read, or what no broker takes up."""
+        text = self._password_encoder.decode(stored) if is_password(name) else stored
+        check_dynamic(name, text, per_broker=entity != DEFAULT_ENTITY)
+        return text
 
     def _validate_broker_values(self, entity: str, values: dict[str, str]) -> None:
         """Raises INVALID_REQUEST, for a value that is not allowed as well (``ConfigAdminManager``)."""
