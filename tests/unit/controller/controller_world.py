@@ -256,6 +256,16 @@ class World:
     async def delete(self, topic: str) -> None:
         await (await self.zk()).create_delete_topic_path(topic)
 
+    async def delete_without_broker_3(self) -> None:
+        """Three brokers, of which the third is dead, and with it a replica of "t", whose deletion waits for it."""
+        await self.start(1, 2, 3)
+        await self.create("t", (1, 2), (2, 3))
+        await self.die(3)
+        await self.settled()
+        await self.delete("t")
+        await self.until(lambda: "t" in self.controller.reign.context.topics_to_be_deleted, "queued")
+        await self.settled()
+
     async def until_deleted(self, topic: str) -> None:
         await self.until(lambda: self.deleted(topic), f"{topic} is deleted")
 

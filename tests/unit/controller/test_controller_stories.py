@@ -511,13 +511,7 @@ def test_a_topic_is_deleted_replica_by_replica_and_may_be_made_again(play: Calla
 
 def test_a_deletion_waits_for_a_dead_broker_and_goes_on_when_it_returns(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
-        await made.start(1, 2, 3)
-        await made.create("t", (1, 2), (2, 3))
-        await made.die(3)
-        await made.settled()
-        await made.delete("t")
-        await made.until(lambda: "t" in made.controller.reign.context.topics_to_be_deleted, "queued")
-        await made.settled()
+        await made.delete_without_broker_3()
         assert not await made.deleted("t")
         update = made.brokers[1].of(UpdateMetadataRequest)
         assert any(

@@ -18,18 +18,24 @@ from barnabas.zk.server.server import CoordinatorServer
 OVERHEAD = len(encode_request(1, Create("/long", b""))) - 4
 
 
+async def served(place: Path) -> tuple[CoordinatorServer, ZooKeeperClient]:
+    """A server, and a client of it that has two requests under way at most."""
+    server = CoordinatorServer(real_runtime(), host="127.0.0.1", port=0, data_dir=str(place), fsync=False)
+    await server.start()
+    client = ZooKeeperClient(
+        real_runtime(),
+        f"127.0.0.1:{server.port}",
+        session_timeout_ms=20_000,
+        connection_timeout_ms=20_000,
+        max_in_flight=2,
+    )
+    await client.start()
+    return server, client
+
+
 def test_a_request_that_is_too_long_fails_alone(tmp_path: Path) -> None:
     async def story() -> None:
-        server = CoordinatorServer(real_runtime(), host="127.0.0.1", port=0, data_dir=str(tmp_path), fsync=False)
-        await server.start()
-        client = ZooKeeperClient(
-            real_runtime(),
-            f"127.0.0.1:{server.port}",
-            session_timeout_ms=20_000,
-            connection_timeout_ms=20_000,
-            max_in_flight=2,
-        )
-        await client.start()
+        server, client = await served(tmp_path)
         longest = b"x" * (JUTE_MAX_BUFFER - OVERHEAD)
         # More of them than may be under way, and others before, between and behind them.
         ops = [Create("/a"), *[Create("/too-long", longest + b"123456789") for _ in range(3)], Create("/b")]
@@ -53,16 +59,7 @@ def test_more_requests_than_may_wait_are_submitted_when_there_is_room(
     monkeypatch.setattr(client_module, "QUEUE_MAX", 10)
 
     async def story() -> None:
-        server = CoordinatorServer(real_runtime(), host="127.0.0.1", port=0, data_dir=str(tmp_path), fsync=False)
-        await server.start()
-        client = ZooKeeperClient(
-            real_runtime(),
-            f"127.0.0.1:{server.port}",
-            session_timeout_ms=20_000,
-            connection_timeout_ms=20_000,
-            max_in_flight=2,
-        )
-        await client.start()
+        server, client = await served(tmp_path)
         many = [[Create(f"/{caller}-{number}") for number in range(20)] for caller in range(5)]
         made = await asyncio.gather(*map(client.handle_requests, many))
         assert made == [[op.path for op in ops] for ops in many]
