@@ -217,9 +217,10 @@ class TransactionalProducer(Producer):
         await self._end(committed=False)
 
     async def _flushed(self) -> None:
-        """Until nothing is left, also of what other tasks give meanwhile: it belongs to this transaction."""
-        while any(queue.batches for queue in self._queues.values()):
-            await self.flush()
+        """Until nothing is left, also of what other tasks give meanwhile: it belongs to this transaction. So does what
+        is asked for batches that were given up: partitions that are added behind the end begin another transaction."""
+        while self._adding is not None or any(queue.batches for queue in self._queues.values()):
+            await (self.flush() if self._adding is None else asyncio.shield(self._adding))
 
     def _expect(self, state: State) -> None:
         if self.state is State.FENCED:
@@ -258,14 +259,16 @@ class TransactionalProducer(Producer):
     # what the sending of batches asks for
 
     async def _prepare(self, ready: Sequence[PartitionQueue]) -> None:
-        """Puts partitions into the transaction, and the producer's epoch, before their batches go out."""
+        """Puts partitions into the transaction, and the producer's epoch, before their batches go out.
+
+        While it waits the batches may be given up, and the next transaction begin, which has none of the partitions: so
+        what is wanted is said anew each time. Asking for nothing would not wait, and nothing else would ever run.
+        """
         added = self._coordinated.added
-        for queue in ready:
-            if queue.id not in added:
-                self._wanted[queue.id] = None
-        while any(queue.id not in added for queue in ready):
+        while lacking := [queue.id for queue in ready if queue.batches and queue.id not in added]:
             if self._trouble is not None:
                 raise self._trouble
+            self._wanted.update(dict.fromkeys(lacking))
             if self._adding is None:
                 await self._add_wanted()
             else:
