@@ -214,14 +214,14 @@ class Producing(ABC, Generic[Connected]):
             raise
 
     def _sealed(self, leader: int, ready: Iterable[PartitionQueue]) -> list[tuple[PartitionQueue, ProducerBatch]]:
-        """What goes out in one request: the oldest batches of partitions that `leader` still leads, as many as it may
-        have, the oldest first, so that none waits for ever. The other partitions are laid down."""
+        """What goes out in one request: the oldest batches of partitions that `leader` still leads, and that are still
+        prepared, as many as it may have, the oldest first, so that none waits for ever. The others are laid down."""
         metadata = self._asking.metadata
         batches: list[tuple[PartitionQueue, ProducerBatch]] = []
         room = self._max_request_bytes
         for queue in sorted(ready, key=lambda queue: queue.batches[0].deadline_ms if queue.batches else 0):
             fits = queue.batches and (not batches or queue.batches[0].size <= room)
-            if not fits or metadata.leader(queue.id) != leader:
+            if not fits or not self._is_prepared(queue) or metadata.leader(queue.id) != leader:
                 queue.under_way = False
                 continue
             batch = queue.batches[0]
@@ -335,6 +335,13 @@ class Producing(ABC, Generic[Connected]):
             await self._transaction.add([queue.id for queue in ready])
         for queue in ready:
             await self._identify(queue)
+
+    def _is_prepared(self, queue: PartitionQueue) -> bool:
+        """Whether what `_prepare` did still holds: if it was for a batch that has been given up meanwhile, the next one
+        may be another transaction's, or want another producer id."""
+        if self._transaction is not None and queue.id not in self._transaction.added:
+            return False
+        return queue.producer_id != NO_PRODUCER or not self._idempotent
 
     async def _identify(self, queue: PartitionQueue) -> None:
         """Gives a partition its producer id, shared by all that never gave a batch up: each counts its sequences."""

@@ -9,6 +9,7 @@ import pytest
 from cluster import until
 
 from barnabas.client import Cluster, TransactionalProducer, connect
+from barnabas.client.asking import TRANSACTION
 from barnabas.client.transaction_requests import ONGOING
 from barnabas.model.errors import KafkaError
 from barnabas.testing import KafkaCluster
@@ -72,3 +73,57 @@ def test_no_partition_is_added_behind_the_end_of_a_transaction(kafka_cluster: Ka
             return states
 
     assert ONGOING not in asyncio.run(play())
+
+
+@pytest.mark.timeout(60)
+def test_a_record_that_is_sent_late_belongs_to_its_own_transaction(kafka_cluster: KafkaCluster) -> None:
+    kafka_cluster.create_topic("t", partitions=3, replication_factor=1)
+
+    async def play() -> None:
+        async with connect(kafka_cluster.bootstrap) as cluster:
+            coordinator = await cluster.coordinator("teller", key_type=TRANSACTION)
+        # It is the only broker that the producer's client is connected to.
+        async with connect(f"{coordinator.host}:{coordinator.port}") as cluster:
+            partitions = [kafka_cluster.partition("t", number) for number in range(3)]
+            late = next(at for at in partitions if at.leader.address != f"{coordinator.host}:{coordinator.port}")
+            producer = cluster.transactional_producer("teller", delivery_timeout_ms=1_000)
+            await producer.init_transactions()
+            late.leader.partition(from_="client")
+            await producer.begin_transaction()
+            first = await producer.append("t", b"first", partition=late.topic_partition.partition)
+            await asyncio.wait([first])
+            await producer.abort_transaction()
+            await producer.begin_transaction()
+            await producer.append("t", b"second", partition=late.topic_partition.partition)
+            late.leader.heal()
+            await producer.commit_transaction()
+
+    asyncio.run(play())
+    assert [record.value for record in kafka_cluster.records("t")] == [b"second"]
+    kafka_cluster.verify()
+
+
+@pytest.mark.timeout(60)
+def test_who_gives_a_batch_up_while_it_connects_doubles_nothing_of_the_next(kafka_cluster: KafkaCluster) -> None:
+    kafka_cluster.create_topic("t", replication_factor=1)
+    leader = kafka_cluster.partition("t", 0).leader
+    others = ",".join(broker.address for broker in kafka_cluster.brokers if broker != leader)
+
+    async def play() -> None:
+        async with connect(others) as cluster:
+            producer = cluster.producer(acks="all", delivery_timeout_ms=2_000)
+            await producer.send("t", b"first", partition=0)
+            lost = kafka_cluster.disconnect("PRODUCE")
+            given_up = await producer.append("t", b"given up", partition=0)
+            await asyncio.to_thread(until, lambda: lost.hits, "the answer is lost")
+            leader.partition(from_="client")
+            await asyncio.wait([given_up], timeout=1)
+            await producer.append("t", b"second", partition=0)  # its time is over a second later
+            await asyncio.wait([given_up])
+            doubted = kafka_cluster.fail("PRODUCE", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", applied=True)
+            leader.heal()
+            await producer.flush()
+            assert doubted.hits == 1
+
+    asyncio.run(play())
+    assert [record.value for record in kafka_cluster.records("t")] == [b"first", b"second"]
