@@ -6,7 +6,7 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 _SHOWN: Final = 4
@@ -51,14 +51,18 @@ class ClientsAtWork:
         return [each for thread in alive for each in self._named(thread)]
 
     def _named(self, thread: threading.Thread) -> Iterator[str]:
+        calls = list(_called(thread))
         tasks = [task for task in self._tasks if not task.done()] if thread is self._tasks_in else []
         for task in tasks:
             yield f"{task.get_name()} (in {_place(_awaited(task.get_coro()))})"
         if not tasks:
-            yield f"{thread.name} (in {_place(_called(thread))})"
+            yield f"{thread.name} (in {_place(calls)})"
+        elif not calls[-1].endswith(".select"):
+            # It does not wait for any of them: something of theirs keeps it, perhaps a task that is none of these.
+            yield f"their thread {thread.name} (in {_place(calls)})"
 
 
-def _place(calls: Iterator[str]) -> str:
+def _place(calls: Iterable[str]) -> str:
     return " > ".join(list(calls)[-_SHOWN:])
 
 

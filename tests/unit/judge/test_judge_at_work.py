@@ -54,6 +54,26 @@ def test_tasks_and_threads_that_do_not_end_are_named_with_where_they_wait() -> N
     assert at_work.late(0.2) == [ours]
 
 
+def test_a_thread_that_is_kept_by_none_of_its_clients_is_named_with_where_it_is() -> None:
+    let_go, kept, at_work = threading.Event(), threading.Event(), ClientsAtWork(threading.Event())
+
+    async def keeps_the_thread() -> None:
+        kept.set()
+        let_go.wait()
+
+    async def client() -> None:
+        await asyncio.create_task(keeps_the_thread())
+
+    at_work.begin("ours", lambda: asyncio.run(at_work.together({"reader-0": client()})))
+    assert kept.wait(30)
+    late = at_work.late(0.1)
+    let_go.set()
+    assert late[0].startswith("reader-0 (in ")
+    assert late[1].startswith("their thread ours (in ")
+    assert "keeps_the_thread > Event.wait" in late[1]
+    assert at_work.late(30) == []
+
+
 def test_clients_are_waited_for_all_together() -> None:
     let_go, at_work = threading.Event(), ClientsAtWork(threading.Event())
 
