@@ -32,6 +32,7 @@ def judged(
             seed=seed, told=lambda line: print(line, file=sys.stderr),
         )  # fmt: skip
         outcome = run(plan)
+    assert not outcome.disobeyed, outcome.disobeyed
     KEPT.mkdir(parents=True, exist_ok=True)
     write(outcome.history, KEPT / f"{name}.parquet")
     return check(outcome.history), outcome.struck

@@ -67,6 +67,7 @@ def play(brokers: BothKinds, directory: Path, minutes: float, seed: int, *, ever
     told("\n".join(text(verdict)))
     wrong = [f"{each.anomaly}: {each.count}" for each in verdict.anomalies]
     wrong += [f"did not come to rest: {each}" for each in outcome.unsettled]
+    wrong += [outcome.disobeyed] if outcome.disobeyed else []
     compared, unlike = differing(brokers)
     wrong += unlike
     told(f"{compared} batches compared in the replicas' files, {len(unlike)} places differ")

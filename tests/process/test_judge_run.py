@@ -327,6 +327,22 @@ def test_a_script_is_told_what_to_do_and_its_failure_is_told(tmp_path: Path) -> 
     assert said.read_text().splitlines() == ["kill 4", "pause 7", "start 4"]
 
 
+def test_what_clients_saw_until_a_broker_did_not_start_is_judged(kafka_cluster: KafkaCluster, tmp_path: Path) -> None:
+    script = tmp_path / "s"
+    script.write_text(
+        '#!/bin/sh\n[ "$1" = brokers ] && echo 0 && exit\n[ "$1" = start ] && echo "no disk" >&2 && exit 3\nexit 0\n'
+    )
+    script.chmod(0o755)
+    brokers = ScriptBrokers(script, kafka_cluster.bootstrap)
+    plan = RunPlan(kafka_cluster.bootstrap, 10, ["kill"], brokers, clients=1, partitions=2, held_s=(1, 1))
+    outcome = run(plan)
+    assert "no disk" in outcome.disobeyed
+    assert any("the faults ended before their time" in line for line in outcome.told())
+    verdict = check(outcome.history)
+    assert verdict.good, [each.examples for each in verdict.anomalies]
+    assert outcome.history.op.size > 0
+
+
 def test_where_no_cluster_is_there_is_no_history(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     place = str(tmp_path / "none")
     assert command(["judge", "run", "--nemesis", "kill", "--dir", place]) == 2

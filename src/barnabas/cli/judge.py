@@ -125,8 +125,8 @@ def check_command(
     _tell(verdict, html, view, output)
 
 
-def _tell(verdict: JudgeVerdict, html: Path | None, view: Path | None, output: Format) -> None:
-    """Tells the verdict, and ends with it."""
+def _tell(verdict: JudgeVerdict, html: Path | None, view: Path | None, output: Format, *, whole: bool = True) -> None:
+    """Tells the verdict, and ends with it; a run that is not `whole` ends with 1 in any case."""
     from barnabas.judge.page import page
     from barnabas.judge.recording import recorded
     from barnabas.judge.report import text
@@ -140,7 +140,7 @@ def _tell(verdict: JudgeVerdict, html: Path | None, view: Path | None, output: F
         print_json(verdict.as_json())
     else:
         print(*text(verdict), sep="\n")
-    raise Exit(0 if verdict.good else 1)
+    raise Exit(0 if verdict.good and whole else 1)
 
 
 def _write(path: Path, pieces: Iterable[bytes]) -> None:
@@ -176,8 +176,8 @@ def run_command(
 ) -> None:
     """Lets clients of several makes work on a cluster, does things to it, reads everything, and judges.
 
-    It makes topics of its own and leaves them there. Exit code 0: no anomaly beyond known limits. 1: at least one.
-    2: it came to no history.
+    It makes topics of its own and leaves them there. Exit code 0: no anomaly beyond known limits. 1: at least one, or a
+    broker did not do as it was told. 2: it came to no history.
     """
     from barnabas.client import KafkaError
     from barnabas.judge.check import check
@@ -214,7 +214,7 @@ def run_command(
         verdict = check(outcome.history)
     except HistoryError as error:
         raise CommandError(f"{error}.", 2) from None
-    _tell(verdict, html, view, output)
+    _tell(verdict, html, view, output, whole=not outcome.disobeyed)
 
 
 def _drivers(words: str) -> tuple[str, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from barnabas.client import KafkaError
-from barnabas.judge.clusters import Brokers
+from barnabas.judge.clusters import Brokers, JudgedClusterError
 from barnabas.judge.coordination import ISOLATE, ZOOKEEPER_FAULTS
 from barnabas.judge.coordination import PREFIX as ZK_PREFIX
 from barnabas.judge.history import Op, Status
@@ -43,6 +44,9 @@ HELD_S: Final = (3.0, 15.0)
 END_TXNS: Final = 20
 END_TXNS_S: Final = 60
 FIRST_S: Final = 2.0
+STARTS: Final = 3
+"""A broker that ends as it starts is started again, as whoever supervises it would do: Apache's ends where its session
+with ZooKeeper expires before it has registered."""
 REST_S: Final = (4.0, 10.0)
 
 
@@ -173,14 +177,25 @@ class JudgeNemesis:
 
             def start_again(broker: int) -> None:
                 brokers.kill(broker)
-                brokers.start(broker)
+                self._start(brokers, broker)
 
             return brokers.fill_disk, start_again
-        return {
-            "kill": (brokers.kill, brokers.start),
-            "pause": (brokers.pause, brokers.resume),
-            "shutdown": (brokers.shutdown, brokers.start),
-        }[fault]
+        if fault == "pause":
+            return brokers.pause, brokers.resume
+        return (brokers.kill if fault == "kill" else brokers.shutdown), partial(self._start, brokers)
+
+    def _start(self, brokers: Brokers, broker: int) -> None:
+        for left in reversed(range(STARTS)):
+            invoked = now()
+            try:
+                brokers.start(broker)
+            except JudgedClusterError as error:
+                if not left:
+                    raise
+                self._journal.add(Op.NEMESIS, invoked, status=Status.FAILED, name=f"start broker {broker}", error=error)
+                brokers.kill(broker)
+            else:
+                return
 
     def _isolate(self, broker: int) -> None:
         for proxy in (self._peers, self._zookeeper):

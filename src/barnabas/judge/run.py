@@ -17,7 +17,7 @@ from barnabas.client import KafkaError, NewTopic, connect
 from barnabas.judge import bank, librdkafka, librdkafka_bank, librdkafka_copier, workload
 from barnabas.judge.at_work import ClientsAtWork
 from barnabas.judge.client_config import FILES, encrypted, of_librdkafka
-from barnabas.judge.clusters import Brokers
+from barnabas.judge.clusters import Brokers, JudgedClusterError
 from barnabas.judge.coordination import PREFIX as ZK_PREFIX
 from barnabas.judge.drivers import clients as driven
 from barnabas.judge.drivers.copier import copy
@@ -87,10 +87,14 @@ class RunOutcome:
     """The partitions that did not come to rest before the scan."""
     kept_back: Sequence[str]
     """The groups whose offsets a transaction kept back all that time."""
+    disobeyed: str = ""
+    """What the cluster did not do as it was told, which ended the faults and the clients' time early."""
 
     def told(self) -> Iterator[str]:
         """What was done to the cluster, and how it came to rest."""
         yield f"faults: {', '.join(f'{name} {count}' for name, count in self.struck.items()) or 'none'}"
+        if self.disobeyed:
+            yield f"the faults ended before their time: {self.disobeyed}"
         if self.met:
             yield f"frames that met them: {', '.join(f'{name} {count}' for name, count in self.met.items())}"
         if self.unsettled:
@@ -101,7 +105,7 @@ class RunOutcome:
 
 
 def run(plan: RunPlan) -> RunOutcome:
-    """Raises `RunError`, `JudgedClusterError`, and what a client raises where no broker answers."""
+    """Raises `RunError`, and what a client raises where no broker answers."""
     if librdkafka.THEIRS in plan.drivers:
         try:
             of_librdkafka(plan.config)
@@ -126,7 +130,7 @@ def run(plan: RunPlan) -> RunOutcome:
     )  # fmt: skip
     plan.told(f"{plan.minutes:g} minutes, topics {', '.join(topics)}, {facts}")
     try:
-        _strive(plan, work, name, nemesis, stop)
+        disobeyed = _strive(plan, work, name, nemesis, stop)
     finally:
         if proxy is not None:
             proxy.close()
@@ -144,16 +148,21 @@ def run(plan: RunPlan) -> RunOutcome:
         for fault, count in proxied.struck.items()
         if count
     }
-    return RunOutcome(notes.history(), nemesis.struck, met, unsettled, kept_back)
+    return RunOutcome(notes.history(), nemesis.struck, met, unsettled, kept_back, disobeyed)
 
 
-def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: threading.Event) -> None:
+def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: threading.Event) -> str:
+    """Returns what the cluster did not do as the nemesis told it. What clients saw until then counts all the same."""
+    disobeyed = ""
     at_work = ClientsAtWork(stop)
     for task in _clients(plan, work, name, at_work):
         at_work.begin(_name_of(task), task)
     try:
         with _interruptible(stop, plan.told):
             _last(plan, nemesis, stop, time.monotonic() + 60 * plan.minutes)
+    except JudgedClusterError as error:
+        disobeyed = str(error)
+        plan.told(f"the faults end here, and what was seen until now is judged: {disobeyed}")
     finally:
         stop.set()
         late = at_work.late(LATE_S)
@@ -162,6 +171,7 @@ def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: t
         raise RunError(f"a client failed in a way that is not the broker's: {first!r}") from first
     if late:
         raise RunError(f"these clients did not end within {LATE_S / 60:g} minutes: {', '.join(late)}")
+    return disobeyed
 
 
 @contextmanager

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from barnabas.judge.clusters import JudgedClusterError, ScriptBrokers
 from barnabas.judge.coordination import ISOLATE, ProxiedZooKeeper
-from barnabas.judge.history import Client
+from barnabas.judge.history import Client, Op, Status
 from barnabas.judge.journal import Notes
-from barnabas.judge.nemesis import JudgeNemesis
+from barnabas.judge.nemesis import STARTS, JudgeNemesis
 from barnabas.judge.peers import ProxiedPeers
 from barnabas.judge.proxy import CUT
 
@@ -34,3 +39,37 @@ def test_a_broker_that_is_isolated_has_neither_peers_nor_zookeeper_until_it_is_h
     assert list(of_peers.values()) == [CUT]
     assert peers.faults == zookeeper.faults == {}
     assert nemesis.struck == {ISOLATE: 1}
+
+
+def brokers_that_refuse_to_start(directory: Path, times: int) -> ScriptBrokers:
+    """One broker, of which so many starts fail; what it is told stands in ``said``."""
+    script = directory / "script"
+    script.write_text(
+        f'#!/bin/sh\n[ "$1" = brokers ] && echo 4 && exit\necho "$1" >> {directory}/said\n[ "$1" = start ] || exit 0\n'
+        f'[ "$(grep -c start {directory}/said)" -gt {times} ] || {{ echo expired >&2; exit 1; }}\n'
+    )
+    script.chmod(0o755)
+    return ScriptBrokers(script, "localhost:9092")
+
+
+@pytest.mark.parametrize("times", [STARTS - 1, STARTS])
+def test_a_broker_that_ends_as_it_starts_is_started_again(tmp_path: Path, times: int) -> None:
+    notes = Notes({})
+    nemesis = JudgeNemesis(
+        ["kill"],
+        brokers_that_refuse_to_start(tmp_path, times),
+        None,
+        notes.journal(Client("nemesis")),
+        0,
+        held_s=(7, 7),
+    )
+    waits = iter([True, False, False])
+    if times == STARTS:
+        with pytest.raises(JudgedClusterError, match="expired"):
+            nemesis.run(lambda seconds: next(waits))
+    else:
+        nemesis.run(lambda seconds: next(waits))
+    assert (tmp_path / "said").read_text().split() == ["kill", "start", *["kill", "start"] * (STARTS - 1)]
+    history = notes.history()
+    refused = history.rows(Op.NEMESIS)[history.status[history.rows(Op.NEMESIS)] == Status.FAILED]
+    assert [history.names[number] for number in history.name[refused]] == ["start broker 4"] * (STARTS - 1)
