@@ -23,6 +23,7 @@ from barnabas.log.producer_state import ProducerStateManager
 from barnabas.log.segment import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
+    OFFSET_MAX,
     RECOVERY_BYTES,
     SUFFIXES,
     Segment,
@@ -74,8 +75,9 @@ def load_segments(
         disk, directory, topic_partition, producer_id_expiration_ms=producer_id_expiration_ms, skip=skip
     )
     producers.remove_stray_snapshots(bases)
+    flushed_offset = OFFSET_MAX if clean else recovery_point
     loading = _Loading(
-        disk, directory, topic_partition, settings, recovery_point, log_start_offset, segments, epochs, producers
+        disk, directory, topic_partition, settings, flushed_offset, log_start_offset, segments, epochs, producers
     )
     first = _first_unchecked(segments, len(segments) if clean else _holder(bases, recovery_point), skip)
     log_end_offset = yield from loading.recover_from(first)
@@ -277,7 +279,7 @@ class _Loading:
         directory: str,
         topic_partition: TopicPartition,
         settings: LogSettings,
-        recovery_point: int,
+        flushed_offset: int,
         log_start_offset: int,
         segments: list[Segment],
         epochs: LeaderEpochCache,
@@ -287,7 +289,8 @@ class _Loading:
         self.directory = directory
         self.topic_partition = topic_partition
         self.settings = settings
-        self.recovery_point = recovery_point
+        self.flushed_offset = flushed_offset
+        """No power loss has changed what is below."""
         self.log_start_offset = log_start_offset
         self.segments = segments
         self.epochs = epochs
@@ -310,9 +313,10 @@ class _Loading:
         for index in range(first, len(segments)):
             segment = segments[index]
             if segment.base_offset > producers.map_end_offset:
-                if not self.settings.compact:
-                    # Only compaction leaves such a gap. Here a power loss took the end of the segment before, between
-                    # two of its batches, and left the name of this one.
+                if not self.settings.compact and producers.map_end_offset >= self.flushed_offset:
+                    # Only compaction leaves such a gap, and what is older may be from a time when the topic was
+                    # compacted. Here a power loss took the end of the segment before, between two of its batches, and
+                    # left the name of this one.
                     logger.warning(
                         "[%s] segments from %s on are dropped: the one before ends at %d",
                         self.topic_partition,
@@ -326,7 +330,7 @@ class _Loading:
                 producers.take_snapshot(sync=True)
             cut = yield from segment.recover(
                 self.settings.index_interval_bytes,
-                self.recovery_point,
+                self.flushed_offset,
                 self._belongs,
                 lambda batch, segment=segment: self._take(segment, batch),  # type: ignore[misc]
             )
@@ -351,9 +355,12 @@ class _Loading:
         """Whether a batch belongs to the log: leader epochs never fall within it.
 
         Where they fall, the batch was cut by a truncation and then overwritten in part, and a power loss brought the
-        rest of it back: its CRC is right, and no leader has it at this offset.
+        rest of it back: its CRC is right, and no leader has it at this offset. What was flushed is no such batch: logs
+        of Apache's followers have epochs that fall, and so have those of a cluster that lost its znodes.
         """
-        return batch.leader_epoch < 0 or batch.leader_epoch >= self.last_epoch
+        return (
+            batch.leader_epoch < 0 or batch.leader_epoch >= self.last_epoch or batch.base_offset < self.flushed_offset
+        )
 
     def _take(self, segment: Segment, batch: StoredBatch) -> None:
         self.last_epoch = max(self.last_epoch, batch.leader_epoch)

@@ -694,6 +694,42 @@ def test_a_gap_between_segments_is_a_lost_tail_where_nothing_compacts(tmp_path: 
     assert open_log(tmp_path, config=config, clean=False).log_end_offset == end
 
 
+def follow(log: Log, base_offset: int, value: str, *, epoch: int = 0) -> None:
+    """Appends a batch of one record as the leader has it, which may leave a gap."""
+    records = batch([value])
+    pack_into(">q", records, 0, base_offset)
+    pack_into(">i", records, 12, epoch)
+    log.append_as_follower(records, now_ms=NOW)
+
+
+@pytest.mark.parametrize(("clean", "recovery_point"), [(True, 0), (False, 21)])
+def test_a_gap_below_the_recovery_point_is_no_lost_tail(tmp_path: Path, clean: bool, recovery_point: int) -> None:
+    """It is from a time when the topic was compacted, on this replica or another: what is flushed loses no tail."""
+    config = {"segment.bytes": "100", "cleanup.policy": "delete"}
+    log = open_log(tmp_path, config=config)
+    for offset in (0, 10, 20):
+        follow(log, offset, str(offset))
+    assert [segment.base_offset for segment in log.segments] == [0, 10, 20]
+    log.close(now_ms=NOW)
+    (tmp_path / "flights-0" / f"{0:020d}.index").unlink()
+    log = open_log(tmp_path, config=config, clean=clean, recovery_point=recovery_point)
+    assert values(log) == [(0, "0"), (10, "10"), (20, "20")]
+
+
+@pytest.mark.parametrize(("clean", "recovery_point"), [(True, 0), (False, 3)])
+def test_a_falling_epoch_below_the_recovery_point_is_no_older_batch_come_back(
+    tmp_path: Path, clean: bool, recovery_point: int
+) -> None:
+    """Apache's followers keep such, and epochs begin anew where a cluster's znodes were lost."""
+    log = open_log(tmp_path)
+    for offset, epoch in enumerate((5, 0, 0)):
+        follow(log, offset, str(offset), epoch=epoch)
+    log.close(now_ms=NOW)
+    (tmp_path / "flights-0" / f"{0:020d}.index").unlink()
+    log = open_log(tmp_path, clean=clean, recovery_point=recovery_point)
+    assert values(log) == [(0, "0"), (1, "1"), (2, "2")]
+
+
 def test_another_topics_directory_is_refused(tmp_path: Path) -> None:
     open_log(tmp_path, topic_id=Uuid(b"a" * 16)).close(now_ms=NOW)
     with pytest.raises(KafkaError) as caught:
