@@ -311,7 +311,7 @@ class LogCleaner:
                     )
                     if result is not None:
                         cleaned.append(result, [(0, parse(result, 0, 0))], log.settings.index_interval_bytes)
-                    await self._breathe(log, version, batch.size)
+                    await self._breathe(log, version, batch.size + (0 if result is None else len(result)))
             for transaction in compaction.transactions.kept[kept_before:]:
                 cleaned.txn_index.append(transaction)
             cleaned.become_inactive(sync=False)

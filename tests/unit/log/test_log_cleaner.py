@@ -18,7 +18,10 @@ from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import broker_config, topic_config
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import real_runtime
+from barnabas.sim.chance import Chance, EventHash
 from barnabas.sim.disk import SimDisk, Volume
+from barnabas.sim.loop import SimLoop
+from barnabas.sim.node import SimClock
 from barnabas.wire.records import DELETE_HORIZON, ControlType, Record, build_batch, records_of
 
 BEGIN_MS = 1_700_000_000_000
@@ -277,6 +280,29 @@ def test_others_have_their_turn_after_each_log(tmp_path: Path) -> None:
 
     assert asyncio.run(cleaned_in_turns()) == [1, 2, 3, 4, 5, 5, 5, 5]
     world.dirs.close()
+
+
+def test_what_is_written_counts_among_the_bytes_per_second() -> None:
+    """``log.cleaner.io.max.bytes.per.second``: the sum of what is read, twice, and written."""
+    loop = SimLoop(Chance(1, "cleaner").stream("loop"), EventHash())
+    clock = SimClock(loop)
+    runtime = replace(real_runtime(), clock=clock, disk=SimDisk(Volume(), lambda operation, path: None, clock.now_ms))
+    config = {"log.dirs": "/data", "log.cleanup.policy": "compact", "log.cleaner.io.max.bytes.per.second": "1000000"}
+    dirs = LogDirs(runtime, broker_config(config))
+
+    async def cleaned() -> int:
+        await dirs.load()
+        log = dirs.get_or_create(PARTITION)
+        for key in b"a", b"b", b"c":
+            log.append_as_leader(batch(["x" * 200_000], key=key, timestamp=clock.now_ms()), 0, now_ms=clock.now_ms())
+        log.update_high_watermark(log.log_end_offset)
+        log.roll(now_ms=clock.now_ms())
+        began_ms = clock.monotonic_ms()
+        assert await dirs.cleaner.clean_filthiest()
+        return clock.monotonic_ms() - began_ms
+
+    assert loop.run_until_complete(cleaned()) == pytest.approx(1800, abs=20)
+    dirs.close()
 
 
 def test_a_log_whose_files_cannot_be_opened_now_is_cleaned_later() -> None:
