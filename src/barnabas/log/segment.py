@@ -117,7 +117,8 @@ class Segment:
         self.rolling_timestamp: int | None = None
         self.bytes_since_index_entry = 0
         self.indexes_full = False
-        """Kept only for the active segment: no further index entry fits."""
+        """Kept only for the active segment: no further index entry fits. What a follower appends in one go with the
+        batch that filled them has none."""
         self._timestamps_known = new
         self._tail_last_offsets = array("q")
         self._tail_positions = array("i")
@@ -183,7 +184,7 @@ class Segment:
                 self.max_timestamp = max_timestamp
                 self.offset_of_max_timestamp = last_offset
             since_index_entry = self.bytes_since_index_entry
-            if since_index_entry > index_interval_bytes:
+            if since_index_entry > index_interval_bytes and not self.indexes_full:
                 try:
                     self.offset_index.append(last_offset, position)
                     self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
@@ -354,7 +355,7 @@ class Segment:
             last_offset = batch.last_offset
             if batch.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.offset_of_max_timestamp = batch.max_timestamp, batch.last_offset
-            if valid - indexed > index_interval_bytes:
+            if valid - indexed > index_interval_bytes and not (self.offset_index.full or self.time_index.full):
                 self.offset_index.append(batch.last_offset, valid)
                 self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
                 indexed = valid
@@ -424,7 +425,9 @@ class Segment:
                 last_offset = batch.last_offset
                 if batch.max_timestamp > self.max_timestamp:
                     self.max_timestamp, self.offset_of_max_timestamp = batch.max_timestamp, batch.last_offset
-                if batch.position - indexed > DEFAULT_INDEX_INTERVAL_BYTES:
+                if batch.position - indexed > DEFAULT_INDEX_INTERVAL_BYTES and not (
+                    self.offset_index.full or self.time_index.full
+                ):
                     self.offset_index.append(batch.last_offset, batch.position)
                     self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
                     indexed = batch.position

@@ -730,6 +730,36 @@ def test_a_falling_epoch_below_the_recovery_point_is_no_older_batch_come_back(
     assert values(log) == [(0, "0"), (1, "1"), (2, "2")]
 
 
+def test_an_index_never_grows_beyond_its_bytes(tmp_path: Path) -> None:
+    """A follower is sent many batches at once. Apache's broker does not start beside the index of an active segment
+    that is larger than ``segment.index.bytes``."""
+    config = {"segment.index.bytes": "96", "index.interval.bytes": "10"}
+    log = open_log(tmp_path, config=config)
+    records = bytearray()
+    for offset in range(40):
+        one = batch(["x" * 2_000], timestamp=NOW + offset)
+        pack_into(">q", one, 0, offset)
+        records += one
+    log.append_as_follower(records, now_ms=NOW)
+    log.close(now_ms=NOW)
+
+    def index_sizes() -> list[int]:
+        return [(tmp_path / "flights-0" / f"{0:020d}{suffix}").stat().st_size for suffix in (".index", ".timeindex")]
+
+    assert index_sizes() == [7 * 8, 8 * 12]
+    log = open_log(tmp_path, config=config, clean=False)
+    assert index_sizes() == [7 * 8, 8 * 12], "after recovery"
+    log.roll(now_ms=NOW)
+    log.close(now_ms=NOW)
+    (tmp_path / "flights-0" / f"{0:020d}.index").write_bytes(pack(">4i", 9, 9, 5, 5))
+    log = open_log(tmp_path, config=config)
+    assert len(log.read(0, 100_000)) == len(records)
+    assert index_sizes() == [7 * 8, 8 * 12], "made anew"
+    found = log.fetch_offset_by_timestamp(NOW + 39)
+    assert found is not None
+    assert found.offset == 39
+
+
 def test_another_topics_directory_is_refused(tmp_path: Path) -> None:
     open_log(tmp_path, topic_id=Uuid(b"a" * 16)).close(now_ms=NOW)
     with pytest.raises(KafkaError) as caught:
