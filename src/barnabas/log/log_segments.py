@@ -146,6 +146,16 @@ class LogSegments(Sequence[Segment]):
                 break
         return found
 
+    def bound_of_read(self, start_offset: int, size: int) -> int | None:
+        """An offset behind the `size` bytes of batches that a read from `start_offset` has found, by the index; None
+        where that is the log's end."""
+        where = self.position_of(start_offset)
+        index = self.index_of(where.segment_base_offset)
+        bound = self._segments[index].bound_of_read(where.position + size)
+        if bound is None and index + 1 < len(self._segments):
+            return self._segments[index + 1].base_offset
+        return bound
+
     def searching_record(self, timestamp: int, log_start_offset: int) -> Generator[None, None, TimestampOffset | None]:
         """The first record from `log_start_offset` on whose timestamp is not smaller; yields now and then, for a batch
         of a megabyte may unpack to millions of records. What is read is read at once: segments may go meanwhile.

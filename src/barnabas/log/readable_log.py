@@ -238,6 +238,15 @@ class ReadableLog:
         with self._reading("reading the transaction index"):
             return self.segments.aborted_transactions(start_offset, end_offset)
 
+    def aborted_in_read(self, start_offset: int, size: int, end_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions that touch the `size` bytes of batches that a read from `start_offset` has found,
+        which end before `end_offset`, and a few behind them (``LocalLog.addAbortedTransactions``)."""
+        with self._reading("reading the indexes"):
+            bound = self.segments.bound_of_read(start_offset, size)
+            return self.segments.aborted_transactions(
+                start_offset, end_offset if bound is None else min(bound, end_offset)
+            )
+
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record whose timestamp is not smaller; ListOffsets' negative timestamps have their meanings."""
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):

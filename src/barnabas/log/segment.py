@@ -322,6 +322,10 @@ class Segment:
             last = batch.next_offset
         return last
 
+    def bound_of_read(self, end_position: int) -> int | None:
+        """The last offset of a batch at or behind `end_position`, as the index has it."""
+        return self._index(self.offset_index).upper_bound_offset(end_position)
+
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int, into: list[AbortedTxn]) -> bool:
         return self.txn_index.collect(fetch_offset, upper_bound_offset, into)
 

@@ -224,7 +224,7 @@ class Fetching:
                 upper = min(result.last_stable_offset, partition.log.log_end_offset)
                 fetched.aborted = [
                     FetchResponse.AbortedTransaction(aborted.producer_id, aborted.first_offset)
-                    for aborted in partition.log.aborted_transactions(request.fetch_offset, upper)
+                    for aborted in partition.log.aborted_in_read(request.fetch_offset, len(result.records), upper)
                 ]
         return len(result.records)
 

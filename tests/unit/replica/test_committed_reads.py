@@ -6,9 +6,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from replica_worlds import TOPIC_PARTITION, fetch_one
 from test_replicas import Peer, play, until
 
+from barnabas.log.batches import batches_in
 from barnabas.log.log import AppendOrigin
 from barnabas.model.errors import ErrorCode
 from barnabas.model.sentinels import LATEST_TIMESTAMP
@@ -42,9 +44,9 @@ def end(peer: Peer, kind: ControlType, producer_id: int = PRODUCER) -> None:
     assert appended.error is ErrorCode.NONE
 
 
-async def committed(peer: Peer, offset: int, max_wait_ms: int = 0) -> Any:
+async def committed(peer: Peer, offset: int, max_wait_ms: int = 0, max_bytes: int = 1 << 20) -> Any:
     params = FetchParams(-1, -1, max_wait_ms, 1, 1 << 20, FetchIsolation.TXN_COMMITTED)
-    asked = FetchRequest.FetchPartition(0, -1, offset, partition_max_bytes=1 << 20)
+    asked = FetchRequest.FetchPartition(0, -1, offset, partition_max_bytes=max_bytes)
     return await fetch_one(peer.replicas, params, asked)
 
 
@@ -68,6 +70,37 @@ def test_kafka_5376_a_long_poll_that_an_abort_ends_names_the_aborted_transaction
         assert aborted_in(data) == [(PRODUCER, 0)]
 
     play(tmp_path, story)
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+def test_a_read_names_the_aborted_transactions_around_its_own_records(tmp_path: Path, rolls: bool) -> None:
+    """Not all up to the log's end: a reader of a long log would be sent most of them with every piece."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,), (1,))
+        log = one.partition.leader_log()
+        for sequence in range(200):
+            begin(one, sequence)
+            end(one, ControlType.ABORT)
+            if rolls and sequence % 10 == 9:
+                log.roll(now_ms=0)
+        offset = 0
+        while offset < 400:
+            data = await committed(one, offset, max_bytes=1_000)
+            next_offset = offset
+            for base_offset, batch_offset in batch_ends(bytes(data.records)):
+                next_offset = batch_offset
+                assert base_offset % 2 or (PRODUCER, base_offset) in aborted_in(data)
+            assert len(aborted_in(data)) <= 50
+            assert next_offset > offset
+            offset = next_offset
+
+    play(tmp_path, story)
+
+
+def batch_ends(records: bytes) -> list[tuple[int, int]]:
+    """Of every whole batch the first offset, and the one behind it."""
+    return [(batch.base_offset, batch.next_offset) for _, batch in batches_in(records)]
 
 
 def test_a_committed_read_ends_before_the_first_open_transaction(tmp_path: Path) -> None:
