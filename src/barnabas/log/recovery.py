@@ -79,7 +79,10 @@ def load_segments(
     loading = _Loading(
         disk, directory, topic_partition, settings, flushed_offset, log_start_offset, segments, epochs, producers
     )
-    first = _first_unchecked(segments, len(segments) if clean else _holder(bases, recovery_point), skip)
+    first = len(segments) if clean else _holder(bases, recovery_point)
+    for segment in _with_unfit_indexes(segments, first, skip):
+        if segment in segments:
+            yield from loading.recover_alone(segment)
     log_end_offset = yield from loading.recover_from(first)
     if log_end_offset is None:
         log_end_offset = yield from loading.end_of_clean_log()
@@ -250,8 +253,9 @@ def _holder(bases: list[int], offset: int) -> int:
     return 0
 
 
-def _first_unchecked(segments: list[Segment], first: int, skip: Skip) -> int:
-    """`first`, or an earlier segment whose index is missing or does not fit."""
+def _with_unfit_indexes(segments: list[Segment], first: int, skip: Skip) -> list[Segment]:
+    """The segments before the index `first` of which an index is missing or does not fit."""
+    found = []
     for index, segment in enumerate(segments[:first]):
         try:
             for index_file in (segment.offset_index, segment.time_index):
@@ -266,8 +270,8 @@ def _first_unchecked(segments: list[Segment], first: int, skip: Skip) -> int:
                     raise CorruptIndex(f"{segment.offset_index.path} points beyond the segment")
         except (CorruptIndex, FileNotFoundError) as error:
             skip("index", f"{segment.path}, which is recovered", error)
-            return index
-    return first
+            found.append(segment)
+    return found
 
 
 class _Loading:
@@ -296,6 +300,23 @@ class _Loading:
         self.epochs = epochs
         self.producers = producers
         self.last_epoch = NO_EPOCH
+
+    def recover_alone(self, segment: Segment) -> Pieces:
+        """Recovers a segment that was flushed, for its indexes; where it is damaged, the log ends there."""
+        producers, start = self.producers, segment.base_offset
+        producers.truncate_and_reload(self.log_start_offset, start)
+        if producers.map_end_offset < start:
+            yield from replaying_producers(self.segments, producers, self.log_start_offset, start)
+        cut = yield from segment.recover(
+            self.settings.index_interval_bytes,
+            self.flushed_offset,
+            lambda batch: True,
+            lambda batch: self._take_producers(segment, batch),
+        )
+        if cut:
+            self._end_at(segment, cut, segment.next_offset())
+        segment.close_files()
+        producers.take_snapshot(sync=True)  # the next one may begin with it
 
     def recover_from(self, first: int) -> Generator[int, None, int | None]:
         """Checks the segments from index `first` on; returns the log end offset, None when there was none to check."""
@@ -336,20 +357,24 @@ class _Loading:
             )
             next_offset = max(segment.base_offset, producers.map_end_offset)
             if cut:
-                logger.warning(
-                    "[%s] recovered segment %s: %d bytes after offset %d are no whole batches and are cut",
-                    self.topic_partition,
-                    segment.path,
-                    cut,
-                    next_offset,
-                )
-                self.drop(segments[index + 1 :])
-                segment.cut_file()
+                self._end_at(segment, cut, next_offset)
                 break
             segment.close_files()
         if self.epochs.entries != epochs_before:
             self.epochs.write()
         return next_offset
+
+    def _end_at(self, segment: Segment, cut: int, next_offset: int) -> None:
+        """Ends the log with a segment of which so many bytes are damaged."""
+        logger.warning(
+            "[%s] recovered segment %s: %d bytes after offset %d are no whole batches and are cut",
+            self.topic_partition,
+            segment.path,
+            cut,
+            next_offset,
+        )
+        self.drop(self.segments[self.segments.index(segment) + 1 :])
+        segment.cut_file()
 
     def _belongs(self, batch: StoredBatch) -> bool:
         """Whether a batch belongs to the log: leader epochs never fall within it.
@@ -365,6 +390,9 @@ class _Loading:
     def _take(self, segment: Segment, batch: StoredBatch) -> None:
         self.last_epoch = max(self.last_epoch, batch.leader_epoch)
         self.epochs.note(batch.leader_epoch, batch.base_offset, batch.last_offset)
+        self._take_producers(segment, batch)
+
+    def _take_producers(self, segment: Segment, batch: StoredBatch) -> None:
         _take_stored(segment, batch, self.producers, index_aborted=True)
         self.producers.map_end_offset = batch.next_offset
 

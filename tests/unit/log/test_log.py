@@ -730,6 +730,26 @@ def test_a_falling_epoch_below_the_recovery_point_is_no_older_batch_come_back(
     assert values(log) == [(0, "0"), (1, "1"), (2, "2")]
 
 
+def test_a_missing_index_has_only_its_own_segment_checked(tmp_path: Path) -> None:
+    """Others were flushed and are as they were: damage that nobody has met yet is no reason to end the log there."""
+    config = {"segment.bytes": "100"}
+    log = open_log(tmp_path, config=config)
+    for value in "abcd":
+        append(log, value)
+    log.close(now_ms=NOW)
+    directory = tmp_path / "flights-0"
+    (directory / f"{0:020d}.index").unlink()
+    (directory / f"{3:020d}.timeindex").unlink()
+    damaged = directory / f"{1:020d}.log"
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"!")
+    log = open_log(tmp_path, config=config)
+    assert log.log_end_offset == 4
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 2, 3]
+    assert values(log, 2) == [(2, "c"), (3, "d")]
+    assert (directory / f"{0:020d}.index").exists()
+    assert (directory / f"{3:020d}.timeindex").stat().st_size == 12
+
+
 def test_an_index_never_grows_beyond_its_bytes(tmp_path: Path) -> None:
     """A follower is sent many batches at once. Apache's broker does not start beside the index of an active segment
     that is larger than ``segment.index.bytes``."""
