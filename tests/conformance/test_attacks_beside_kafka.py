@@ -20,6 +20,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -310,8 +311,8 @@ def test_a_token_is_its_owners_and_renewers_alone(cluster: Attacked) -> None:
         until(lambda: cluster.admits(broker, by_token), "the token is known")
         said: list[Any] = []
         for guess in (bytes(len(mac)), mac[::-1], mac[:-1]):
-            said.append(cluster.admits(broker, by_token._replace(password=base64.b64encode(guess).decode())))
-        said.append(cluster.admits(broker, by_token._replace(token_authenticated=False)))
+            said.append(cluster.admits(broker, replace(by_token, password=base64.b64encode(guess).decode())))
+        said.append(cluster.admits(broker, replace(by_token, token_authenticated=False)))
         with cluster.connect(broker, scram("mallory")) as asking:
             for guess in (mac, mac[::-1], b""):
                 said.append(asking.send(RenewDelegationTokenRequest(guess, 3_600_000), 2).error_code)

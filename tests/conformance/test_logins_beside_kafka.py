@@ -8,6 +8,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import apache
@@ -149,8 +150,8 @@ def test_tokens_made_by_one_kind_are_used_renewed_and_removed_at_the_other(
     mac = bytes(made.hmac)
     by_token = SaslLogin("SCRAM-SHA-512", made.token_id, base64.b64encode(mac).decode(), token_authenticated=True)
     until(lambda: brokers.admits(here, by_token), "the token is known")
-    assert not brokers.admits(here, by_token._replace(password=base64.b64encode(mac[::-1]).decode()))
-    assert not brokers.admits(here, by_token._replace(token_authenticated=False))
+    assert not brokers.admits(here, replace(by_token, password=base64.b64encode(mac[::-1]).decode()))
+    assert not brokers.admits(here, replace(by_token, token_authenticated=False))
     with brokers.connect(here, by_token) as asking:
         assert asking.send(MetadataRequest(topics=[]), 12).brokers
         # Who came by a token gets no other.

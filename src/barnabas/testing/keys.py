@@ -14,6 +14,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -133,7 +134,7 @@ class ClusterKeys:
         return _store_of(user)
 
     def login(self, user: str, mechanism: str = MECHANISM) -> SaslLogin:
-        return self.ring.login(user)._replace(mechanism=mechanism)
+        return replace(self.ring.login(user), mechanism=mechanism)
 
     def token(self, user: str, valid_for: float = TOKEN_LIFE_S) -> str:
         """A token for OAUTHBEARER, which the brokers trust for so many seconds."""

@@ -78,13 +78,18 @@ class Login(Protocol):
         ...
 
 
-class SaslLogin(NamedTuple):
-    """PLAIN or SCRAM. With `token_authenticated` the user is a delegation token's id, the password its HMAC."""
+@dataclass(frozen=True, slots=True, repr=False)
+class SaslLogin:
+    """PLAIN or SCRAM. With `token_authenticated` the user is a delegation token's id, the password its HMAC.
+
+    What SCRAM makes of the password is kept with it, so that only a first connection has to compute it.
+    """
 
     mechanism: str
     username: str
     password: str
     token_authenticated: bool = False
+    _kept: list[scram.SaltedPassword] = field(default_factory=list, init=False, compare=False)
 
     def __repr__(self) -> str:
         return f"SaslLogin({self.mechanism!r}, {self.username!r})"
@@ -93,7 +98,12 @@ class SaslLogin(NamedTuple):
         if self.mechanism == plain.MECHANISM:
             return plain.client_tokens(self.username, self.password)
         return scram.client_tokens(
-            SCRAM[self.mechanism], self.username, self.password, nonce, token_authenticated=self.token_authenticated
+            SCRAM[self.mechanism],
+            self.username,
+            self.password,
+            nonce,
+            token_authenticated=self.token_authenticated,
+            kept=self._kept,
         )
 
     async def begin(self, doors: Doors) -> Tokens:

@@ -174,12 +174,28 @@ class ScramServer:
         return InvalidCredentials(self._scram.name, reason)
 
 
+class SaltedPassword(NamedTuple):
+    """What a password is with a salt, after so many iterations of PBKDF2."""
+
+    salt: bytes
+    iterations: int
+    value: bytes
+
+
 def client_tokens(
-    mechanism: ScramMechanism, username: str, password: str, nonce: str, *, token_authenticated: bool = False
+    mechanism: ScramMechanism,
+    username: str,
+    password: str,
+    nonce: str,
+    *,
+    token_authenticated: bool = False,
+    kept: list[SaltedPassword] | None = None,
 ) -> Generator[bytes, bytes, None]:
     """What a client sends, and what it demands of the answers. Raises `SaslRefused`.
 
-    With `token_authenticated` the user is a delegation token's id, and the password its HMAC in base64.
+    With `token_authenticated` the user is a delegation token's id, and the password its HMAC in base64. What is `kept`
+    of this password and mechanism is not computed again (RFC 5802, 5.1), and what a broker proves to know is kept,
+    `KEPT_MAX` of it.
     """
     bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
     if token_authenticated:
@@ -196,16 +212,27 @@ def client_tokens(
     if iterations > ITERATIONS_TRUSTED:
         raise SaslRefused(f"the broker asks for {iterations} SCRAM iterations, which would take too long")
     hash_name = mechanism.hash_name
-    salted = mechanism.salted_password(password, base64.b64decode(said["salt"]), iterations)
-    client_key = hmac.digest(salted, b"Client Key", hash_name)
+    known = kept or []
+    asked = base64.b64decode(said["salt"]), iterations
+    salted = next((salted for salted in known if salted[:2] == asked), None)
+    if salted is None:
+        salted = SaltedPassword(*asked, mechanism.salted_password(password, *asked))
+    client_key = hmac.digest(salted.value, b"Client Key", hash_name)
     unproven = f"c=biws,r={said['nonce']}"
     message = f"{bare},{server_first},{unproven}".encode()
     proof = _xor(client_key, hmac.digest(hashlib.new(hash_name, client_key).digest(), message, hash_name))
     server_final = (yield f"{unproven},p={base64.b64encode(proof).decode()}".encode()).decode("utf-8", "replace")
     proven = _SERVER_FINAL.fullmatch(server_final)
-    expected = hmac.digest(hmac.digest(salted, b"Server Key", hash_name), message, hash_name)
+    expected = hmac.digest(hmac.digest(salted.value, b"Server Key", hash_name), message, hash_name)
     if proven is None or not hmac.compare_digest(_decoded(proven["signature"] or ""), expected):
         raise SaslRefused("the broker did not prove that it knows the password")
+    if kept is not None:
+        # At once, for other threads; the last that served comes first, so that the first to go is the oldest.
+        kept[:] = [salted, *(other for other in kept if other != salted)][:KEPT_MAX]
+
+
+KEPT_MAX: Final = 16
+"""How many salts a client remembers: a user has one in a cluster, a delegation token another at each broker."""
 
 
 ITERATIONS_TRUSTED: Final = 1_000_000
