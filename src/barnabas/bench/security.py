@@ -1,19 +1,23 @@
 """``barnabas bench security``: what TLS, certificates and logins cost a broker, beside Apache Kafka in the same run.
 
 One broker each, with a listener of every kind, the same stores (PEM, an elliptic key) and the same user. CPU is the
-broker's own, as everywhere; clients are librdkafka for records, and for connections plain sockets that shake hands, log
-in and hang up, so that what is counted is what one arrival costs.
+broker's own, as everywhere; clients are librdkafka for records, and for connections our own, in more than one process,
+that shake hands, log in and hang up, so that what is counted is what one arrival costs. Each process logs in as one
+application would: it computes SCRAM's iterations once, in the warm-up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import multiprocessing
 import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -38,6 +42,8 @@ MECHANISM_OF: Final = {"SCRAM": SCRAM, "PLAIN": "PLAIN"}
 """By listener."""
 SIZE: Final = 1000
 AT_ONCE: Final = 16
+CLIENTS: Final = 2
+"""Processes that connect: to log in takes a client twice the CPU that it takes a broker, and one would be the limit."""
 _SCRAM_LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 _PLAIN_LOGIN: Final = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
 
@@ -169,20 +175,39 @@ async def _make_user(subject: Secured) -> None:
 # Arrivals
 
 
-def arrive(subject: Secured, listener: str, arrivals: int) -> float:
+def arrive(clients: Executor, subject: Secured, listener: str, arrivals: int) -> float:
     """Seconds for so many connections, some at a time, each of which is let in and hangs up."""
-    login = SaslLogin(MECHANISM_OF[listener], USER, PASSWORD) if listener in MECHANISM_OF else None
-    context = ssl.create_default_context(cafile=str(subject.stores / "authority.pem"))
-    if listener == "MTLS":
-        context.load_cert_chain(subject.stores / "client.pem")
     begun = time.monotonic()
-    asyncio.run(_arrive(subject.ports[listener], context, login, arrivals))
+    shares = [
+        clients.submit(_client, subject.ports[listener], listener, subject.stores, share)
+        for share in _shares(arrivals, CLIENTS)
+    ]
+    for share in shares:
+        share.result()
     return time.monotonic() - begun
+
+
+def _shares(arrivals: int, among: int) -> list[int]:
+    return [arrivals // among + (number < arrivals % among) for number in range(among)]
+
+
+def _client(port: int, listener: str, stores: Path, arrivals: int) -> None:
+    """One process of clients."""
+    context = ssl.create_default_context(cafile=str(stores / "authority.pem"))
+    if listener == "MTLS":
+        context.load_cert_chain(stores / "client.pem")
+    asyncio.run(_arrive(port, context, _login(listener), arrivals))
+
+
+@functools.cache
+def _login(listener: str) -> Login | None:
+    """One for all rounds, as an application has one: it keeps what SCRAM makes of its password."""
+    return SaslLogin(MECHANISM_OF[listener], USER, PASSWORD) if listener in MECHANISM_OF else None
 
 
 async def _arrive(port: int, context: ssl.SSLContext, login: Login | None, arrivals: int) -> None:
     runtime = real_runtime()
-    shares = [arrivals // AT_ONCE + (number < arrivals % AT_ONCE) for number in range(AT_ONCE)]
+    shares = _shares(arrivals, AT_ONCE // CLIENTS)
     await asyncio.gather(*(_one_after_the_other(runtime, port, context, login, share) for share in shares))
 
 
@@ -201,7 +226,8 @@ async def _one_after_the_other(
 
 def measure(directory: Path, rounds: int, arrivals: int, records: int) -> list[Figure]:
     """Measures arrivals alone where `records` is 0. Raises `ConfigError` without ``cryptography``."""
-    with running(directory) as subjects:
+    processes = multiprocessing.get_context("forkserver")
+    with running(directory) as subjects, ProcessPoolExecutor(CLIENTS, processes) as clients:
         figures = _figures(with_records=records > 0)
 
         def run(subject: Secured, topic: str) -> dict[str, float]:
@@ -217,7 +243,7 @@ def measure(directory: Path, rounds: int, arrivals: int, records: int) -> list[F
                     values[f"{listener}/produce"] = (produced - before) / (records * SIZE) * 1e9
                     values[f"{listener}/consume"] = (consumed - produced) / (records * SIZE) * 1e9
                 before = subject.cpu_s()
-                took = arrive(subject, listener, arrivals)
+                took = arrive(clients, subject, listener, arrivals)
                 values[f"{listener}/cpu"] = (subject.cpu_s() - before) / arrivals * 1000
                 values[f"{listener}/rate"] = arrivals / took
             return values
