@@ -258,8 +258,15 @@ def test_what_became_of_the_topic_meanwhile(stock):
 
 
 def test_a_source_that_was_killed():
-    """As Spark 4.2 tells it of a process that got SIGKILL."""
+    """As PySpark 4.2 has it of a process that got SIGKILL."""
+    cause = RuntimeError()
+    cause._stackTrace = (
+        "java.io.EOFException\n"
+        "\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:397)\n"
+        "\tat org.apache.spark.sql.execution.python.streaming.PythonStreamingSourceRunner.latestOffset(P.scala:235)\n"
+    )
     told = RuntimeError("[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception:  SQLSTATE: XXKST\n=== S")
+    told._cause = cause
     with pytest.raises(RuntimeError) as refused:
         raise told
     assert says(refused, "The query's Python process (python_streaming_source_runner) ended without a word")

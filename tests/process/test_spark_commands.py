@@ -208,32 +208,52 @@ def test_run_ends_as_the_program_does(spark: Spark, tmp_path: Path, program: str
 
 QUERY = """
 import os
+import re
 import signal
 import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-spark, (bootstrap, place) = SparkSession.getActiveSession(), sys.argv[1:]
+spark, (bootstrap, place, moment) = SparkSession.getActiveSession(), sys.argv[1:]
+
+
+def runner():
+    for process in spark._jvm.java.lang.ProcessHandle.current().descendants().toArray():
+        if "python_streaming_source_runner" in process.info().commandLine().orElse(""):
+            return process.pid()
+
+
+def unread(pid):
+    [port] = re.findall(r"PYTHON_WORKER_FACTORY_PORT=(\\d+)", Path(f"/proc/{pid}/environ").read_text())
+    sockets = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    [queues] = [socket[4] for socket in sockets if int(socket[2].partition(":")[2], 16) == int(port)]
+    return int(queues.partition(":")[2], 16)
+
+
 reader = spark.readStream.format("barnabas").option("kafka.bootstrap.servers", bootstrap).option("subscribe", "orders")
 writer = reader.option("startingOffsets", "earliest").load().select("partition", "offset").writeStream.format("parquet")
 query = writer.option("checkpointLocation", f"{place}/checkpoint").start(f"{place}/out")
 query.processAllAvailable()
 if not Path(f"{place}/died").exists():
     Path(f"{place}/died").touch()
-    for child in spark._jvm.java.lang.ProcessHandle.current().descendants().toArray():
-        if b"python_streaming_source_runner" in Path(f"/proc/{child.pid()}/cmdline").read_bytes():
-            os.kill(child.pid(), signal.SIGKILL)
+    pid = runner()
+    if moment == "before it reads a request":
+        os.kill(pid, signal.SIGSTOP)
+        while not unread(pid):
+            pass
+    os.kill(pid, signal.SIGKILL)
     query.awaitTermination()
 query.stop()
 """
 
 
+@pytest.mark.parametrize("moment", ["at any time", "before it reads a request"])
 def test_a_query_whose_python_is_killed_is_named_and_begun_again(
-    spark: Spark, cluster: Cluster, tmp_path: Path
+    spark: Spark, cluster: Cluster, tmp_path: Path, moment: str
 ) -> None:
     (tmp_path / "job.py").write_text(QUERY)
-    ended = spark("run", tmp_path / "job.py", cluster.bootstrap, tmp_path, "--restart", "1", at="")
+    ended = spark("run", tmp_path / "job.py", cluster.bootstrap, tmp_path, moment, "--restart", "1", at="")
     assert ended.code == 0, ended.err
     (told,) = [line for line in ended.err.splitlines() if line.startswith("barnabas: ")]
     assert told.startswith("barnabas: The query's Python process (python_streaming_source_runner) ended without a word")

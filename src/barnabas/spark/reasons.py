@@ -11,8 +11,15 @@ __all__ = ["reason"]
 _RAISED: Final = re.compile(r"^\s*(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): (.+?)\s*$", re.MULTILINE)
 # A Java exception, as Py4J tells it, and those below it.
 _CAUSES: Final = re.compile(r"^(?:Caused by)?: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
-# A query whose source's process is gone: Spark reads no byte from it, and has nothing to say.
-_WORDLESS: Final = re.compile(r"terminated with exception:\s*(?:SQLSTATE: \w+)?\s*(?:\n|$)")
+# Where Spark speaks with the process of a query's source, and the other end of the socket is gone: with no request left
+# (Java has no message for the end of a stream), with one that was not read yet (`Connection reset`) or half written
+# (`Broken pipe`, in the machine's language). So the place tells it, and no message.
+_SOURCE_GONE: Final = re.compile(
+    r"^(?:Caused by: )?java\.(?:io\.EOFException|io\.IOException|net\.SocketException)\b.*\n"
+    r"(?:\s+at (?:java\.base/|org\.apache\.spark\.api\.python\.PythonWorkerUtils).*\n)*"
+    r"\s+at org\.apache\.spark\.[\w.]+\.PythonStreamingSourceRunner\.",
+    re.MULTILINE,
+)
 _KILLED: Final = (
     "The query's Python process (python_streaming_source_runner) ended without a word: it was killed, perhaps for want "
     "of memory. Start the query again, or have `barnabas spark run --restart` do it."
@@ -25,8 +32,12 @@ def reason(error: BaseException) -> str:
     raised = _RAISED.findall(text.partition("Caused by:")[0])
     if "Traceback (most recent call last)" in text and raised:
         return str(raised[-1])
-    if _WORDLESS.search(text):
+    trace = str(getattr(getattr(error, "_cause", None), "_stackTrace", ""))  # PySpark shows it in no public way
+    if _SOURCE_GONE.search(trace):
         return _KILLED
     causes = [cause for cause in _CAUSES.findall(text) if " " in cause]
     sentence = re.sub(r"^\[[A-Z_.0-9]+\] ", "", causes[-1] if causes else text.strip())
-    return re.split(r"\s*SQLSTATE: |\n", sentence)[0] or type(error).__name__
+    said = re.split(r"\s*SQLSTATE: |\n", sentence)[0]
+    if said.endswith("terminated with exception:"):  # it has no message
+        said += f" {trace.partition(chr(10))[0]}"
+    return said or type(error).__name__

@@ -33,7 +33,7 @@ FULL = """An error occurred while calling o1.save.
 : org.apache.spark.SparkException: Job aborted.
 Caused by: java.io.IOException: No space left
 """
-KILLED = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception:  SQLSTATE: XXKST
+ENDED = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {} SQLSTATE: XXKST
 === Streaming Query ===
 Identifier: [id = 1, runId = 2]
 """
@@ -47,11 +47,6 @@ ANALYSIS = "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column `x` cannot be resolved.
         (STREAM, "It is wrong."),
         (NOT_FOUND, "Failed to find the data source: b. Make sure it is there."),
         (FULL, "No space left"),
-        (
-            KILLED,
-            "The query's Python process (python_streaming_source_runner) ended without a word: it was killed, perhaps "
-            "for want of memory. Start the query again, or have `barnabas spark run --restart` do it.",
-        ),
         (ANALYSIS, "A column `x` cannot be resolved."),
         ("It says: so\nand more", "It says: so"),
         ("", "RuntimeError"),
@@ -59,3 +54,76 @@ ANALYSIS = "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column `x` cannot be resolved.
 )
 def test_the_cause_is_told_and_no_trace_of_a_stack(text: str, said: str) -> None:
     assert reason(RuntimeError(text)) == said
+
+
+class Ended(RuntimeError):
+    """As much as is looked at of PySpark's own for a query that has ended, which cannot be made without a JVM."""
+
+    def __init__(self, message: str, trace: str) -> None:
+        super().__init__(ENDED.format(message))
+        self._cause = RuntimeError()
+        self._cause._stackTrace = trace  # type: ignore[attr-defined]
+
+
+KILLED = (
+    "The query's Python process (python_streaming_source_runner) ended without a word: it was killed, perhaps for want "
+    "of memory. Start the query again, or have `barnabas spark run --restart` do it."
+)
+FRAMES = """
+\tat org.apache.spark.sql.execution.python.streaming.PythonStreamingSourceRunner.latestOffset(P.scala:235)
+\tat org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution.executeOneBatch(M.scala:630)
+"""
+
+
+@pytest.mark.parametrize(
+    ("message", "trace", "said"),
+    [
+        (
+            "",
+            "java.io.EOFException\n\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:397)" + FRAMES,
+            KILLED,
+        ),
+        (
+            "Connection reset",
+            "java.net.SocketException: Connection reset\n"
+            "\tat java.base/sun.nio.ch.SocketChannelImpl.throwConnectionReset(SocketChannelImpl.java:401)\n"
+            "\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:393)" + FRAMES,
+            KILLED,
+        ),
+        (
+            "Datenübergabe unterbrochen (broken pipe)",
+            "java.io.IOException: Datenübergabe unterbrochen (broken pipe)\n"
+            "\tat java.base/sun.nio.ch.SocketDispatcher.write0(Native Method)\n"
+            "\tat org.apache.spark.api.python.PythonWorkerUtils$.writeUTF(PythonWorkerUtils.scala:36)" + FRAMES,
+            KILLED,
+        ),
+        (
+            "Cannot run program python9",
+            "java.io.IOException: Cannot run program python9\n"
+            "\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1170)\n"
+            "\tat org.apache.spark.api.python.PythonWorkerFactory.createSimpleWorker(PythonWorkerFactory.scala:200)"
+            + FRAMES,
+            "Query [id = 1, runId = 2] terminated with exception: Cannot run program python9",
+        ),
+        (
+            "Connection reset",
+            "java.net.SocketException: Connection reset\n\tat org.apache.hadoop.ipc.Client.call(Client.java:1)\n",
+            "Query [id = 1, runId = 2] terminated with exception: Connection reset",
+        ),
+        (
+            "",
+            "java.io.EOFException\n\tat org.apache.spark.sql.execution.streaming.CommitLog.add(CommitLog.scala:1)\n",
+            "Query [id = 1, runId = 2] terminated with exception: java.io.EOFException",
+        ),
+    ],
+    ids=[
+        "between requests",
+        "a request unread",
+        "a request half written",
+        "no such Python",
+        "another's",
+        "no source's",
+    ],
+)
+def test_a_source_that_is_gone_is_told_by_where_spark_missed_it(message: str, trace: str, said: str) -> None:
+    assert reason(Ended(message, trace)) == said
