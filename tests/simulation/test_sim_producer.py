@@ -155,6 +155,35 @@ def test_a_producer_goes_on_where_a_leader_has_lost_what_it_sent_before() -> Non
     assert seen_in(story) == [0, 1, 2, 1, 2]
 
 
+def test_who_gives_a_batch_up_while_it_connects_numbers_the_next_one_by_another_producer_id() -> None:
+    """Without one the broker would take the batch as often as it is sent."""
+
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[tuple[int, int]]:
+        await make_topic(cluster, {0: [0]})
+        producer = Producer(cluster, batch_bytes=1, delivery_timeout_ms=10_000)
+        await producer.send(TOPIC, b"first")
+        way = world.network.link("producer", broker_name(0))
+        way.delay_ns = 60_000_000_000
+        given_up = await producer.append(TOPIC, b"given up")
+        await asyncio.sleep(8)
+        world.network.reset_between("producer", broker_name(0))
+        way.delay_ns = 1_000_000_000
+        await asyncio.sleep(1)
+        await (await producer.append(TOPIC, b"next"))
+        assert isinstance(given_up.exception(), KafkaError)
+        await producer.close()
+        partition = world.brokers[broker_name(0)].replicas.partition(TopicPartition(TOPIC, 0))
+        assert partition is not None
+        assert partition.log is not None
+        batches = [batch for segment in partition.log.segments for batch in segment.batches()]
+        return [(batch.producer_id, batch.base_sequence) for batch in batches]
+
+    (first, _), (following, sequence) = seen_in(story)
+    assert first != following
+    assert following >= 0
+    assert sequence == 0
+
+
 def test_a_flush_waits_for_what_was_taken_before_it_and_not_for_what_comes_later() -> None:
     async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> bool:
         await make_topic(cluster, {0: [0]})
