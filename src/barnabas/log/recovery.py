@@ -127,7 +127,10 @@ def load_segments(
 
 
 def _finish_interrupted_work(disk: Disk, directory: str, skip: Skip) -> None:
-    """Removes files marked for deletion and half-made ones, and finishes a swap that compaction had begun."""
+    """Removes files marked for deletion and half-made ones, and finishes a swap that compaction had begun.
+
+    Who marked them may have died before their new names were on the platter: a loss of power must not bring them back.
+    """
     names = disk.listdir(directory)
     swapped = sorted(base for name in names if (base := base_offset_of(name, LOG_SUFFIX + SWAP_SUFFIX)) is not None)
     whole = tuple(f"{base:020d}" for base in swapped)
@@ -137,6 +140,8 @@ def _finish_interrupted_work(disk: Disk, directory: str, skip: Skip) -> None:
         if half_made or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
             disk.remove(f"{directory}/{name}")
     if not swapped:
+        if any(name.endswith(DELETED_SUFFIX) for name in names):
+            disk.fsync_dir(directory)
         return
     ends = [_swap_end(disk, directory, base, skip) for base in swapped]
     for name in disk.listdir(directory):

@@ -1,0 +1,43 @@
+"""A log whose process was killed amid a truncation."""
+
+from __future__ import annotations
+
+import pytest
+from log_worlds import NOW, PARTITION, append, values
+
+from barnabas.log.log import Log
+from barnabas.model.config import broker_config, topic_config
+from barnabas.sim.chance import Chance
+from barnabas.sim.disk import Loss, SimDisk, Volume
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_segment_that_was_cut_when_its_process_was_killed_does_not_come_back_with_the_power() -> None:
+    """Behind the segment that was cut next it would leave a hole, which looks like one that compaction made."""
+    volume, dies = Volume(), False
+
+    def guard(operation: str, path: str) -> None:
+        if dies and operation == "fsync" and path == "/logs/flights-0":
+            raise Killed
+
+    def opened() -> Log:
+        disk = SimDisk(volume, guard, lambda: NOW)
+        settings = topic_config(broker_config({}), {"cleanup.policy": "compact"})
+        return Log.open(disk, "/logs/flights-0", PARTITION, settings, now_ms=NOW, clean=False)
+
+    log = opened()
+    append(log, "a")
+    append(log, "b")
+    log.roll(now_ms=NOW)
+    append(log, "c")
+    log.flush(now_ms=NOW)
+    dies = True
+    with pytest.raises(Killed):
+        log.truncate_to(1, now_ms=NOW)
+    dies = False
+    opened().truncate_to(1, now_ms=NOW)
+    volume.lose_power(Chance(1, "power"), Loss(page_survives=1.0, size_survives=1.0, name_survives=0.0))
+    assert values(opened()) == [(0, "a")]
