@@ -82,7 +82,8 @@ class Checkers:
         self.deadlines = DeadlineWatch(world, self.probes)
         self.coordinators = CoordinatorWatch(world, self.logs, self.probes)
         self.alive = AliveWatch(world, self.ensemble, self._reached_since)
-        self.members = MemberWatch(world, self.history, self.probes, self.answers.may_be_thrown_back)
+        known, may_differ = self.ensemble.states, self.answers.may_be_thrown_back
+        self.members = MemberWatch(world, self.history, self.probes, may_differ, known)
         self.waiting = WaitingWatch(world, self.leftovers.calm_since_ns, self.probes)
         self.stable = StableWatch(world, self.logs, self.probes)
         self.knowledge = KnowledgeWatch(world, self.probes)
@@ -306,7 +307,7 @@ class Checkers:
         await world.until(lambda: self.replicas_in_sync(), "every replica in sync for the audit")
         await nothing_stays_open(world, self.history, self._transaction_may_hang)
         await lookers_know(world, workload)
-        await readers_get_to_the_end(world, workload.reading, self.history.commits)
+        await readers_get_to_the_end(world, workload.reading, self.history.commits, self.members.leader_came_back)
         workload.stopping = True
         for consumer in workload.consumers:
             await world.until(consumer.done, "a consumer's end")

@@ -1,4 +1,4 @@
-"""Watches what members of groups believe, and where they go on: G3, G4 and G8.
+"""Watches what members of groups believe, and where they go on: G3, G4 and G8; for G5, who came back to lead a group.
 
 G3: when a coordinator ends a member's session, the member knows already that it owns nothing any more, be it only by
 its clock: another may own the same from this moment. G4: nobody is thrown back. Who reads on in what it was assigned is
@@ -9,13 +9,14 @@ coordinator, it is alive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from barnabas.broker.server import Broker
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import GroupMember, Joined
-from barnabas.coordinator.group_members import Member
+from barnabas.coordinator.group_coordinator import GroupCoordinator
+from barnabas.coordinator.group_members import Join, JoinResult, Member
 from barnabas.coordinator.group_values import Now
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_partition import OffsetsPartition
@@ -36,10 +37,13 @@ MayDiffer = Callable[[str, str, int], bool]
 
 
 class MemberWatch:
-    def __init__(self, world: World, history: History, probes: Probes, may_differ: MayDiffer) -> None:
+    def __init__(
+        self, world: World, history: History, probes: Probes, may_differ: MayDiffer, partitions: Iterable[str]
+    ) -> None:
         self.world = world
         self.history = history
         self._may_differ = may_differ
+        self._partitions = partitions
         self._members: dict[tuple[str, str], GroupMember] = {}
         """By group and id."""
         self._committed: dict[tuple[str, str], dict[str, int]] = {}
@@ -48,7 +52,10 @@ class MemberWatch:
         """When a member last had a request waiting, by the clock of its coordinator."""
         self._shared_ns: dict[int, int] = {}
         """By partition of groups: when more than one broker last took itself for their coordinator."""
+        self._came_back: dict[str, tuple[int, dict[str, None]]] = {}
+        """By group: the generation in which a static leader came back, and the partitions that there were by then."""
         probes.around(GroupMember, "ask_to_join", self._around_join)
+        probes.around(GroupCoordinator, "join", self._around_coordinated_join)
         probes.around(Group, "tick", self._around_tick)
         probes.after(OffsetsPartition, "complete", self._loaded)
 
@@ -76,6 +83,26 @@ class MemberWatch:
                     waited_ms = now_ms if _waits(member) else before.get(member)
                     if waited_ms is not None:
                         self._waited_ms[member] = waited_ms
+
+    # G5
+
+    def _around_coordinated_join(self, original: Any) -> Any:
+        async def join(groups: GroupCoordinator, group: str, join: Join) -> JoinResult:
+            result: JoinResult = await original(groups, group, join)
+            if result.skip_assignment:
+                self._came_back[group] = result.generation_id, dict.fromkeys(self._partitions)
+            return result
+
+        return join
+
+    def leader_came_back(self, group: str, partition: str) -> bool:
+        """Whether a static leader came back to the generation that the group is in, when there was that partition."""
+        generation, partitions = self._came_back.get(group, (-1, {}))
+        return partition in partitions and any(
+            group in owned.groups and owned.groups[group].generation_id == generation
+            for broker in self.world.brokers.values()
+            for owned in broker.groups.owned
+        )
 
     # G3, G8
 

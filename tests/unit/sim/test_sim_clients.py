@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.sim.draw import draw
 from barnabas.sim.plan import TopicPlan
-from barnabas.sim.run import run_plan
+from barnabas.sim.run import Outcome, run_plan
 from barnabas.sim.scenarios import at, consume, events, plan, produce
 from barnabas.sim.sender import AFTERWARDS
 from barnabas.sim.trace import Happening
@@ -171,3 +171,25 @@ def test_drawn_plans_have_those_who_dawdle_and_topics_that_are_placed_by_hand() 
     assert all(action.whole("dawdle_ms", 0) < action.whole("transaction_timeout_ms", 0) for action in dawdling)
     assert any("replicas" in action.arguments for action in drawn if action.name == "create-topic")
     assert any("also_ms" in action.arguments and "also" in action.arguments for action in drawn)
+
+
+def test_a_static_leader_that_comes_back_may_leave_new_partitions_to_nobody() -> None:
+    """It takes what there is for what it once dealt, as Kafka's does (``ConsumerCoordinator.onLeaderElected``)."""
+
+    def shared(assignors: str) -> Outcome:
+        member = {"client": "member-1", "group": "readers", "topic": "orders", "assignors": assignors, "static": True}
+        return run_plan(
+            plan(
+                produce(24),
+                at(1, "group", 6, **member, session_timeout_ms=30_000),
+                at(9, "add-partitions", topic="orders", partitions=6),
+                at(11, "group", 13, **member, session_timeout_ms=30_000, stays=True),
+                length=24,
+                configs={},
+            )
+        )
+
+    for assignors in ("range", "cooperative-sticky"):
+        outcome = shared(assignors)
+        assert outcome.good, list(map(str, outcome.violations))
+        assert outcome.waived.get("G5", 0) == (assignors == "range"), "who gives up partitions one by one deals anew"

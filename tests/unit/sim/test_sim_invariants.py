@@ -19,7 +19,7 @@ from barnabas.broker.server import Broker
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
-from barnabas.client.offsets import ListedOffset
+from barnabas.client.offsets import CommittedOffset, ListedOffset
 from barnabas.client.producer import Producer
 from barnabas.client.transactions import TransactionalProducer
 from barnabas.coordinator.group_coordinator import GroupCoordinator
@@ -57,7 +57,7 @@ from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replicas import Replicas
 from barnabas.sim import watch_coordinator, watch_lag
 from barnabas.sim.actions import INVARIANTS
-from barnabas.sim.bookkeeper import books_are_right
+from barnabas.sim.bookkeeper import DELETES, Bookkeeper, books_are_right
 from barnabas.sim.chain import Chain, LinkKind
 from barnabas.sim.checkers import Checkers
 from barnabas.sim.history import History, Sent
@@ -1309,7 +1309,7 @@ def t5_of_one_that_is_prepared(cluster: Cluster) -> None:
 
 def g1_of_books(cluster: Cluster) -> None:
     """What somebody wrote for a group is not what it has."""
-    book: Any = SimpleNamespace(group="books", written={TopicPartition("orders", 0): 7}, perhaps={})
+    book: Any = SimpleNamespace(group="books", written={TopicPartition("orders", 0): 7}, perhaps={}, unburied={})
     cluster.workload.books.append(book)
     story = cluster.world.client(lambda _, it: books_are_right(cluster.checkers, cluster.workload, it), "auditor-7")
     cluster.run(story)
@@ -1682,14 +1682,14 @@ def read_to_the_end(cluster: Cluster, group: str) -> None:
     at = {TopicPartition("orders", with_records(cluster)): 0}
     consumer: Any = SimpleNamespace(positions=lambda: at)
     reading = {"reader": Reader(consumer, group, ("orders",), committed=False)}
-    cluster.run(readers_get_to_the_end(cluster.world, reading, {}))
+    cluster.run(readers_get_to_the_end(cluster.world, reading, {}, lambda *_: True))
 
 
 def g5_of_commits(cluster: Cluster) -> None:
     """A group has read to the end, and committed nothing."""
     reader: Any = SimpleNamespace(positions=lambda: {TopicPartition("orders", n): 1 << 40 for n in range(PARTITIONS)})
     reading = {"reader": Reader(reader, "readers", ("orders",), committed=False, commits=True)}
-    cluster.run(readers_get_to_the_end(cluster.world, reading, {}))
+    cluster.run(readers_get_to_the_end(cluster.world, reading, {}, lambda *_: True))
 
 
 def l1_of_a_call_that_fails(cluster: Cluster) -> None:
@@ -1925,6 +1925,79 @@ def test_of_an_abort_whose_beginning_is_deleted_the_index_may_know_more() -> Non
         assert "R27" in {each.invariant for each in made.world.violations}
     finally:
         made.checkers.__exit__()
+
+
+def test_a_reader_has_its_time_when_it_waits_no_more_on_connections_that_are_dead(cluster: Cluster) -> None:
+    cluster.world.violations.clear()
+    world, partition = cluster.world, with_records(cluster)
+    begun_ns = world.loop.now_ns
+
+    async def waits(_: object, client: ClusterClient) -> None:
+        for node in (await client.refresh(["orders"])).brokers:
+            await client.broker(node)
+            world.network.sever_between("reader", broker_name(node))
+        await asyncio.sleep(100)
+        await client.close()
+
+    waiting = world.client(waits, "reader")
+
+    def positions() -> dict[TopicPartition, int]:
+        return {TopicPartition("orders", partition): 0 if world.loop.now_ns < begun_ns + 150 * A_SECOND else 1 << 40}
+
+    consumer: Any = SimpleNamespace(positions=positions)
+    reading = {"reader": Reader(consumer, "", ("orders",), committed=False)}
+    cluster.run(world.until(lambda: world.network.waits_in_vain("reader", broker_name(0)), "a dead connection"))
+    cluster.run(readers_get_to_the_end(world, reading, {}, lambda *_: False))
+    cluster.run(waiting)
+    assert [each.invariant for each in world.violations] == []
+
+
+def test_what_is_lost_of_a_transaction_may_be_older_than_the_record_that_a_reader_was_given(cluster: Cluster) -> None:
+    """Its coordinator wrote of it before the first record."""
+    cluster.world.violations.clear()
+    first, later = (replace(sent(b"", "aborted", number), transaction="teller 1") for number in range(2))
+    history = History()
+    history.sent = {b"first": first, b"later": later}
+    history.committed_reads = {b"later": ("orders-0", 1)}
+    for is_lost in (True, False):
+        transactions_are_whole(
+            cluster.world,
+            history,
+            set(),
+            lambda _, record, is_lost=is_lost: is_lost and record is first,
+            lambda _: False,
+        )
+        assert {each.invariant for each in cluster.world.violations} == (set() if is_lost else {"T3"})
+
+
+@pytest.mark.parametrize(("takes_s", "comes_back"), [(6, True), (1, False)])
+def test_what_a_coordinator_forgot_and_could_not_bury_in_time_may_come_back(
+    cluster: Cluster, takes_s: int, comes_back: bool
+) -> None:
+    """Kafka's ``GroupMetadataManager.cleanupGroupMetadata`` waits for no replica, and answers that it is gone."""
+    cluster.world.violations.clear()
+    place = TopicPartition("orders", 0)
+    keeper = Bookkeeper(cluster.workload, Action(1, 0, "keep-books", {"client": "keeper", "topic": "orders"}, 1))
+    keeper.written[place] = 7
+    deletes: Any = SimpleNamespace(happens=lambda chance: chance == DELETES)
+
+    async def deleted(*_: object) -> dict[TopicPartition, None]:
+        await asyncio.sleep(takes_s)
+        return {place: None}
+
+    admin: Any = SimpleNamespace(delete_group_offsets=deleted)
+    with patched(keeper, "chance", deletes):
+        cluster.run(keeper._write(admin, place))
+    assert (keeper.written[place], keeper.unburied.get(place)) == (-1, 7 if comes_back else None)
+
+    async def commit(_: object, client: ClusterClient) -> None:
+        await Admin(client).alter_group_offsets(keeper.group, {place: CommittedOffset(7)})
+        with patched(cluster.workload, "books", [keeper]):
+            await books_are_right(cluster.checkers, cluster.workload, client)
+        await Admin(client).delete_group(keeper.group)
+
+    cluster.run(cluster.world.client(commit, "auditor-8"))
+    assert {each.invariant for each in cluster.world.violations} == (set() if comes_back else {"G1"})
 
 
 def test_who_waits_for_what_a_coordinator_lost_is_excused(cluster: Cluster) -> None:
