@@ -10,7 +10,8 @@ import pytest
 
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import TRANSACTION, ClusterClient
-from barnabas.client.offsets import CommittedOffset
+from barnabas.client.consumer import Consumer
+from barnabas.client.offsets import READ_COMMITTED, CommittedOffset
 from barnabas.client.producer import Producer
 from barnabas.client.producing import PartitionQueue
 from barnabas.client.transactions import State, TransactionalProducer
@@ -232,6 +233,43 @@ def test_a_commit_that_is_interrupted_is_not_aborted_and_may_be_asked_for_again(
         return states
 
     assert seen_in(story) == [State.COMMITTING, State.READY]
+
+
+def test_a_transaction_ends_when_nothing_is_being_added_to_it_any_more() -> None:
+    """The answers to AddPartitionsToTxn and EndTxn come at once, and another partition waits to be added."""
+
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[bytes]:
+        await make_topic(cluster, {0: [0], 1: [1]})
+        producer = TransactionalProducer(cluster, "teller", delivery_timeout_ms=2_000)
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await producer.send(TOPIC, b"first", partition=0)
+        await producer.commit_transaction()
+
+        await producer.begin_transaction()
+        world.network.read_slowly("producer", True)
+        for partition in range(2):
+            await producer.append(TOPIC, b"given up", partition=partition)
+            await asyncio.sleep(0.2)
+        await asyncio.sleep(3)
+        aborted = asyncio.ensure_future(producer.abort_transaction())
+        await asyncio.sleep(1)
+        world.network.read_slowly("producer", False)
+        await aborted
+        await producer.begin_transaction()
+        for partition in range(2):
+            await producer.append(TOPIC, b"next", partition=partition)
+        await producer.commit_transaction()
+        await producer.close()
+        consumer = Consumer(cluster, isolation_level=READ_COMMITTED)
+        await consumer.assign({TopicPartition(TOPIC, partition): 0 for partition in range(2)})
+        found: list[bytes] = []
+        while len(found) < 3:
+            found += [record.value or b"" for _, _, record in await consumer.poll(500)]
+        await consumer.close()
+        return sorted(found)
+
+    assert seen_in(story) == [b"first", b"next", b"next"]
 
 
 def test_a_record_for_a_partition_without_a_leader_says_so_when_its_time_is_over() -> None:
