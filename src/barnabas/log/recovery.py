@@ -80,12 +80,7 @@ def load_segments(
         disk, directory, topic_partition, settings, flushed_offset, log_start_offset, segments, epochs, producers
     )
     first = len(segments) if clean else _holder(bases, recovery_point)
-    for segment in _with_unfit_indexes(segments, first, skip):
-        if segment in segments:
-            yield from loading.recover_alone(segment)
-    log_end_offset = yield from loading.recover_from(first)
-    if log_end_offset is None:
-        log_end_offset = yield from loading.end_of_clean_log()
+    log_end_offset = yield from loading.find_end(first, skip)
     if segments and log_end_offset < log_start_offset:
         logger.warning(
             "[%s] all segments are dropped: the log ends at %d, before its start %d; files were removed from %s",
@@ -305,6 +300,16 @@ class _Loading:
         self.epochs = epochs
         self.producers = producers
         self.last_epoch = NO_EPOCH
+
+    def find_end(self, first: int, skip: Skip) -> Generator[int, None, int]:
+        """Checks the segments from index `first` on, and those whose indexes do not fit; returns the log end offset."""
+        for segment in _with_unfit_indexes(self.segments, first, skip):
+            if segment in self.segments:
+                yield from self.recover_alone(segment)
+        checked = yield from self.recover_from(first)
+        if checked is not None:
+            return checked
+        return (yield from self.end_of_clean_log())
 
     def recover_alone(self, segment: Segment) -> Pieces:
         """Recovers a segment that was flushed, for its indexes; where it is damaged, the log ends there."""
