@@ -261,9 +261,9 @@ class LogCleaner:
             offsets.latest_offset = max(offsets.latest_offset, end - 1)
 
     def _old_tombstone_horizon_ms(self, log: Log, first_dirty_offset: int) -> int:
-        """Tombstones of magic 0 and 1 may go from segments older than this."""
+        """Tombstones of magic 0 and 1 may go from segments whose files were written before this."""
         clean = [segment for segment, end in rolled_segments(log) if end <= first_dirty_offset]
-        return clean[-1].largest_timestamp - log.settings.delete_retention_ms if clean else 0
+        return self._disk.modified_ms(clean[-1].path) - log.settings.delete_retention_ms if clean else 0
 
     @staticmethod
     def _groups(log: Log, segments: list[Segment], first_uncleanable_offset: int) -> list[list[Segment]]:
@@ -304,7 +304,7 @@ class LogCleaner:
         kept_before = len(compaction.transactions.kept)
         try:
             for segment in group:
-                keep_old_tombstones = segment.largest_timestamp > horizon_ms
+                keep_old_tombstones = self._disk.modified_ms(segment.path) > horizon_ms
                 for batch in segment.batches(chunk=RECOVERY_BYTES):
                     result = compaction.cleaned(
                         batch, segment.read_batch(batch), keep_old_tombstones=keep_old_tombstones

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from struct import pack
+from zlib import crc32
 
 import pytest
 from clocks import ManualClock
@@ -124,6 +127,28 @@ def test_a_tombstone_stays_until_its_readers_have_had_their_time(tmp_path: Path)
         world.roll()
         assert world.clean()
         assert [each for each in world.held() if each[1] == "a"] == expected
+    world.dirs.close()
+
+
+def old_message(offset: int, value: bytes | None, timestamp: int) -> bytes:
+    """One message of magic 1 with the key ``a``, as a log of before 0.11 holds it."""
+    content = pack(">bbqi", 1, 0, timestamp, 1) + b"a"
+    content += pack(">i", -1) if value is None else pack(">i", len(value)) + value
+    return pack(">qiI", offset, len(content) + 4, crc32(content)) + content
+
+
+@pytest.mark.parametrize(("hours", "kept"), [(23, True), (25, False)])
+def test_an_old_tombstone_stays_while_its_file_is_young(tmp_path: Path, hours: int, kept: bool) -> None:
+    """Messages of magic 1 say nothing of when a tombstone may go, and their timestamps are producers'."""
+    world = World(tmp_path, **{"log.cleaner.min.cleanable.ratio": "0.1"})
+    for offset, value, timestamp in (0, b"1", BEGIN_MS + 400 * DAY_MS), (1, None, BEGIN_MS):
+        world.log.append_as_follower(old_message(offset, value, timestamp), now_ms=BEGIN_MS)
+        world.log.update_high_watermark(world.log.log_end_offset)
+        world.roll()
+        path, written_ms = world.log.segments[-2].path, BEGIN_MS - offset * hours * DAY_MS // 24
+        os.utime(path, ns=(written_ms * 1_000_000, written_ms * 1_000_000))
+        assert world.clean()
+    assert world.held() == ([(1, "a", None)] if kept else [])
     world.dirs.close()
 
 
