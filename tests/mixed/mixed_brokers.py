@@ -98,6 +98,12 @@ class BothKinds:
     def log_dir(self, broker: int) -> Path:
         return self.apache.log_dir(broker) if broker in self.apache.ports else self._directory / f"logs-{broker}"
 
+    def log(self, broker: int) -> Path:
+        """What the broker writes of itself."""
+        if broker in self.apache.ports:
+            return self.apache.directory / f"broker-{broker}" / "server.log"
+        return self._directory / f"broker-{broker}.log"
+
     def controller(self) -> int:
         """-1 where nobody is."""
         with contextlib.suppress(NoNodeError):
@@ -110,18 +116,18 @@ class BothKinds:
             self.zookeeper.delete("/controller")
 
     def kill(self, broker: int) -> None:
-        self._process(broker).kill()
-        self._process(broker).wait()
+        self.process(broker).kill()
+        self.process(broker).wait()
 
     def shutdown(self, broker: int) -> None:
-        self._process(broker).terminate()
+        self.process(broker).terminate()
         try:
-            self._process(broker).wait(PATIENCE_S)
+            self.process(broker).wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             raise JudgedClusterError(f"broker {broker} did not stop within {PATIENCE_S} s") from None
 
     def pause(self, broker: int) -> None:
-        self._process(broker).send_signal(signal.SIGSTOP)
+        self.process(broker).send_signal(signal.SIGSTOP)
 
     def resume(self, broker: int) -> None:
         """Not before its session is over: whoever held a role finds that it is somebody else's."""
@@ -130,7 +136,7 @@ class BothKinds:
         except AssertionError as error:
             raise JudgedClusterError(str(error)) from None
         finally:
-            self._process(broker).send_signal(signal.SIGCONT)
+            self.process(broker).send_signal(signal.SIGCONT)
 
     def _wait_for_its_end(self, broker: int) -> None:
         gone = f"broker {broker}'s session is over"
@@ -159,7 +165,7 @@ class BothKinds:
         }
         file = self._directory / f"broker-{broker}.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
-        with (self._directory / f"broker-{broker}.log").open("ab") as out:
+        with self.log(broker).open("ab") as out:
             self.processes[broker] = subprocess.Popen([*BARNABAS, "broker", str(file)], stdout=out, stderr=out)
 
     def close(self) -> None:
@@ -169,13 +175,13 @@ class BothKinds:
             process.kill()
             process.wait()
 
-    def _process(self, broker: int) -> subprocess.Popen[bytes]:
+    def process(self, broker: int) -> subprocess.Popen[bytes]:
         processes: Mapping[int, subprocess.Popen[bytes]] = {**self.apache.processes, **self.processes}
         return processes[broker]
 
     def _answers(self, broker: int) -> bool:
-        if self._process(broker).poll() is not None:
-            raise RuntimeError(f"broker {broker} ended with {self._process(broker).returncode}")
+        if self.process(broker).poll() is not None:
+            raise RuntimeError(f"broker {broker} ended with {self.process(broker).returncode}")
         try:
             brokers, controller = cluster_view("127.0.0.1", self.ports[broker])
         except OSError:

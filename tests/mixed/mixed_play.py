@@ -14,12 +14,14 @@ from apaches_words import stories
 from mixed_brokers import APACHES, BothKinds
 from mixed_cells import Cells, all_cells
 from mixed_replicas import differing, lags, verified
+from mixed_state import state
 
 from barnabas.judge.check import check
+from barnabas.judge.clusters import JudgedClusterError
 from barnabas.judge.history import write
 from barnabas.judge.nemesis import PROCESS_FAULTS
 from barnabas.judge.report import text
-from barnabas.judge.run import RunPlan, run
+from barnabas.judge.run import RunError, RunPlan, run
 from barnabas.judge.workloads import BANK, LIST_APPEND, REGISTERS
 
 HELD_S = (0.5, 4.0)
@@ -60,9 +62,15 @@ def play(brokers: BothKinds, directory: Path, minutes: float, seed: int, *, ever
     cells = Cells(brokers, random.Random(seed))
     plan = RunPlan(brokers.bootstrap, minutes, PROCESS_FAULTS, brokers, clients=1, seed=seed, aim=cells.aim, told=told)
     plan.workloads, plan.held_s, plan.rest_s = WORKLOADS, HELD_S, REST_S
-    outcome = run(plan)
-    write(outcome.history, directory / "history.parquet")
-    cells.wait_until_whole()
+    try:
+        outcome = run(plan)
+        write(outcome.history, directory / "history.parquet")
+        cells.wait_until_whole()
+    except (RunError, JudgedClusterError) as error:
+        error.add_note(state(brokers))
+        raise
+    if outcome.unsettled:
+        told(state(brokers))
     verdict = check(outcome.history)
     told("\n".join(text(verdict)))
     wrong = [f"{each.anomaly}: {each.count}" for each in verdict.anomalies]
