@@ -168,6 +168,8 @@ class Cells:
         others = [each for each in state.replicas if each != heir]
         replicas = [heir, *others[: len(state.replicas) - 1]]
 
+        # Apache's controller answers nobody where its session turns out to be over while it handles the request ("Error
+        # processing event ApiPartitionReassignment"): the client asks the next one 35 s later.
         async def move(cluster: Cluster) -> None:
             (error,) = (await cluster.admin.alter_reassignments({at: replicas})).values()
             if error is not None:
