@@ -23,7 +23,7 @@ from barnabas.web.history import SeenHistory, leader_fact, partition_fact, regis
 LOOK_INTERVAL_S: Final = 0.25
 OFFSETS_INTERVAL_MS: Final = 1_000
 OFFSETS_A_SECOND: Final = 20
-"""Partitions whose offsets are written, on average: an hour of that is half of the ring."""
+"""Partitions whose offsets are written, on average: an hour of that is a megabyte, a quarter of the ring."""
 OFFSETS_LOOKED_AT_A_SECOND: Final = 2_000
 """Partitions that are looked at, on average, where nothing moves: a broker with 10,000 idle ones spends less on it."""
 LAGS_MAX: Final = 1_000

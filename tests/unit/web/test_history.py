@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +53,52 @@ def test_what_is_left_of_the_ring_still_makes_the_newest_picture(
     newest_ms = max((change[0] for change in told["changes"]), default=0)
     assert all(change[0] >= newest_ms - kept_ms for change in told["changes"])
     assert told["written"] == history.written
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 50), NAMES, VALUES)), st.integers(300, 5_000), st.integers(50, 2_000))
+def test_packed_or_not_the_ring_tells_the_same_changes(
+    seen: list[tuple[int, str, Any]], bytes_max: int, kept_ms: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("barnabas.web.history.PACKED", 3)
+        ms = 0
+        history = SeenHistory("a test", ms, bytes_max=bytes_max, kept_ms=kept_ms)
+        noted: list[Any] = []
+        for later, name, value in seen:
+            ms += later
+            written = history.written
+            if name:
+                history.note(ms, name, value)
+            else:
+                history.line(ms, str(value))
+            if history.written > written:
+                noted.append([ms, name, value if name else str(value)])
+            assert history.size <= max(bytes_max, OVERHEAD_BYTES * 3)
+        told = read(history)
+        assert len(history) == len(told["changes"])
+        assert told["changes"] == noted[len(noted) - len(history) :]
+        assert folded(told) == history.facts
+        assert not noted or all(change[0] >= noted[-1][0] - kept_ms for change in told["changes"])
+        for written in range(history.written + 1):
+            new = noted[max(written, len(noted) - len(history)) :]
+            assert [json.loads(each) for each in history.since(written)] == new
+
+
+def test_an_hour_of_offsets_that_move_takes_a_megabyte() -> None:
+    history = SeenHistory("a test", 0)
+    tracemalloc.start()
+    try:
+        for second in range(900):
+            for partition in range(20):
+                end = second * 317 + partition * 1_009
+                name = f"offsets/orders-{partition}"
+                history.note(1_700_000_000_000 + second * 1_000, name, leader_fact(end - 2, end, {1: end - 3, 2: end}))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(history) == 18_000
+    assert taken < 400_000, "a quarter of an hour"
 
 
 def test_the_facts_of_brokers_and_partitions_are_as_the_page_reads_them() -> None:
