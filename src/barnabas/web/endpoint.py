@@ -67,6 +67,8 @@ READ_BYTES: Final = 256 * 1024
 MAX_STREAMS: Final = 32
 MAX_CONNECTIONS: Final = 128
 """Beyond these the oldest connection without an open request gives way, or else the new one."""
+LINES_KEPT_S: Final = 120.0
+"""How long a scrape's lines are kept for the next one: nobody who scrapes again and again does it more seldom."""
 PATIENCE_S: Final = 60.0
 """How long a client may ask for nothing, or read nothing, before its connection ends."""
 
@@ -90,6 +92,7 @@ class AdminEndpoint:
         self._connections: dict[HttpConnection, None] = {}
         self._streams: dict[HttpConnection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._forgetting: asyncio.TimerHandle | None = None
         self._live: dict[HttpConnection, int] = {}
         """By connection how many changes of the history it was told."""
         self._recording: asyncio.Task[None] | None = None
@@ -122,6 +125,8 @@ class AdminEndpoint:
             self._listener.close()
         if self._timer is not None:
             self._timer.cancel()
+        if self._forgetting is not None:
+            self._forgetting.cancel()
         if self._recording is not None:
             self._recording.cancel()
         for connection in list(self._connections):
@@ -193,6 +198,9 @@ class AdminEndpoint:
         No asynchronous generator: one that is abandoned where it waits stays as it is (in CPython before 3.13)."""
         if path == METRICS_PATH:
             self._table.group_lag.want()
+            if self._forgetting is not None:
+                self._forgetting.cancel()
+            self._forgetting = asyncio.get_running_loop().call_later(LINES_KEPT_S, self._exposition.forget)
             return self._exposition.pieces()
         return self.history.pieces() if path == HISTORY_PATH else exported(self.history)
 

@@ -81,6 +81,10 @@ class Exposition:
         yield b"".join(gathered)
         self._kept.end()
 
+    def forget(self) -> None:
+        """Lets go of the last scrape's lines: no other is expected soon."""
+        self._kept.forget()
+
     def _texts(self, found: Partitions, series: Series) -> Iterator[bytes]:
         topics, traffic = [(topic,) for topic in found.topics], [*found.topics.values()]
         by_topic = [(at, each) for at, each in enumerate(TOPIC_METRICS) if each.by_topic]

@@ -68,6 +68,10 @@ class KeptLines:
             self._room -= len(lines) * names
         return lines
 
+    def forget(self) -> None:
+        """Keeps nothing of the scrapes so far."""
+        self._before, self._now, self._room = {}, {}, KEPT_LINES
+
     def end(self) -> None:
         """Ends a scrape: what it did not tell is not kept."""
         self._before, self._now, self._room = self._now, {}, KEPT_LINES

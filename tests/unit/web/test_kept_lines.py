@@ -35,6 +35,17 @@ def test_what_the_last_scrape_told_is_kept_and_nothing_else() -> None:
     assert of(kept, "1") is not first
 
 
+def test_nothing_is_kept_when_no_other_scrape_is_expected() -> None:
+    kept = KeptLines()
+    first = of(kept, "1")
+    kept.end()
+    begun = of(kept, "2")
+    kept.forget()
+    kept.end()
+    assert of(kept, "1") is not first
+    assert of(kept, "2") is not begun
+
+
 def test_no_more_is_kept_than_there_is_room_for() -> None:
     kept = KeptLines()
     series = [[f"{lot} {number}" for number in range(49)] for lot in range(KEPT_LINES // 50 + 5)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from replicas_alone import replicas_alone
 
@@ -19,7 +21,10 @@ from barnabas.model.ids import NO_BROKER
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.runtime import Histogram, Tasks
 from barnabas.runtime.real import real_runtime
+from barnabas.web import endpoint
+from barnabas.web.endpoint import METRICS_PATH, AdminEndpoint
 from barnabas.web.exposition import PIECE_BYTES, SERIES_KEY, SLICE_NS, Exposition
+from barnabas.web.kept_lines import Lines
 from barnabas.web.metrics import Kind, Metric, Reading, Total
 from barnabas.web.partition_metrics import PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
@@ -172,6 +177,25 @@ def test_a_later_scrape_tells_what_a_first_one_would(tmp_path: Path) -> None:
         assert all(earlier != later for earlier, later in itertools.pairwise(texts))
 
     asyncio.run(story())
+
+
+def test_a_scrapes_lines_go_when_no_other_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kept() -> int:
+        return sum(type(found) is Lines for found in gc.get_objects())
+
+    async def story() -> None:
+        table: Any = SimpleNamespace(metrics=(), group_lag=SimpleNamespace(want=lambda: None))
+        admin = AdminEndpoint(leading(tmp_path), table)
+        for _ in range(2):
+            assert b"".join(admin.pieces(METRICS_PATH))
+        assert kept() > before
+        while kept() > before:  # noqa: ASYNC110 - what is waited for has no event of its own
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(endpoint, "LINES_KEPT_S", 0.05)
+    gc.collect()
+    before = kept()
+    asyncio.run(asyncio.wait_for(story(), 20))
 
 
 def test_a_scrape_of_ten_thousand_partitions_takes_a_tenth_of_a_second(tmp_path: Path) -> None:
