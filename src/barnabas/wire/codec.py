@@ -24,7 +24,6 @@ caller can let others go on, and that decodes no more elements than its last arg
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -38,11 +37,21 @@ KEPT_IN_TURNS: Final = 16
 """How many of these longer forms are kept: each has 8 KB, strangers can ask for hundreds, one is made in 0.5 ms."""
 
 
+class _Text:
+    """Writes a compiled function's text again for a traceback, which asks the function's globals for a loader: that
+    keeps no text, and goes when the function does."""
+
+    def __init__(self, written: Callable[[], Source]) -> None:
+        self._written = written
+
+    def get_source(self, name: str) -> str:
+        return self._written().text()
+
+
 def _compiled(function: str, written: Callable[[], Source]) -> Any:
     source = written()
     file_name = f"{function} {source.schema.name} v{source.version}, compiled"
-    # A traceback shows the line: for that the source is written again, and need not be kept.
-    linecache.cache[file_name] = (lambda: written().text(),)
+    source.namespace |= {"__name__": file_name, "__loader__": _Text(written)}
     exec(compile(source.text(), file_name, "exec"), source.namespace)
     return source.namespace[function]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import linecache
 import re
 import subprocess
 import sys
 import traceback
+import weakref
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from wire_messages import ALL_MESSAGES, ALL_VERSIONS, ByChance, message_by, mess
 import barnabas.wire.messages
 from barnabas.model.ids import Uuid
 from barnabas.wire.api import SUPPORTED, ApiKey
+from barnabas.wire.codec import KEPT_IN_TURNS, compile_decoder_in_turns
 from barnabas.wire.errors import UnsupportedVersionError, WireError
 from barnabas.wire.frames import request_class, response_class
 from barnabas.wire.generate import api_name, generate
@@ -206,6 +210,17 @@ def test_a_traceback_shows_the_line_of_a_compiled_message() -> None:
     shown = "".join(traceback.format_exception(raised.value))
     assert "encode MetadataRequest v9, compiled" in shown
     assert re.search(r" v\d+ = x\d+\.name\n", shown), shown
+
+
+def test_nothing_is_left_of_a_compiled_message_that_is_not_kept() -> None:
+    before = len(linecache.cache)
+    decoders = [weakref.ref(compile_decoder_in_turns(MetadataRequest, version)) for version in range(13)]
+    for key in [key for key in SUPPORTED if key is not ApiKey.METADATA][:KEPT_IN_TURNS]:
+        cls = request_class(key)
+        compile_decoder_in_turns(cls, cls.max_version)
+    gc.collect()
+    assert [decoder() for decoder in decoders] == [None] * 13
+    assert len(linecache.cache) == before
 
 
 @pytest.mark.parametrize("tagged", [(), (0,), (1,), (2,), (0, 2), (0, 1, 2)])
