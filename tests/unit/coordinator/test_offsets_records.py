@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 
 import pytest
 
@@ -83,6 +84,17 @@ def test_hashes_are_javas(text: str, hashed: int | None) -> None:
     if hashed is not None:
         assert string_hash(text) == hashed
     assert 0 <= partition_for(text, 50) < 50
+
+
+def test_hashes_of_names_without_end_take_a_quarter_of_a_megabyte() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(6_000):
+            string_hash(f"{number:0256}")
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 300_000
 
 
 def test_no_hash_keeps_a_long_name() -> None:
