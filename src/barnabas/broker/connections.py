@@ -81,6 +81,8 @@ class Connections:
         self._max_idle_ms = config().number("connections.max.idle.ms")
         self._open: dict[OpenConnection, tuple[tuple[int, ...], int]] = {}
         """For each, how far it had come when it was last looked at, and since when it has been idle (ms)."""
+        self._turned_away: dict[OpenConnection, asyncio.TimerHandle] = {}
+        """Those whose address has made too many: they wait to be closed, and take nobody's place meanwhile."""
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
         self._listener_limits: dict[tuple[str, str], int] = {}
@@ -93,7 +95,7 @@ class Connections:
         return len(self._open)
 
     def __iter__(self) -> Iterator[OpenConnection]:
-        return iter(list(self._open))
+        return iter([*self._open, *self._turned_away])
 
     def complain(self, connection: OpenConnection, reason: str) -> None:
         """Says why a connection is closed: once a minute for each kind of reason, whoever repeats it."""
@@ -105,6 +107,11 @@ class Connections:
             self.complain(connection, refusal)
             connection.close()
             return
+        if self._quotas.limits_addresses:
+            wait_ms = self._quotas.refuse_address(connection.peer_host)
+            if wait_ms:
+                self._turn_away(connection, wait_ms)
+                return
         self._open[connection] = (connection.progress, self._clock.monotonic_ms())
         self._by_address[connection.peer_host] += 1
         self._by_listener[connection.listener] += 1
@@ -112,9 +119,14 @@ class Connections:
             connection.hold()
         self._throttle(connection)
 
+    def _turn_away(self, connection: OpenConnection, wait_ms: int) -> None:
+        self.complain(connection, "its address makes more connections than connection_creation_rate allows")
+        connection.throttle(wait_ms + 1000)
+        timer = asyncio.get_running_loop().call_later(wait_ms / 1000, connection.close)
+        self._turned_away[connection] = timer
+
     def _throttle(self, connection: OpenConnection) -> None:
-        """Holds a new connection to its quotas (KIP-612): one too many of an address waits and is then closed; one too
-        many of all, or of its listener, is read from later."""
+        """Holds a new connection to the rates of all, and of its listener (KIP-612): one too many is read later."""
         quotas, config, listener = self._quotas, self._config(), connection.listener
         every, own = config.number(_CREATION_RATE), self._limit_of(config, listener, _CREATION_RATE)
         throttle_ms = 0
@@ -124,12 +136,6 @@ class Connections:
             throttle_ms = max(throttle_ms, quotas.delay_connection(own, listener))
         if throttle_ms:
             connection.throttle(throttle_ms)
-        if quotas.limits_addresses:
-            throttle_ms = quotas.refuse_address(connection.peer_host)
-            if throttle_ms:
-                self.complain(connection, "its address makes more connections than connection_creation_rate allows")
-                connection.throttle(throttle_ms + 1000)
-                asyncio.get_running_loop().call_later(throttle_ms / 1000, connection.close)
 
     def _refusal(self, connection: OpenConnection, transport: asyncio.BaseTransport) -> str | None:
         config = self._config()
@@ -156,7 +162,9 @@ class Connections:
                 return f"there are as many connections as max.connections allows ({allowed})"
             self._make_room(1, idle_ms=0)
         # Several at once, so that not every connection looks at all others.
-        if is_scarce(transport) and not self._make_room(1 + len(self._open) // 32, idle_ms=GIVES_WAY_AFTER_MS):
+        if is_scarce(transport) and not (
+            self._close_those_turned_away() or self._make_room(1 + len(self._open) // 32, idle_ms=GIVES_WAY_AFTER_MS)
+        ):
             return "file descriptors run short, and no connection is idle (raise `ulimit -n`)"
         return None
 
@@ -197,7 +205,18 @@ class Connections:
             self._open[connection] = (connection.progress, since_ms)
         return since_ms
 
+    def _close_those_turned_away(self) -> int:
+        """Closes at once those that wait for it; returns how many there were."""
+        waiting = list(self._turned_away)
+        for connection in waiting:
+            connection.close()
+            self.closed(connection)
+        return len(waiting)
+
     def closed(self, connection: OpenConnection) -> None:
+        timer = self._turned_away.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
         if self._open.pop(connection, None) is not None:
             self._by_address[connection.peer_host] -= 1
             if not self._by_address[connection.peer_host]:
@@ -216,14 +235,14 @@ class Connections:
         while True:
             await asyncio.sleep(max(self._max_idle_ms / 10, 100) / 1000)
             now_ms = self._clock.monotonic_ms()
-            for connection in self:
+            for connection in list(self._open):
                 if now_ms - self._idle_since(connection, now_ms) >= self._max_idle_ms:
                     logger.debug("closing the connection from %s: idle", connection.peer)
                     connection.close()
                     connection.abort()  # it has not read for so long: nothing more is sent
 
     def close(self) -> None:
-        for connection in list(self._open):
+        for connection in self:
             connection.close()
 
 

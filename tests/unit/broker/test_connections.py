@@ -7,6 +7,7 @@ import asyncio
 from clocks import ManualClock
 
 from barnabas.broker.connections import Connections
+from barnabas.broker.quotas import Quotas
 from barnabas.model.config import Config, broker_config
 
 RATE = "max.connection.creation.rate"
@@ -17,10 +18,9 @@ BURST = 10
 class Caller:
     """A connection that notes for how long it is not read from."""
 
-    peer, peer_host = "10.0.0.1:1", "10.0.0.1"
-
-    def __init__(self, listener: str) -> None:
+    def __init__(self, listener: str, address: str = "10.0.0.1") -> None:
         self.listener = listener
+        self.peer, self.peer_host = f"{address}:1", address
         self.throttled_ms = 0
         self.requests = 0
         self.busy = self.is_closed = False
@@ -69,6 +69,25 @@ def test_all_listeners_but_that_of_brokers_share_a_rate() -> None:
     assert waits(connections, "INSIDE", BURST) == [0] * BURST
     assert waits(connections, "BROKERS", BURST) == [0] * BURST
     assert waits(connections, "OUTSIDE") == [1000]
+
+
+def test_an_address_that_is_turned_away_takes_nothing_from_the_others() -> None:
+    asyncio.run(others_beside_one_that_is_turned_away())
+
+
+async def others_beside_one_that_is_turned_away() -> None:
+    """Neither of the rate of all connections, nor of their number (``ConnectionQuotas.updateListenerMetrics``)."""
+    clock = ManualClock()
+    config = broker_config({RATE: "2", f"listener.name.clients.{RATE}": "2", "max.connections": str(BURST + 5)})
+    quotas = Quotas(clock, config)
+    quotas.set("ips/10.0.0.1", {"connection_creation_rate": "1"})
+    connections = Connections(clock, lambda: config, quotas)
+    callers = [opened(connections, Caller("CLIENTS")) for _ in range(BURST * 3)]
+    assert [caller.throttled_ms > 0 for caller in callers] == [False] * BURST + [True] * BURST * 2
+    others = [opened(connections, Caller("CLIENTS", "10.0.0.2")) for _ in range(5)]
+    assert [(other.throttled_ms, other.is_closed) for other in others] == [(0, False)] * 5
+    connections.close()
+    assert all(caller.is_closed for caller in callers)
 
 
 def full(clock: ManualClock) -> tuple[Connections, list[Caller]]:
