@@ -157,6 +157,9 @@ class BrokerConnection(FramedConnection):
         for request in unanswered:
             waits_for, request.waits_for = request.waits_for, None
             if waits_for is not None:
+                if request.context is not None and request.context.cost is not None:
+                    # What was produced counts, though nobody hears of it: hanging up would be a way round the quota.
+                    self.quotas.settle(request.context, None)
                 waits_for.abandon()
 
     def _abort(self, reason: str) -> None:

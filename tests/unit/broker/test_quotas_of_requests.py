@@ -111,6 +111,22 @@ def test_a_produce_that_waited_for_followers_counts_when_it_is_answered(tmp_path
     asyncio.run(main())
 
 
+def test_a_produce_counts_whose_client_hangs_up_before_it_is_answered(tmp_path: Path) -> None:
+    async def main() -> None:
+        broker, _ = leader(tmp_path, replicas=(1, 2))
+        broker.quotas.set(f"clients/{CLIENT}", {"producer_byte_rate": "100"})
+        broker.feed(produce() + produce())
+        assert broker.connection.busy
+        broker.connection.abort()
+        broker.connect()
+        broker.feed(produce(acks=0))
+        assert broker.connection._stalled, "its client has used its quota up"
+        assert broker.connection._throttle.when() - asyncio.get_running_loop().time() > 20, "three produces count"
+        broker.connection.abort()
+
+    asyncio.run(main())
+
+
 def test_a_produce_counts_as_soon_as_there_is_a_quota(tmp_path: Path) -> None:
     async def main() -> None:
         broker, _ = leader(tmp_path)
