@@ -66,3 +66,21 @@ def test_what_a_broker_cannot_keep_is_an_invalid_request(
     code, message = change(connection, broker, name, text)
     assert code is ErrorCode.INVALID_REQUEST
     assert str(message).startswith(said)
+
+
+@pytest.mark.parametrize("request_of", [AlterConfigsRequest, IncrementalAlterConfigsRequest])
+def test_a_resource_that_is_named_twice_is_not_altered(connection: BlockingConnection, request_of: Any) -> None:
+    """Neither time: which of the two counts nobody could say (``ConfigAdminManager.preprocess``)."""
+    value = ("0", "log.cleaner.threads", "1")
+    changed(connection, *value)
+    broker, name, _ = value
+    resources = [
+        request_of.AlterConfigsResource(
+            ConfigResourceType.BROKER, broker, [request_of.AlterableConfig(name=name, value=text)]
+        )
+        for text in ("2", "1")
+    ]
+    answer: Any = connection.send(request_of(resources=resources), 1)
+    assert [(response.error_code, response.error_message) for response in answer.responses] == [
+        (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    ] * 2

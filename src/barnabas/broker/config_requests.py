@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -45,6 +46,7 @@ async def altered(
     alter: Callable[[Resource], Awaitable[None]],
 ) -> list[Result]:
     """Each resource's result. `alter` raises `KafkaError`."""
+    named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     results = []
     for resource in resources:
         result = result_of(
@@ -59,6 +61,8 @@ async def altered(
                     raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif not authorized_cluster(context, Operation.ALTER_CONFIGS):
                 raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            if named[resource.resource_type, resource.resource_name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             await alter(resource)
         except KafkaError as error:
             result.error_code = error.code

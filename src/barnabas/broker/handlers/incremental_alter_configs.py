@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from barnabas.broker import loggers
 from barnabas.broker.config_requests import altered, check_keys, refused
 from barnabas.broker.configs import ConfigResourceType
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
 from barnabas.model.config import AlterOperation
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -22,11 +20,7 @@ Result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 async def handle(
     broker: BrokerParts, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    named = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-
     async def alter(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> None:
-        if named[resource.resource_type, resource.resource_name] > 1:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         deleting = AlterOperation.DELETE.value
         check_keys(
             [(config.name, "" if config.config_operation == deleting else config.value) for config in resource.configs]
