@@ -315,7 +315,7 @@ class TransactionCoordinator:
         transaction = self._partition_of(transactional_id).transactions.get(transactional_id)
         if transaction is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-        return transaction.metadata
+        return transaction.described()
 
     def list_transactions(
         self, producer_ids: Sequence[int] = (), states: Sequence[str] = (), longer_than_ms: int = -1
@@ -405,18 +405,18 @@ class TransactionCoordinator:
         def complete() -> None:
             self._complete(partition, transaction)
 
-        self._markers.send(
-            EndedTransaction(
-                transaction.transactional_id,
-                metadata.producer_id,
-                metadata.producer_epoch,
-                partition.coordinator_epoch,
-                metadata.state is PREPARE_COMMIT,
-                metadata.partitions,
-                is_current=lambda: self._is_current(partition),
-                on_complete=complete,
-            )
+        ended = EndedTransaction(
+            transaction.transactional_id,
+            metadata.producer_id,
+            metadata.producer_epoch,
+            partition.coordinator_epoch,
+            metadata.state is PREPARE_COMMIT,
+            metadata.partitions,
+            is_current=lambda: self._is_current(partition),
+            on_complete=complete,
         )
+        transaction.unmarked = ended.partitions
+        self._markers.send(ended)
 
     def _complete(self, partition: TransactionPartition, transaction: TransactionMachine) -> None:
         """Notes that every marker is written. This is tried until it succeeds: the id waits for it."""

@@ -24,6 +24,7 @@ raises its own epoch, and may ask twice without being fenced by itself.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
@@ -119,14 +120,16 @@ Decision: TypeAlias = ErrorCode | TransactionMetadata
 
 
 class TransactionMachine:
-    """See the module's text. `pending` is what is on its way to the log."""
+    """See the module's text. `pending` is what is on its way to the log. `unmarked` are the partitions that have no
+    marker of the transaction's end yet; None until the markers are sent."""
 
-    __slots__ = ("metadata", "pending", "transactional_id")
+    __slots__ = ("metadata", "pending", "transactional_id", "unmarked")
 
     def __init__(self, transactional_id: str, metadata: TransactionMetadata) -> None:
         self.transactional_id = transactional_id
         self.metadata = metadata
         self.pending: TransactionMetadata | None = None
+        self.unmarked: Collection[TopicPartition] | None = None
 
     def __repr__(self) -> str:
         return f"Transaction({self.transactional_id!r}, {self.metadata}, pending={self.pending})"
@@ -134,6 +137,12 @@ class TransactionMachine:
     @property
     def is_changing(self) -> bool:
         return self.pending is not None or self.metadata.state in PREPARED
+
+    def described(self) -> TransactionMetadata:
+        """What an operator is told: of a transaction that ends the partitions for which it waits."""
+        if self.metadata.state in PREPARED and self.unmarked is not None:
+            return replace(self.metadata, partitions=frozenset(self.unmarked))
+        return self.metadata
 
     # --- on its way to the log, and there -------------------------------------------------------------------------
 

@@ -283,6 +283,24 @@ def test_a_marker_is_sent_until_it_is_written(error: ErrorCode) -> None:
     play(story)
 
 
+def test_a_transaction_that_ends_is_described_with_the_partitions_that_have_no_marker_yet() -> None:
+    """They tell an operator what it waits for (``TransactionMetadata.removePartition``)."""
+
+    async def story(scene: Play) -> None:
+        producer = await scene.begun(T0, T1)
+        scene.leaders.leaders[T1] = NO_BROKER
+        await scene.coordinator.end("id", *producer, True)
+        await until(lambda: len(scene.leaders.markers) == 1)
+        await until(lambda: scene.coordinator.describe("id").partitions == {T1})
+        assert scene.coordinator.describe("id").state.title == "PrepareCommit"
+        scene.leaders.leaders[T1] = 2
+        await scene.until_state("CompleteCommit")
+        await scene.coordinator.add_partitions("id", *producer, [T0])
+        assert scene.coordinator.describe("id").partitions == {T0}
+
+    play(story)
+
+
 def test_a_marker_follows_its_partition_to_another_leader() -> None:
     async def story(scene: Play) -> None:
         producer = await scene.begun(T0)
