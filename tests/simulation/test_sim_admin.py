@@ -24,8 +24,10 @@ from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Runtime
 from barnabas.security.password_encoder import PasswordEncoder
 from barnabas.sim.world import ZOOKEEPER, World, broker_name
+from barnabas.wire.messages.create_topics import CreateTopicsRequest
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
+from barnabas.wire.messages.metadata import MetadataRequest
 from barnabas.wire.records import Record, build_batch
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.kafka.config_znodes import BROKERS, DEFAULT_ENTITY, ConfigEntityZNode
@@ -454,6 +456,21 @@ def test_what_a_quota_on_changes_puts_off_is_asked_for_again() -> None:
     outcomes, took_ms = seen_in(story)
     assert [set(outcome.values()) for outcome in outcomes] == [{None}] * 5
     assert took_ms > 20_000, "one partition a second"
+
+
+def test_topics_that_are_made_because_a_client_asks_for_them_count_against_its_quota() -> None:
+    """The client is told nothing of it, but finds its quota used up when it makes a topic itself (KIP-599)."""
+
+    async def story(world: World, admin: Admin) -> tuple[int, int]:
+        await admin.alter_quotas({"client-id": None}, {"controller_mutation_rate": 1.0})
+        await world.until(lambda: all(broker.quotas.active for broker in world.brokers.values()), "the quota is known")
+        controller = await admin.cluster.controller()
+        topics = [MetadataRequest.MetadataRequestTopic(name=f"asked-for-{number}") for number in range(20)]
+        answer = await controller.send(MetadataRequest(topics=topics, allow_auto_topic_creation=True))
+        made = CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("made", 1, 1)], 1_000)
+        return answer.throttle_time_ms, (await controller.send(made)).topics[0].error_code
+
+    assert seen_in(story) == (0, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
 
 def test_a_brokers_loggers_are_asked_of_that_broker() -> None:

@@ -224,12 +224,12 @@ class Quotas:
         windows = self._windows[FETCH]
         return int(min(meter.limit * (windows.number - 1) * windows.size_ms / 1000, UNLIMITED_BYTES))
 
-    def mutations(self, context: RequestContext, *, strict_since: int = -1) -> Mutations:
-        """For one request; versions from `strict_since` on know THROTTLING_QUOTA_EXCEEDED."""
+    def mutations(self, context: RequestContext, *, strict_since: int | None) -> Mutations:
+        """For one request; versions from `strict_since` on know THROTTLING_QUOTA_EXCEEDED. None: for one that only
+        happens to make topics, which is neither refused nor throttled for it."""
         meter = None if context.cost is None else self._meter(CONTROLLER_MUTATION, context)
-        strict = strict_since >= 0 and context.version >= strict_since
-        made = Mutations(self._clock, meter, strict=strict)
-        if context.cost is not None:
+        made = Mutations(self._clock, meter, strict=strict_since is not None and context.version >= strict_since)
+        if context.cost is not None and strict_since is not None:
             context.cost.mutations = made
         return made
 

@@ -143,7 +143,7 @@ class Topics:
         name: str,
         assignment: dict[int, tuple[int, ...]],
         configs: dict[str, str],
-        mutations: Mutations | None = None,
+        mutations: Mutations,
         *,
         validate_only: bool,
     ) -> CreatedTopic:
@@ -169,8 +169,7 @@ class Topics:
             raise KafkaError(ErrorCode.INVALID_CONFIG, error.in_kafkas_words) from None
         if validate_only:
             return CreatedTopic(ZERO_UUID, assignment, configs)
-        if mutations is not None:
-            mutations.record(len(assignment))
+        mutations.record(len(assignment))
         has_id = self._node.metadata_version.is_topic_ids_supported
         topic_id = self._node.runtime.entropy.uuid() if has_id else ZERO_UUID
         # The configuration first: the controller reads it as soon as the topic's znode is there.
@@ -186,7 +185,7 @@ class Topics:
         logger.info("[broker %d] created topic %s (%s) with %s", self._node.broker_id, name, topic_id, assignment)
         return CreatedTopic(topic_id, assignment, configs)
 
-    async def create_automatically(self, name: str) -> ErrorCode:
+    async def create_automatically(self, name: str, mutations: Mutations) -> ErrorCode:
         """Creates a topic that a client asked about. Returns the error to tell the client for now."""
         if name in self._creating or not self._node.metadata.image.brokers:
             # A broker that no controller has spoken to yet knows neither the topics nor where to put a new one: an
@@ -223,7 +222,8 @@ class Topics:
             if self._node.metadata.image.is_kraft_controller:
                 await self._ask_for(name, partitions, factor, configs)
             else:
-                await self._write_topic(name, self._placed(partitions, factor), configs, validate_only=False)
+                placed = self._placed(partitions, factor)
+                await self._write_topic(name, placed, configs, mutations, validate_only=False)
         except KafkaError as error:
             if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 return ErrorCode.LEADER_NOT_AVAILABLE

@@ -75,7 +75,8 @@ async def _find(
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"There are no coordinators of type {key_type}.")
     if name not in broker.metadata.image.topics:
-        if await broker.topics.create_automatically(name) != ErrorCode.LEADER_NOT_AVAILABLE:
+        mutations = broker.quotas.mutations(context, strict_since=None)
+        if await broker.topics.create_automatically(name, mutations) != ErrorCode.LEADER_NOT_AVAILABLE:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         await broker.topics.until_created([(name, count)], _TOPIC_MADE_MS)
     image = broker.metadata.image

@@ -132,9 +132,10 @@ async def _create_missing(
     """Creates what was asked for and is not there; the client asks again until it is (``AutoTopicCreationManager``)."""
     if not (request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable")):
         return
+    mutations = broker.quotas.mutations(context, strict_since=None)
     for topic in topics:
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None:
-            topic.error_code = await broker.topics.create_automatically(topic.name)
+            topic.error_code = await broker.topics.create_automatically(topic.name, mutations)
             if context.due():
                 await context.turn()
 
