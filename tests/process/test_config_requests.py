@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import select
+import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +15,7 @@ from barnabas.broker.configs import ConfigResourceType
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
 from barnabas.testing import KafkaCluster
+from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest
 from barnabas.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
@@ -84,3 +88,25 @@ def test_a_resource_that_is_named_twice_is_not_altered(connection: BlockingConne
     assert [(response.error_code, response.error_message) for response in answer.responses] == [
         (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     ] * 2
+
+
+def test_a_quota_of_a_host_holds_for_its_address(connection: BlockingConnection) -> None:
+    """``IpConfigHandler`` looks the name up."""
+
+    def limit(rate: float | None) -> int:
+        data = AlterClientQuotasRequest
+        op = data.OpData("connection_creation_rate", rate or 0.0, rate is None)
+        entry = data.EntryData([data.EntityData("ip", "localhost")], [op])
+        code: int = connection.send(data([entry]), 1).entries[0].error_code
+        return code
+
+    assert limit(1.0) == 0
+    turned_away = False
+    deadline = time.monotonic() + 60
+    while not turned_away and time.monotonic() < deadline:
+        made = [socket.create_connection((connection.host, connection.port)) for _ in range(30)]
+        turned_away = bool(select.select(made, [], [], 2)[0])
+        for opened in made:
+            opened.close()
+    assert limit(None) == 0
+    assert turned_away

@@ -5,6 +5,7 @@ They are kept and told here; `Quotas` goes by them, and so do the Kafka brokers 
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -14,12 +15,15 @@ from typing import TYPE_CHECKING, Final
 from barnabas.broker.configs import java_double
 from barnabas.broker.passing import telling
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime import Network
 from barnabas.zk.kafka.config_znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.znode_json import desanitize, is_entity_name, sanitize
 
 if TYPE_CHECKING:
     from barnabas.broker.quotas import Quotas
+
+logger = logging.getLogger(__name__)
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -37,7 +41,7 @@ _BOUNDS: Final[dict[str, tuple[int, int] | None]] = {
 _IP_BOUNDS: Final[dict[str, tuple[int, int] | None]] = {"connection_creation_rate": _INT}
 _EPSILON: Final = 1e-6
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f:.]+|[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?").fullmatch
-"""An address, or a name that could be a host's: it is not looked up."""
+"""An address, or a name that could be a host's: it is looked up where it counts, by each broker."""
 
 Entity = dict[str, str | None]
 """Name by entity type; None is the default entity, for all that have no quota of their own."""
@@ -104,10 +108,24 @@ async def describe(
     return found
 
 
-async def load(zk: KafkaZkClient, quotas: Quotas) -> None:
+async def load(zk: KafkaZkClient, network: Network, quotas: Quotas) -> None:
     """Loads all quotas from ZooKeeper into `quotas`."""
     for kind, name, config in await _stored(zk):
-        quotas.set(f"{kind}/{name}", config)
+        await take_up(network, quotas, f"{kind}/{name}", config)
+
+
+async def take_up(network: Network, quotas: Quotas, entity_path: str, config: Mapping[str, str]) -> None:
+    """Has `quotas` go by what ``/config/<entity_path>`` holds. The name of a host stands for the address that it has
+    now (``IpConfigHandler``)."""
+    kind, _, name = entity_path.partition("/")
+    if kind == IPS and name != DEFAULT_ENTITY:
+        host = desanitize(name)
+        try:
+            entity_path = f"{IPS}/{sanitize(await network.address_of(host))}"
+        except OSError as error:
+            logger.error("the quota of %s limits nobody, since its address is not known: %s", host, error)
+            return
+    quotas.set(entity_path, config)
 
 
 async def _entities(zk: KafkaZkClient) -> list[tuple[Entity, dict[str, str]]]:

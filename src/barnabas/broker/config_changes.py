@@ -93,7 +93,7 @@ class ConfigChanges:
             self._take_up,
             kind="configuration change",
         )
-        await client_quotas.load(node.zk, self._quotas)
+        await client_quotas.load(node.zk, node.runtime.network, self._quotas)
         await followed.startup()
         if node.runtime.clock.monotonic_ms() - self._made_ms > CHANGE_EXPIRATION_MS // 2:
             await self._read_again()
@@ -142,7 +142,8 @@ class ConfigChanges:
         elif entity_type == BROKERS:
             await self.reload_broker(entity)
         elif entity_type in (USERS, CLIENTS, IPS):
-            self._quotas.set(entity_path, await self._node.zk.get_entity_configs(entity_type, entity))
+            values = await self._node.zk.get_entity_configs(entity_type, entity)
+            await client_quotas.take_up(self._node.runtime.network, self._quotas, entity_path, values)
             if entity_type == USERS and entity != DEFAULT_ENTITY and "/" not in entity:
                 await self._scram_users.user_changed(entity)
         else:

@@ -161,6 +161,10 @@ class Network(Protocol):
         """Returns the connected protocol. Raises ``OSError`` (refused, unreachable, ``TimeoutError``)."""
         ...
 
+    async def address_of(self, host: str) -> str:
+        """A host's address, of version 4 where it has one. Raises ``OSError`` where nobody knows the host."""
+        ...
+
 
 class Entropy(Protocol):
     """Randomness; not for secrets that must resist an attacker, except `token`."""

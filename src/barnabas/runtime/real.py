@@ -12,6 +12,8 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from ipaddress import ip_address
 from typing import Any, TypeVar
 
 from barnabas.model.ids import Uuid
@@ -274,6 +276,20 @@ class RealNetwork:
             raise ConnectionError(f"{host!r}:{port} is no address: {error}") from None
         finally:
             connecting.cancel()
+
+    async def address_of(self, host: str) -> str:
+        return await address_of(host)
+
+
+async def address_of(host: str) -> str:
+    """As the system's resolver knows it; what is an address already is asked of nobody."""
+    with suppress(ValueError):
+        return str(ip_address(host))
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError(f"{host!r} is no host's name: {error}") from None
+    return str(min(found, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
 
 
 class RealEntropy:

@@ -42,6 +42,9 @@ class SimNetwork:
         assert tls is None, "the simulated network speaks no TLS"
         return await self._network.connect(self._owner, protocol_factory, host, port, timeout_ms)
 
+    async def address_of(self, host: str) -> str:
+        return host
+
 
 class SimClock:
     """`skew_ms` moves the wall clock alone; the monotonic one follows virtual time."""

@@ -148,6 +148,7 @@ class _Door:
         self._network = network
         self._ensemble = ensemble
         self.connect = network.connect
+        self.address_of = network.address_of
 
     async def listen(self, protocol_factory: object, host: str, port: int, *, tls: Any = None) -> Listener:
         return await self._network.listen(lambda: CollectedConnection(self._ensemble), host, port, tls=tls)

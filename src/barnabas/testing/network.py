@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar, cast
 
 from barnabas.broker.connection import BrokerConnection
 from barnabas.runtime.doors import Bytes
-from barnabas.runtime.real import RealListener
+from barnabas.runtime.real import RealListener, address_of
 from barnabas.runtime.story import within
 from barnabas.runtime.tls_transport import TlsTransport
 from barnabas.testing.loop import Process
@@ -441,6 +441,9 @@ class LinkNetwork:
             raise
         end.connected_from(own_port)
         return cast(P, end.inner)
+
+    async def address_of(self, host: str) -> str:
+        return await address_of(host)
 
     @property
     def ends(self) -> list[LinkEnd]:
