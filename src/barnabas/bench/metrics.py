@@ -1,7 +1,8 @@
 """``barnabas bench metrics``: what it costs brokers that their metrics are read.
 
-Under load, three brokers are compared with themselves: in one round somebody reads their metrics once a second as
-Prometheus would, in the next nobody does. (Two clusters of one kind differ by more than that for as long as they live.)
+Under load, three brokers are compared with themselves: for some seconds somebody reads their metrics once a second as
+Prometheus would, and for the next, of the same load on the same topic, nobody does, or the other way round. (Two
+clusters of one kind differ by more than that for as long as they live, and so do a machine's minutes.)
 What is there without a reader, the admin endpoint and the history that it records, is measured at rest, beside a second
 cluster that has neither, before either of them has done anything: requests only count up integers, and do so with or
 without an endpoint.
@@ -44,6 +45,7 @@ connections = []
 for address in sys.argv[1:]:
     host, port = address.split(":")
     connections.append(socket.create_connection((host, int(port))))
+said = False
 while True:
     began = time.monotonic()
     for connection in connections:
@@ -54,6 +56,8 @@ while True:
             if not received:
                 sys.exit("an endpoint closed its connection")
             end = (end + received[-7:])[-7:]
+    if not said:
+        said = not print("read", flush=True)
     time.sleep(max(0, began + 1 - time.monotonic()))
 """
 
@@ -77,14 +81,16 @@ def running(directory: Path) -> Iterator[tuple[Scraped, Scraped]]:
 
 @contextlib.contextmanager
 def reading(addresses: Sequence[str]) -> Iterator[subprocess.Popen[str] | None]:
-    """A process reads the metrics at `addresses`, if there are any, once a second. Raises `BenchError` at the block's
-    end where the process failed."""
+    """A process reads the metrics at `addresses`, if there are any, once a second, and for the first time before the
+    block begins: its start is not what is measured. Raises `BenchError` at the block's end where the process failed."""
     if not addresses:
         yield None
         return
     command = [sys.executable, "-S", "-c", _SCRAPER, *addresses]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as scraper:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as scraper:
+        assert scraper.stdout is not None
         assert scraper.stderr is not None
+        scraper.stdout.readline()
         try:
             yield scraper
             if scraper.poll() is not None:
@@ -117,15 +123,19 @@ def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> li
             with standing_still(other), reading(subject.admins):
                 figures["rest"].add(1 + undisturbed(partial(_at_rest, subject)), ours=subject is seen)
         for name in warming_up("the cluster", warm_up_s):
-            _round(seen, unseen, name, min(requests, 2_000), seen.admins)
+            _round(seen, unseen, name, min(requests, 2_000), [seen.admins])
         for number in range(rounds):
             # The order changes: whoever is second waits for what the first has left to the disk.
-            for read in ([], seen.admins) if number % 2 else (seen.admins, []):
-                for name, value in _round(seen, unseen, f"bench-{number}-{len(read)}", requests, read).items():
+            ways = ([], seen.admins) if number % 2 else (seen.admins, [])
+            measured_ways = _round(seen, unseen, f"bench-{number}", requests, ways)
+            for read, values in zip(ways, measured_ways, strict=True):
+                for name, value in values.items():
                     figures[name].add(value, ours=bool(read))
             console.print(f"  round {number + 1}/{rounds}", style="dim")
         told = sum(_scrape_bytes(address) for address in seen.admins) // BROKERS
         console.print(f"a scrape of one broker has {told:,} bytes", style="dim")
+    for figure in figures.values():
+        console.print(f"{figure.name}: half of the ratios are {_middle_half(figure)}", style="dim")
     return list(figures.values())
 
 
@@ -141,11 +151,21 @@ def _scrape_bytes(address: str) -> int:
         return len(answer.read())
 
 
-def _round(subject: Scraped, other: Scraped, topic: str, requests: int, read: Sequence[str]) -> dict[str, float]:
+def _middle_half(figure: Figure) -> str:
+    """Ratios that scatter by more than the aim say little of it."""
+    ratios = sorted(a / b for a, b in zip(figure.ours, figure.theirs, strict=True))
+    quarter = len(ratios) // 4
+    return f"{ratios[quarter]:.3f} to {ratios[-1 - quarter]:.3f}"
+
+
+def _round(
+    subject: Scraped, other: Scraped, topic: str, requests: int, ways: Sequence[Sequence[str]]
+) -> list[dict[str, float]]:
+    """Each load in each of the `ways`, one directly after the other: who is read meanwhile."""
     make_topic(subject, topic, [list(range(BROKERS))])
     port = subject.ports[0]
 
-    def undisturbed_by(measure: Callable[[], dict[str, float]]) -> dict[str, float]:
+    def undisturbed_by(measure: Callable[[], dict[str, float]], read: Sequence[str]) -> dict[str, float]:
         def attempt() -> dict[str, float]:
             with standing_still(other), reading(read):
                 return measure()
@@ -171,8 +191,9 @@ def _round(subject: Scraped, other: Scraped, topic: str, requests: int, read: Se
         values = sent.requests * _BATCHES.value_bytes
         return {"batches/rate": sent.requests * _BATCHES.records / sent.seconds, "batches/cpu": used / values * 1e9}
 
-    values: dict[str, float] = {}
+    values: list[dict[str, float]] = [{} for _ in ways]
     for measure in (alone, eight, batches):
-        values |= undisturbed_by(measure)
+        for read, found in zip(ways, values, strict=True):
+            found |= undisturbed_by(measure, read)
     drop_topic(subject, topic)
     return values
