@@ -21,6 +21,7 @@ from barnabas.zk.protocol.errors import ZooKeeperError
 logger = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_MS: Final = 60_000
+_PRODUCER_IDS: Final = 1 << 63
 
 FetchBlock = Callable[[], Awaitable[ProducerIdsBlock]]
 """Gets the next block. Raises a retriable `KafkaError` where there is none now."""
@@ -57,7 +58,10 @@ def _not_now(whence: str) -> KafkaError:
 
 
 class ProducerIds:
-    """Gives each id once. The next block is fetched when the last id of one is gone; all who wait share one request."""
+    """Gives each id once. The next block is fetched when the last id of one is gone; all who wait share one request.
+
+    A block that is empty, or does not begin behind the last one, is refused (``RPCProducerIdManager``).
+    """
 
     def __init__(self, fetch_block: FetchBlock) -> None:
         self._fetch_block = fetch_block
@@ -81,6 +85,10 @@ class ProducerIds:
         self._fetching = fetching
         try:
             block = await self._fetch_block()
+            if block.first_producer_id < self._end or not 0 < block.size <= _PRODUCER_IDS - block.first_producer_id:
+                # Of no ids the next is asked for at once, and ids that were given out once are another producer's.
+                logger.error("a block of producer ids is not taken: %s, after ids below %d", block, self._end)
+                raise _not_now("that begins behind the last one")
         finally:
             self._fetching = None
             fetching.set_result(None)
