@@ -18,6 +18,7 @@ from types import CoroutineType
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 
 from barnabas.sim.chance import Chance, EventHash
+from barnabas.sim.standstill import no_standstill
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -233,7 +234,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         previous = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
-            self._turn_until(waited, until_ns)
+            with no_standstill(lambda: self.now_ns):
+                self._turn_until(waited, until_ns)
             if not waited.done():
                 return None
         finally:
