@@ -29,6 +29,7 @@ from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.runtime import Runtime
+from barnabas.runtime.event_loop import fastest_loop
 from barnabas.runtime.real import real_runtime
 from barnabas.security.sasl.login import Login, SaslLogin
 from barnabas.security.sasl.scram_credential import MECHANISMS
@@ -196,7 +197,8 @@ def _client(port: int, listener: str, stores: Path, arrivals: int) -> None:
     context = ssl.create_default_context(cafile=str(stores / "authority.pem"))
     if listener == "MTLS":
         context.load_cert_chain(stores / "client.pem")
-    asyncio.run(_arrive(port, context, _login(listener), arrivals))
+    with asyncio.Runner(loop_factory=fastest_loop()) as runner:
+        runner.run(_arrive(port, context, _login(listener), arrivals))
 
 
 @functools.cache
