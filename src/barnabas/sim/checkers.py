@@ -453,6 +453,7 @@ class Checkers:
     def _acknowledged_survive(self, found: dict[Place, bytes], starts: dict[str, int]) -> None:
         """R7, T1 and Jepsen's rules: nothing lost, moved, doubled, reordered or invented."""
         world, history, losses = self.world, self.history, self.logs.losses
+        repeated = self.logs.sequences.repeated
         places: dict[bytes, list[Place]] = {}
         for place, value in found.items():
             places.setdefault(value, []).append(place)
@@ -476,11 +477,8 @@ class Checkers:
                 judged("R7", f"{short!r} was acknowledged at {partition}@{sent.offset} and is lost", partition)
             elif sent.offset >= 0 and (partition, sent.offset) not in at:
                 judged("R7", f"{short!r} was acknowledged at {partition}@{sent.offset} and is at {at}", partition)
-            if (
-                sent.idempotent
-                and len(at) > 1
-                and not losses.may_be_lost(partition, since_ns=since_ns, until_ns=until_ns)
-            ):
+            may_differ = partition in repeated or losses.may_be_lost(partition, since_ns=since_ns, until_ns=until_ns)
+            if sent.idempotent and len(at) > 1 and not may_differ:
                 world.check("T1")
                 world.violated("T1", f"{short!r} is there more than once: {at}", partition)
         last: dict[tuple[str, str], int] = {}
@@ -502,7 +500,7 @@ class Checkers:
                 if known.answered != "acknowledged":
                     continue  # given up, and perhaps appended all the same when later ones were
                 may_be_lost = losses.may_be_lost(partition, since_ns=known.sent_ns, until_ns=known.answered_ns)
-                if last.get(key, -1) >= known.number and not may_be_lost:
+                if last.get(key, -1) >= known.number and not may_be_lost and partition not in repeated:
                     sentence = f"record {known.number} of {known.client} at {partition}@{offset} after {last[key]}"
                     world.violated("T1", sentence, partition)
                 last[key] = known.number

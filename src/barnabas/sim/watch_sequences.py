@@ -13,6 +13,8 @@ from barnabas.wire.records import batches
 
 EXPIRES: Final = ("producer.id.expiration.ms", "producer.id.expiration.check.interval.ms")
 """Where these are drawn, brokers soon forget producers that are silent: half a minute after their start in any case."""
+NEVER_MS: Final = 1 << 62
+MS: Final = 1_000_000
 
 
 class SequenceWatch:
@@ -21,7 +23,11 @@ class SequenceWatch:
     def __init__(self, world: World, losses: LossWatch) -> None:
         self.world = world
         self.losses = losses
-        self._may_be_forgotten = any(key in world.config_of(0, broker_name(0)) for key in EXPIRES)
+        config = world.config_of(0, broker_name(0))
+        self._may_be_forgotten = any(key in config for key in EXPIRES)
+        self._expires_ms = int(config.get(EXPIRES[0], NEVER_MS))
+        self.repeated: dict[str, None] = {}
+        """Partitions in which a producer was forgotten before it sent a batch again, which counts as a new one then."""
 
     def follows(self, chain: Chain, link: ChainedBatch, *, judged: bool) -> None:
         """T1 and T2: a producer's sequences are contiguous, and an older epoch of it writes nothing."""
@@ -46,10 +52,26 @@ class SequenceWatch:
             if self._may_be_forgotten and self.losses.may_be_lost(chain.partition, producer_ids=[link.producer_id]):
                 world.waive("T1")  # what it wrote in between is gone, and so is what the broker knew of it
                 return
+            if self._is_repeated(chain, link):
+                world.waive("T1")
+                return
             world.violated(
                 "T1", f"producer {link.producer_id} wrote sequence {link.base_sequence} to {chain.partition} after "
                 f"{last}", chain.partition, chain.node,
             )  # fmt: skip
+
+    def _is_repeated(self, chain: Chain, link: ChainedBatch) -> bool:
+        """Whether the leader may have forgotten the producer, of which nothing came for ``producer.id.expiration.ms``:
+        Kafka takes any sequence then (``ProducerAppendInfo.checkSequence``). Followers have what their leader has."""
+        if chain.partition not in self.repeated:
+            of_producer = (
+                known.timestamp_ms for known in reversed(chain.links)
+                if known.producer_id == link.producer_id and known.base < link.base
+            )  # fmt: skip
+            last_ms = next(of_producer, NEVER_MS)
+            if self.world.loop.now_ns // MS - last_ms >= self._expires_ms:
+                self.repeated[chain.partition] = None
+        return chain.partition in self.repeated
 
     def remembers(self, chain: Chain, log: Log, begins: int) -> None:
         """R26: each batch that is remembered of a producer is in the log, from `begins` on.

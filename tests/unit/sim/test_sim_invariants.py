@@ -2044,9 +2044,27 @@ def test_a_record_whose_only_copy_is_dead_may_be_of_any_time(cluster: Cluster) -
     assert cluster.world.violations == []
 
 
+@pytest.mark.parametrize("silent_ms", [999_999, 1_000_000])
+def test_what_a_forgotten_producer_sends_again_counts_as_new(silent_ms: int) -> None:
+    """Its leader forgot it after ``producer.id.expiration.ms``, and takes any sequence (KAFKA-7298 and its kin)."""
+    made = Cluster({EXPIRES[0]: "1000000"})
+    try:
+        _, _, _, chain = made.leading(with_records(made))
+        link = next(link for link in reversed(chain.links) if link.producer_id >= 0)
+        now_ms = made.world.loop.now_ns // 1_000_000
+        again = link._replace(base=chain.end, last=chain.end + link.last - link.base)
+        chain.links[:] = [known._replace(timestamp_ms=now_ms - silent_ms) for known in chain.links]
+        made.logs.sequences.follows(chain, again, judged=True)
+        forgotten = silent_ms >= 1_000_000
+        assert {violation.invariant for violation in made.world.violations} == (set() if forgotten else {"T1"})
+        assert (chain.partition in made.logs.sequences.repeated) is forgotten
+    finally:
+        made.checkers.__exit__()
+
+
 @pytest.mark.parametrize("drawn", EXPIRES)
 def test_a_producer_that_is_forgotten_goes_on_behind_what_is_lost(drawn: str) -> None:
-    made = Cluster({drawn: "1000"})
+    made = Cluster({drawn: "1000000"})
     try:
         _, _, _, chain = made.leading(with_records(made))
         link = next(link for link in reversed(chain.links) if link.producer_id >= 0)
