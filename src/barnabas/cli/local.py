@@ -14,6 +14,7 @@ import fcntl
 import importlib
 import json
 import os
+import random
 import selectors
 import signal
 import socket
@@ -41,6 +42,9 @@ from barnabas.cli.local_state import (
 from barnabas.cli.output import CommandError, UsageError, complain
 from barnabas.cli.plain import HOST, KAFKA_OPTS, READY_FD, STATUS_FILE
 
+OWN_PORTS: Final = range(16_384, 32_768)
+"""Linux and macOS give ports above these to whoever connects somewhere: one that a broker is to have, and has not bound
+yet, may be a client's a moment later."""
 START_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 60.0
 DEATH_CHECK_S: Final = 0.5
@@ -312,6 +316,8 @@ class LocalCluster:
     def _bind(self, reserved: socket.socket, port: int, *, chosen: bool) -> int:
         """Binds `port`, or a free one where it is taken and the user has not `chosen` it. Returns which."""
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if not port:
+            return _bind_free_port(reserved)
         try:
             reserved.bind((HOST, port))
         except OSError as error:
@@ -320,8 +326,8 @@ class LocalCluster:
             if chosen:
                 why = "is in use by another process" if error.errno == errno.EADDRINUSE else "is not yours to bind"
                 raise CommandError(f"Port {port} {why}: choose another --base-port or free it.") from None
-            reserved.bind((HOST, 0))
-        return int(reserved.getsockname()[1])
+            return _bind_free_port(reserved)
+        return port
 
     def _spawn(self, name: str, process: StartedProcess, log: Path, arguments: Sequence[str]) -> _Child:
         receiving, sending = os.pipe()
@@ -514,3 +520,12 @@ class _Child:
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
         last = f" ({lines[-1].strip().removeprefix('barnabas: ').removesuffix('.')})" if lines else ""
         return f"{last}: see {self.log}"
+
+
+def _bind_free_port(reserved: socket.socket) -> int:
+    for port in random.sample(OWN_PORTS, 100):
+        with contextlib.suppress(OSError):
+            reserved.bind((HOST, port))
+            return port
+    reserved.bind((HOST, 0))
+    return int(reserved.getsockname()[1])

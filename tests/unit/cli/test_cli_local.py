@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ import pytest
 from barnabas.broker.listeners import listeners_of
 from barnabas.broker.protection import require_no_more_than_there_is
 from barnabas.cli import local
-from barnabas.cli.local import LocalCluster
+from barnabas.cli.local import OWN_PORTS, LocalCluster
 from barnabas.cli.local_brokers import server_properties
 from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, StartedProcess, cluster_in, state_in
 from barnabas.cli.output import CommandError
@@ -104,6 +105,21 @@ def test_a_file_that_is_no_state_is_named(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text("{}")
     with pytest.raises(CommandError, match=r"cluster\.json is no cluster's state"):
         state_in(tmp_path)
+
+
+def test_a_port_of_ones_own_choice_is_none_that_a_client_may_get(tmp_path: Path) -> None:
+    """Nobody holds it until the broker does, and whoever connects somewhere has a port of the system's meanwhile."""
+    cluster = LocalCluster(str(tmp_path))
+    with socket.socket() as first, socket.socket() as second, socket.socket() as third:
+        port = cluster._bind(first, 0, chosen=False)
+        first.listen()
+        assert port == first.getsockname()[1]
+        other = cluster._bind(second, port, chosen=False)
+        assert port in OWN_PORTS
+        assert other in OWN_PORTS
+        assert other != port
+        with pytest.raises(CommandError, match=f"Port {port} is in use"):
+            cluster._bind(third, port, chosen=True)
 
 
 def test_bootstrap_lists_are_read() -> None:
