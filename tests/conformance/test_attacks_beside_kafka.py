@@ -483,7 +483,7 @@ def test_who_authenticates_again_is_the_same_by_the_same_mechanism(cluster: Atta
             again(kims, lees),
             again(by_password, lees),
             again(kims, scram("lee", 256)),
-            again(by_password, kims._replace(password=lees.password)),
+            again(by_password, replace(kims, password=lees.password)),
             again(by_password, scram("kim", 512)),
             again(scram("k", 256), bearer("k")),
             again(bearer("k"), scram("k", 256)),
