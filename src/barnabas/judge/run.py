@@ -13,7 +13,8 @@ from functools import partial
 from types import FrameType
 from typing import Any, Final
 
-from barnabas.client import KafkaError, NewTopic, connect
+from barnabas.client import KafkaError, NewTopic, TopicPartition, connect
+from barnabas.client.offsets import EARLIEST
 from barnabas.judge import bank, librdkafka, librdkafka_bank, librdkafka_copier, workload
 from barnabas.judge.at_work import ClientsAtWork
 from barnabas.judge.client_config import FILES, encrypted, of_librdkafka
@@ -358,6 +359,11 @@ async def _prepare(plan: RunPlan, name: str) -> tuple[dict[str, dict[str, str]],
         for topic, outcome in made.items():
             if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise RunError(f"topic {topic} could not be made: {outcome}")
+        # A leader that does not know its office yet refuses a producer's first batch. If it takes the second one, as
+        # any sequence of a producer that it does not know, librdkafka counts the first as acknowledged, which is lost.
+        await cluster.list_offsets(
+            {TopicPartition(topic, number): EARLIEST for topic in wanted for number in range(plan.partitions)}
+        )
         said = await cluster.admin.api_versions()
         versions = [
             answer.finalized_features["transaction.version"].highest
