@@ -26,11 +26,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-import floor
 import lane
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.bench.clusters import running_barnabas
+from barnabas.bench.clusters import process_cpu_s, running_barnabas
 from barnabas.bench.produce_load import Load, ProduceLoad
 from barnabas.broker.placement import assign_replicas
 
@@ -144,9 +143,9 @@ def live(cores: int, load: Load, seconds: float) -> tuple[float, float]:
         for process in clients:
             process.start()
         barrier.wait()
-        before = sum(floor.cpu_s(broker["pid"]) for broker in brokers)
+        before = sum(process_cpu_s(broker["pid"]) for broker in brokers)
         barrier.wait()
-        used = sum(floor.cpu_s(broker["pid"]) for broker in brokers) - before
+        used = sum(process_cpu_s(broker["pid"]) for broker in brokers) - before
         told = [sent.get() for _ in clients]
         for process in clients:
             process.join()

@@ -25,9 +25,9 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from floor import cpu_s, serving
+from floor import serving
 
-from barnabas.bench.clusters import make_topic, running_barnabas
+from barnabas.bench.clusters import make_topic, process_cpu_s, running_barnabas
 from barnabas.bench.produce_load import Load, ProduceLoad
 from barnabas.bench.small_requests import connect
 from barnabas.runtime.event_loop import fastest_loop
@@ -184,9 +184,9 @@ def main() -> None:
             for at, of in subjects:
                 if arguments.cold:
                     forget(segment, copy)
-                before = cpu_s(of)
+                before = process_cpu_s(of)
                 answers, received = fetched(at, requests, arguments.connections, arguments.seconds)
-                costs.append((cpu_s(of) - before) / received * 1e9)
+                costs.append((process_cpu_s(of) - before) / received * 1e9)
                 print(f"{received / answers / 1e3:.0f} KB an answer, {costs[-1]:.3f} s of CPU a GB", flush=True)
             ratios.append(costs[0] / costs[1])
             print(f"broker / null server: {ratios[-1]:.2f}", flush=True)

@@ -25,7 +25,7 @@ from typing import Any
 
 from crc32c import crc32c
 
-from barnabas.bench.clusters import make_topic, running_barnabas
+from barnabas.bench.clusters import make_topic, process_cpu_s, running_barnabas
 from barnabas.bench.produce_load import Load, measured
 from barnabas.bench.small_requests import PRODUCE_VERSION, produce_frame
 from barnabas.runtime.event_loop import fastest_loop
@@ -36,7 +36,6 @@ from barnabas.wire.records import CRC_AT
 TOPIC = "floor"
 COVERED_AT = CRC_AT + 4
 """Where what a batch's CRC covers begins."""
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Null(asyncio.BufferedProtocol):
@@ -118,10 +117,6 @@ def serving(program: str, *words: str) -> Iterator[tuple[int, int]]:
             process.kill()
 
 
-def cpu_s(pid: int) -> float:
-    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()[11:13])) / _TICKS
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", type=int, default=1000, help="bytes of a record's value")
@@ -143,7 +138,7 @@ def main() -> None:
         for _ in range(arguments.rounds):
             costs = []
             for at, of in ((ours.port, ours.pid(0)), (port, pid)):
-                sent, used = measured(at, TOPIC, load, arguments.seconds, lambda of=of: cpu_s(of))  # type: ignore[misc]
+                sent, used = measured(at, TOPIC, load, arguments.seconds, lambda of=of: process_cpu_s(of))  # type: ignore[misc]
                 costs.append(used / sent.requests * 1e6)
             ratios.append(costs[0] / costs[1])
             print(

@@ -30,6 +30,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from barnabas.bench.clusters import process_cpu_s
 from barnabas.client.connection import Connection
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
@@ -46,7 +47,6 @@ TOPIC = "flights"
 IDLE_S = 10.0
 AT_ONCE = 50
 NOW_MS = int(time.time() * 1000)
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Cluster:
@@ -85,9 +85,7 @@ class Cluster:
 
     def cpu_s(self) -> float:
         """Of all brokers."""
-        return sum(
-            sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()[11:13])) for pid in self.pids
-        ) / _TICKS  # fmt: skip
+        return sum(map(process_cpu_s, self.pids))
 
     def memory_kb(self) -> int:
         return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4 for pid in self.pids)
