@@ -359,9 +359,8 @@ class Segment:
             last_offset = batch.last_offset
             if batch.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.offset_of_max_timestamp = batch.max_timestamp, batch.last_offset
-            if valid - indexed > index_interval_bytes and not (self.offset_index.full or self.time_index.full):
-                self.offset_index.append(batch.last_offset, valid)
-                self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            if valid - indexed > index_interval_bytes:
+                self._rebuild_entries(batch.last_offset, valid)
                 indexed = valid
             if valid == 0:
                 self.rolling_timestamp = batch.max_timestamp
@@ -414,6 +413,12 @@ class Segment:
             yield batch, crc_is_valid(data, at, batch)
             position += batch.size
 
+    def _rebuild_entries(self, last_offset: int, position: int) -> None:
+        """Unless one of the indexes is full."""
+        if not (self.offset_index.full or self.time_index.full):
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+
     def rebuild_indexes(self) -> None:
         """Makes the offset and the time index anew from batch headers, for a segment whose batches are known good."""
         self.offset_index.rebuild()
@@ -429,11 +434,8 @@ class Segment:
                 last_offset = batch.last_offset
                 if batch.max_timestamp > self.max_timestamp:
                     self.max_timestamp, self.offset_of_max_timestamp = batch.max_timestamp, batch.last_offset
-                if batch.position - indexed > DEFAULT_INDEX_INTERVAL_BYTES and not (
-                    self.offset_index.full or self.time_index.full
-                ):
-                    self.offset_index.append(batch.last_offset, batch.position)
-                    self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+                if batch.position - indexed > DEFAULT_INDEX_INTERVAL_BYTES:
+                    self._rebuild_entries(batch.last_offset, batch.position)
                     indexed = batch.position
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         finally:
