@@ -341,11 +341,14 @@ class Producing(ABC, Generic[Connected]):
         may be another transaction's, or want another producer id."""
         if self._transaction is not None and queue.id not in self._transaction.added:
             return False
+        return self._is_identified(queue)
+
+    def _is_identified(self, queue: PartitionQueue) -> bool:
         return queue.producer_id != NO_PRODUCER or not self._idempotent
 
     async def _identify(self, queue: PartitionQueue) -> None:
         """Gives a partition its producer id, shared by all that never gave a batch up: each counts its sequences."""
-        if queue.producer_id != NO_PRODUCER or not self._idempotent:
+        if self._is_identified(queue):
             return
         if self._transaction is not None:
             _, queue.producer_id, queue.epoch = self._transaction.identity
