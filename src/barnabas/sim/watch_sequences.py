@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from barnabas.log.log import Log
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.sim.chain import SEQUENCES, Chain, ChainedBatch
+from barnabas.sim.plan import MS
 from barnabas.sim.watch_losses import LossWatch
 from barnabas.sim.world import World, broker_name
 from barnabas.wire.records import batches
 
 EXPIRES: Final = ("producer.id.expiration.ms", "producer.id.expiration.check.interval.ms")
 """Where these are drawn, brokers soon forget producers that are silent: half a minute after their start in any case."""
-NEVER_MS: Final = 1 << 62
-MS: Final = 1_000_000
 
 
 class SequenceWatch:
@@ -25,7 +25,7 @@ class SequenceWatch:
         self.losses = losses
         config = world.config_of(0, broker_name(0))
         self._may_be_forgotten = any(key in config for key in EXPIRES)
-        self._expires_ms = int(config.get(EXPIRES[0], NEVER_MS))
+        self._expires_ms = float(config.get(EXPIRES[0], inf))
         self.repeated: dict[str, None] = {}
         """Partitions in which a producer was forgotten before it sent a batch again, which counts as a new one then."""
 
@@ -62,13 +62,13 @@ class SequenceWatch:
 
     def _is_repeated(self, chain: Chain, link: ChainedBatch) -> bool:
         """Whether the leader may have forgotten the producer, of which nothing came for ``producer.id.expiration.ms``:
-        Kafka takes any sequence then (``ProducerAppendInfo.checkSequence``). Followers have what their leader has."""
+        Kafka takes any sequence then (``ProducerAppendInfo.checkSequence``)."""
         if chain.partition not in self.repeated:
             of_producer = (
                 known.timestamp_ms for known in reversed(chain.links)
                 if known.producer_id == link.producer_id and known.base < link.base
             )  # fmt: skip
-            last_ms = next(of_producer, NEVER_MS)
+            last_ms = next(of_producer, inf)
             if self.world.loop.now_ns // MS - last_ms >= self._expires_ms:
                 self.repeated[chain.partition] = None
         return chain.partition in self.repeated
