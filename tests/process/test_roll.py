@@ -209,6 +209,10 @@ def kafka_server_start(directory):
     return f"{directory}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
+def _partitions(client):
+    return list(client.list_topics("orders", timeout=60).topics["orders"].partitions)
+
+
 class Load:
     """An idempotent producer of numbers, and a group that reads them. `login` says as whom."""
 
@@ -224,10 +228,11 @@ class Load:
         producer = Producer({**self.client, "enable.idempotence": True, "acks": "all"})
         # Each partition's first batch by itself: Kafka takes any sequence of a producer that it does not know. Where
         # the first batch meets no leader yet and the second one does, librdkafka takes the first for acknowledged.
-        for number in range(PARTITIONS):
+        partitions = _partitions(producer)
+        for number in partitions:
             producer.produce("orders", b"%d" % number, partition=number, on_delivery=self._delivered)
         assert producer.flush(120) == 0
-        number = PARTITIONS
+        number = len(partitions)
         while not self.over.wait(0.02):
             for _ in range(5):
                 producer.produce("orders", b"%d" % number, key=b"%d" % number, on_delivery=self._delivered)
@@ -261,7 +266,7 @@ class Load:
         try:
             eventually(all_seen, within=120, what=f"all of {len(self.told)} are seen by the group ({len(self.seen)})")
         except AssertionError as error:
-            partitions = [TopicPartition("orders", number) for number in range(PARTITIONS)]
+            partitions = [TopicPartition("orders", number) for number in _partitions(consumer)]
             error.add_note(
                 f"missing: {sorted({*self.told} - {*self.seen})}, complaints {self.complaints[-20:]}, assigned "
                 f"{consumer.assignment()}, read up to {consumer.position(partitions)}, committed "
