@@ -1621,6 +1621,189 @@ _ONCE_MORE: Final = (
 )
 """Written from the product's code of another day again, spread over what decides, waits, cuts and remembers."""
 
+_UNSEEN: Final = (
+    _new(
+        "N173",
+        "controller",
+        "a topic whose deletion waited for a broker stays, half deleted, when the broker is back",
+        remove(
+            "controller.topic_deletion:TopicDeletionManager.resume_deletion_for_topics",
+            """
+            for topic in resumed:
+                ...
+            """,
+        ),
+    ),
+    _new(
+        "N174",
+        "controller",
+        "committed records are lost: the preferred replica leads as soon as its broker is back, before it has them",
+        remove("controller.election:preferred_replica_partition_leader_election", "preferred in isr"),
+    ),
+    _new(
+        "N175",
+        "controller",
+        "committed records are lost when a move is cancelled while only replicas that it had added are in sync",
+        remove(
+            "controller.reassignment:Reassignments._trigger",
+            """
+            refused = validate_isr_stays(self._context, partition, reassignment)
+            if refused is not None:
+                ...
+            """,
+        ),
+    ),
+    _new(
+        "N176",
+        "replica",
+        "a former leader that ends where the next one does counts as having all, and keeps what nobody else has",
+        remove(
+            "replica.partition:Partition.record_fetch_of_all",
+            "asked.last_fetched_epoch != log.leader_epochs.latest_epoch",
+        ),
+    ),
+    _new(
+        "N177",
+        "replica",
+        "the high watermark passes a follower that has yet to cut its log, by the offsets that it is about to cut",
+        remove("replica.fetching:Fetching._read_one", "result.diverging is None"),
+    ),
+    _new(
+        "N178",
+        "replica",
+        "a leader gives up what it leads: a wish that it had in an earlier epoch was refused, and it leads again since",
+        remove("replica.replicas:Replicas.alter_isr.answered", "partition.isr_state is proposed.state"),
+    ),
+    _new(
+        "N179",
+        "log",
+        "committed records are hidden from committed readers: an abort marker was cut, and stays in the index",
+        replace(
+            "log.txn_index:TransactionIndex.truncate_to",
+            "aborted[keep - 1].last_offset >= offset",
+            "aborted[keep - 1].last_offset > offset",
+        ),
+    ),
+    _new(
+        "N180",
+        "log",
+        "compaction takes what a producer committed after a transaction that it had aborted",
+        replace(
+            "log.compaction:CleanedTransactions.marker_is_alone",
+            "self._ongoing_aborted.pop(batch.producer_id, (None, False))",
+            "self._ongoing_aborted.get(batch.producer_id, (None, False))",
+        ),
+    ),
+    _new(
+        "N181",
+        "log",
+        "aborted records are given to committed readers that read from the middle of a segment",
+        replace("log.log_segments:LogSegments.bound_of_read", "where.position + size", "size"),
+    ),
+    _new(
+        "N182",
+        "coordinator",
+        "what a consumer without a subscription has committed is gone when its coordinator moves",
+        remove("coordinator.offsets_partition:OffsetsPartition.complete", "not group.offsets"),
+    ),
+    _new(
+        "N183",
+        "coordinator",
+        "members that wait for their share when another joins are not told, and the group waits for them in vain",
+        remove(
+            "coordinator.group_rebalance:RebalancingGroup._prepare_rebalance",
+            """
+            if self.state is COMPLETING:
+                self._reset_and_propagate(ErrorCode.REBALANCE_IN_PROGRESS, now)
+            """,
+        ),
+    ),
+    _new(
+        "N184",
+        "coordinator",
+        "a producer that asks again for its next epoch, since the answer was lost, is fenced by itself",
+        replace(
+            "coordinator.transactions:TransactionMachine.init_producer_id",
+            "last_epoch = metadata.producer_epoch",
+            "last_epoch = epoch",
+        ),
+    ),
+    _new(
+        "N185",
+        "coordinator",
+        "a new coordinator aborts what was committed long ago, and fences its producer, while it reads its log",
+        remove(
+            "coordinator.transaction_coordinator:TransactionCoordinator.abort_timed_out",
+            """
+            if partition.loading:
+                continue
+            """,
+        ),
+    ),
+    _new(
+        "N186",
+        "replica",
+        "a single record is acknowledged with acks=all before any follower has it, and is lost with its leader",
+        replace(
+            "replica.appending:Appending.append",
+            "log.high_watermark <= info.last_offset",
+            "log.high_watermark < info.last_offset",
+        ),
+    ),
+    _new(
+        "N187",
+        "replica",
+        "a produce that waits for followers is acknowledged when its leader's disk fails",
+        remove("replica.delayed_produce:DelayedProduce._is_over", "result.failed(partition)"),
+    ),
+    _new(
+        "N188",
+        "client",
+        "a consumer that pauses a partition of which it has records in hand reads nothing more of it, once resumed",
+        replace(
+            "client.positions:PartitionsInTurn.taken",
+            """
+            if position.has_records:
+                ...
+            elif position.paused:
+                kept.append(topic_partition)
+            """,
+            """
+            if position.has_records:
+                ...
+            """,
+        ),
+    ),
+    _new(
+        "N189",
+        "client",
+        "a producer's records wait until their time is over where another request has told it of a new leader",
+        replace(
+            "client.producer:Producer._send_to",
+            """
+            while ready := self._ready(leader, closed=False):
+                ...
+            self._wake_leaders()
+            """,
+            """
+            while ready := self._ready(leader, closed=False):
+                ...
+            """,
+        ),
+    ),
+    _new(
+        "N190",
+        "zk",
+        "a broker that a silent network cut off from ZooKeeper never connects again: its own pings count as answers",
+        replace(
+            "zk.client.connection:ClientConnection._tick",
+            "now_ms - self.last_received_ms >= silent_max_ms",
+            "now_ms - self.last_sent_ms >= silent_max_ms",
+        ),
+    ),
+)
+"""Written once more from the product's code alone: slips at boundaries, in rare branches, and in what is remembered."""
+
 _OWN: Final = (
     _new(
         "N113",
@@ -1654,4 +1837,5 @@ NEW_MUTANTS: Final = (
     *_AGAIN,
     *_STILL,
     *_ONCE_MORE,
+    *_UNSEEN,
 )
