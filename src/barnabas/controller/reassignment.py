@@ -278,7 +278,8 @@ class Reassignments:
         self, partition: TopicPartition, reassignment: ReplicaAssignment, completed: ReplicaAssignment
     ) -> None:
         leader = self._context.current_leader(partition)
-        assert leader is not None, f"{partition} is reassigned and was never led"
+        if leader is None:
+            return  # nobody has led it yet, and so there is nobody to tell
         if leader in completed.replicas and self._context.is_replica_online(leader, partition):
             await self._update_leader_epoch_and_send_request(partition, completed, reassignment.replicas)
         else:

@@ -856,6 +856,33 @@ def test_the_legacy_znode_reassigns_and_goes_when_it_is_done(play: Callable[[Pla
     play(story)
 
 
+@pytest.mark.parametrize("by", ["request", "znode", "cancellation"])
+def test_a_reassignment_of_what_nobody_has_led_yet_ends_no_reign(play: Callable[[Play], None], by: str) -> None:
+    """What the znode asks for is met by each next controller again: nobody would reign any more."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        zk = await made.zk()
+        await zk.create_topic_assignment("t", made.runtime.entropy.uuid(), {P0: (9,)})
+        await made.until(lambda: P0 in made.controller.reign.context.partition_states, "it is known")
+        await made.settled()
+        if by == "znode":
+            await zk.create_recursive(ReassignPartitionsZNode.path, ReassignPartitionsZNode.encode({P0: (9,)}))
+            await made.until(lambda: _gone(zk, ReassignPartitionsZNode.path), "it is done")
+        else:
+            if by == "cancellation":
+                await made.controller.alter_partition_reassignments(reassigning(P0, [2]))
+                assert await assignment(made, P0) == ReplicaAssignment((2, 9), (2,), (9,))
+            target = None if by == "cancellation" else [9]
+            response = await made.controller.alter_partition_reassignments(reassigning(P0, target))
+            assert reassigned(response) == {("t", 0): ErrorCode.NONE}
+        await made.settled()
+        assert await assignment(made, P0) == ReplicaAssignment((9,))
+        assert made.controller.epoch == 1
+
+    play(story)
+
+
 def test_garbage_in_the_legacy_znode_changes_nothing(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
         await made.start(1)
