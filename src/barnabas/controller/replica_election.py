@@ -86,7 +86,7 @@ async def elect_leaders(
 def _needs_election(context: ControllerContext, partition: TopicPartition, election_type: ElectionType) -> bool:
     leader = context.current_leader(partition)
     if election_type is ElectionType.PREFERRED:
-        return leader is not None and leader != context.partition_replica_assignment(partition)[0]
+        return leader is not None and context.partition_replica_assignment(partition)[:1] != (leader,)
     return leader is None or not context.is_live_broker(leader)
 
 

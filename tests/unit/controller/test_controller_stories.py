@@ -471,6 +471,35 @@ def test_the_legacy_znode_asks_for_preferred_elections_too(play: Callable[[Play]
     play(story)
 
 
+@pytest.mark.parametrize("by", ["request", "znode"])
+def test_a_partition_without_replicas_ends_no_reign_that_is_to_elect_for_it(
+    play: Callable[[Play], None], by: str
+) -> None:
+    """Old controllers took such an assignment for a reassignment; who leads goes on."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (1, 2))
+        zk = await made.zk()
+        await zk.change_topic_assignment("t", lambda _: {P0: ReplicaAssignment(())})
+        await zk.delete_path("/controller")
+        await made.until(lambda: any(each.epoch == 2 for each in made.controllers.values()), "another reign")
+        await made.settled()
+        if by == "znode":
+            await zk.create_recursive(PreferredReplicaElectionZNode.path, PreferredReplicaElectionZNode.encode([P0]))
+            await made.until(lambda: _gone(zk, "/admin/preferred_replica_election"), "the znode is gone")
+        else:
+            outcomes = await made.controller.elect_leaders(ElectLeadersRequest(election_type=0, topic_partitions=None))
+            refused = outcomes[P0]
+            assert isinstance(refused, KafkaError)
+            assert refused.code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+        await made.settled()
+        assert made.controller.epoch == 2
+        assert (await made.state(P0)).leader == 1
+
+    play(story)
+
+
 def test_leaders_are_balanced_when_too_many_partitions_are_led_by_others(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
         await made.start(1, 2)
