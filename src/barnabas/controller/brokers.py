@@ -121,6 +121,7 @@ async def process_broker_modification(reign: Reign, event: events.BrokerModifica
     if registered.epoch != known.epoch:
         return  # another life of that broker: BrokerChange is on its way
     context.update_broker_metadata(registered)
+    reign.channels.update_broker(registered)
     reign.send_update_metadata_request(context.live_or_shutting_down_broker_ids, ())
 
 

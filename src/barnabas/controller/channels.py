@@ -113,6 +113,10 @@ class ControllerChannelManager:
             self._send_requests(channel), f"controller-{self._controller_id}-to-broker-{broker.broker_id}"
         )
 
+    def update_broker(self, broker: BrokerInfo) -> None:
+        """The broker's next connection goes where it is now."""
+        self._brokers[broker.broker_id].broker = broker
+
     def remove_broker(self, broker_id: int) -> None:
         """Drops the queue and closes the connection of a broker whose registration is gone."""
         channel = self._brokers.pop(broker_id, None)

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from controller_world import World, world
+from controller_world import AnsweringBroker, World, world
 
 from barnabas.controller import events, topics
 from barnabas.controller.controller import KafkaController
 from barnabas.controller.election_plan import ControlledShutdownPartitionLeaderElectionStrategy
 from barnabas.controller.states import PartitionState
 from barnabas.controller.status import controller_status, partition_status
+from barnabas.model.cluster import BrokerInfo, Endpoint
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
@@ -965,6 +966,22 @@ def test_b08_a_bounced_broker_is_told_apart_by_its_epoch(play: Callable[[Play], 
             default=-1,
         )
         assert all(request.broker_epoch == made.epochs[2] for request in made.brokers[2].told[last_old + 1 :])
+
+    play(story)
+
+
+def test_a_broker_that_says_where_it_is_now_is_told_there(play: Callable[[Play], None]) -> None:
+    """Else it hears nothing any more as soon as the connection to its former address breaks."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (2,))
+        made.brokers[7] = AnsweringBroker(2)
+        moved = BrokerInfo(2, (Endpoint("PLAINTEXT", "elsewhere", 9007),))
+        await made.controllers[2].update_broker_info(moved)
+        made.brokers[2].reachable = False
+        await made.create("u", (2,))
+        await made.until(lambda: made.brokers[7].of(LeaderAndIsrRequest), "it is made leader there")
 
     play(story)
 
