@@ -23,6 +23,8 @@ from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterP
 logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_MS: Final = 50
+DEPOSED_AFTER_MS: Final = 500
+"""How long a leader whose epoch is refused waits to be told of the next one, in which it may lead on."""
 
 LAST_WITH_TOPIC_NAMES: Final = 1
 LAST_WITH_PLAIN_ISR: Final = 2

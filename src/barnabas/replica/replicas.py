@@ -22,7 +22,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import EPOCH_DURING_DELETE, NO_BROKER, NO_EPOCH, ZERO_UUID, TopicPartition, Uuid
 from barnabas.model.internal_topics import INTERNAL_TOPICS
 from barnabas.model.leadership import LeaderAndIsr, PendingExpandIsr
-from barnabas.replica.alter_partition import RETRY_BACKOFF_MS, AlterPartitionSender
+from barnabas.replica.alter_partition import DEPOSED_AFTER_MS, RETRY_BACKOFF_MS, AlterPartitionSender
 from barnabas.replica.appending import Appending
 from barnabas.replica.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
 from barnabas.replica.fetch_session import FetchSessions
@@ -169,7 +169,7 @@ class Replicas:
             else:
                 self.isr_shrinks += 1
             if outcome is ErrorCode.FENCED_LEADER_EPOCH and partition.isr_state is proposed.state:
-                self._deposed(partition)
+                asyncio.get_running_loop().call_later(DEPOSED_AFTER_MS / 1000, self._deposed, partition, proposed)
             elif partition.isr_altered(proposed, outcome, self._clock.monotonic_ms()):
                 asyncio.get_running_loop().call_later(RETRY_BACKOFF_MS / 1000, again)
 
@@ -181,9 +181,11 @@ class Replicas:
             partition.topic_partition, partition.topic_id, proposed.sent, partition.controller_epoch, answered
         )
 
-    def _deposed(self, partition: Partition) -> None:
+    def _deposed(self, partition: Partition, refused: ProposedIsr) -> None:
         """Leads no more: another does, and it may never be told: StopReplica is lost with a controller that dies.
         (Apache's goes on; members of a group at it join again and again.)"""
+        if partition.isr_state is not refused.state or self.is_shutting_down:
+            return  # it was told meanwhile, perhaps to lead on
         logger.warning("%s has another leader in an epoch beyond %d", partition.topic_partition, partition.leader_epoch)
         self.purgatories.stir(partition)
         partition.step_down()
@@ -484,16 +486,13 @@ class Replicas:
     # In the background
 
     def maybe_update_metadata_cache(self, request: UpdateMetadataRequest, update: MetadataUpdate) -> ErrorCode:
-        """Takes up what the controller says of the cluster; an older controller's words are refused.
-
-        A broker that has died holds back no high watermark.
-        """
+        """Takes up what the controller says of the cluster; an older controller's words are refused."""
         if request.controller_epoch < self.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         self.controller_epoch = request.controller_epoch
         alive = self._metadata.image.brokers.keys()
         self._metadata.take(update)
-        if alive - self._metadata.image.brokers.keys():
+        if alive - self._metadata.image.brokers.keys():  # who has died holds back no high watermark
             self._look_at_high_watermarks()
         return ErrorCode.NONE
 

@@ -332,6 +332,26 @@ def test_a_leader_that_hears_of_a_later_epoch_leads_no_more(tmp_path: Path) -> N
     play(tmp_path, story)
 
 
+def test_a_leader_goes_on_in_the_next_epoch_that_a_refusal_has_overtaken(tmp_path: Path) -> None:
+    """The controller tells of an epoch by one connection and refuses by another."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        changes: list[tuple[list[Partition], list[Partition]]] = []
+        one.replicas.on_leadership_change = lambda leaders, followers: changes.append((leaders, followers))
+        one.leads(1, 3, (1, 2))
+        one.controller.refuses = ErrorCode.FENCED_LEADER_EPOCH
+        waits = asyncio.ensure_future(one.append(b"x"))
+        await asyncio.sleep(0)
+        assert one.partition.maybe_shrink_isr(1 << 60)
+        await until(lambda: one.replicas.failed_isr_updates == 1)
+        assert one.leads(1, 4, (1,)) is ErrorCode.NONE
+        (result,) = await waits
+        assert result.error is ErrorCode.NONE
+        assert changes == [([one.partition], [])], "coordinators stay"
+
+    play(tmp_path, story)
+
+
 def test_a_partition_rests_while_its_followers_fetch_waits_and_what_it_has_to_tell_is_told_when_the_time_is_up(
     tmp_path: Path,
 ) -> None:
