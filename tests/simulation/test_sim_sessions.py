@@ -287,6 +287,32 @@ def test_b23_a_broker_whose_id_was_taken_while_it_had_no_session_gets_it_back_la
     played(1, play)
 
 
+def test_a_broker_whose_session_ends_while_it_stops_hands_over_what_it_leads() -> None:
+    """Its epoch is another one then: the controller refuses who asks by the one before."""
+
+    async def play(world: World) -> None:
+        await create_topic(world, "t")
+        await led(world, "t")
+        controller = world.controller()
+        assert controller is not None
+        victim = next(name for name in world.broker_names if name != controller)
+        number = int(victim.rpartition("-")[2])
+        world.kill(controller)
+        stopping = asyncio.ensure_future(world.shut_down(victim))
+        before = owner(world, victim)
+        coordinator(world).expire(victim)
+        await world.until(lambda: owner(world, victim) not in (0, before), "it is registered anew")
+
+        led_last = list(range(6))
+        while owner(world, victim):  # noqa: ASYNC110
+            led_last = [each for each in range(6) if (world.state(f"t-{each}") or {})["leader"] == number]
+            await asyncio.sleep(0.001)
+        assert led_last == [], "it was handed over while the broker was there"
+        assert await stopping
+
+    played(1, play, {"controlled.shutdown.retry.backoff.ms": "5000"})
+
+
 @pytest.mark.parametrize("delay_ms", [0, 1, 3, 6])
 def test_b11_a_controller_whose_session_ends_in_the_middle_of_its_failover(delay_ms: int) -> None:
     """KAFKA-6879: the expiry's hook waits for an event, which waits for ZooKeeper, which waits for the hook."""

@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 Connect = Callable[[Endpoint, str, int], Connection]
 
 
-async def hand_over_leadership(node: ThisNode, broker_epoch: int, connect: Connect) -> None:
+async def hand_over_leadership(node: ThisNode, broker_epoch: Callable[[], int], connect: Connect) -> None:
     """Asks the controller to move leaders away, ``controlled.shutdown.max.retries`` times; a broker that cannot be
-    freed stops all the same."""
+    freed stops all the same. A broker that has to register again meanwhile has another `broker_epoch`."""
     config = node.config
     retries = config.number("controlled.shutdown.max.retries")
     for attempt in range(1, retries + 1):
@@ -36,7 +36,7 @@ async def hand_over_leadership(node: ThisNode, broker_epoch: int, connect: Conne
             logger.warning("[broker %d] stopping without a hand-over: ZooKeeper does not answer", node.broker_id)
             return
         try:
-            if await _ask(node, broker_epoch, connect):
+            if await _ask(node, broker_epoch(), connect):
                 return
         except (OSError, WireError, ZooKeeperError) as error:
             logger.warning("[broker %d] controlled shutdown, attempt %d: %s", node.broker_id, attempt, error)

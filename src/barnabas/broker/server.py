@@ -508,7 +508,7 @@ class Broker(ThisNode):
             if self.migration is not None and self.metadata.image.is_kraft_controller:
                 await self.migration.hand_over()
             else:
-                await hand_over_leadership(self, self.broker_epoch, self.connect_to)
+                await hand_over_leadership(self, lambda: self.broker_epoch, self.connect_to)
         await self._stop(clean=True)
         logger.info("[broker %d] stopped", self.broker_id)
 
