@@ -148,6 +148,34 @@ def test_who_does_not_shake_hands_counts_as_a_connection(tmp_path: Path, tls: Co
     play(tmp_path, replace(tls, max_client_connections=2), story)
 
 
+def test_who_asks_by_a_word_and_says_no_more_is_answered(tmp_path: Path) -> None:
+    """As ``nc -N``, ``ncat`` and ``socat`` do when their input ends."""
+
+    async def story(server: CoordinatorServer) -> None:
+        for _ in range(20):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(b"ruok\n")
+            writer.write_eof()
+            assert await reader.read() == b"imok"
+            writer.close()
+        await until(lambda: not server.connections)
+
+    play(tmp_path, CoordinatorConfig(), story)
+
+
+@pytest.mark.parametrize("said", [b"", b"ru", SESSION], ids=["nothing", "half a word", "a session"])
+def test_who_says_no_more_and_waits_for_no_word_goes_at_once(tmp_path: Path, said: bytes) -> None:
+    async def story(server: CoordinatorServer) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(said)
+        writer.write_eof()
+        await reader.read()
+        await until(lambda: not server.connections)
+        writer.close()
+
+    play(tmp_path, CoordinatorConfig(), story)
+
+
 def test_a_long_frame_is_refused_before_a_session_and_taken_in_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

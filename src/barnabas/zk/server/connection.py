@@ -112,6 +112,7 @@ class ServerConnection(asyncio.Protocol):
     """One client's connection: takes frames apart, and collects what is to be sent to it."""
 
     __slots__ = (
+        "_asked_a_word",
         "_has_turn",
         "_held",
         "_out",
@@ -142,6 +143,7 @@ class ServerConnection(asyncio.Protocol):
     def __init__(self, server: ConnectedServer, *, secure: bool = False) -> None:
         self._server = server
         self.secure = secure
+        self._asked_a_word = False
         self._has_turn = False
         self._held = False
         self._out: list[bytes] = []
@@ -179,6 +181,10 @@ class ServerConnection(asyncio.Protocol):
         self.closing = True
         self._server.disconnected(self)
         self.transport = None
+
+    def eof_received(self) -> bool:
+        """The client says no more. Only who asked by a four-letter word still reads then (``nc -N``, ``socat``)."""
+        return self._asked_a_word
 
     def pause_writing(self) -> None:
         self._writing_is_paused = True
@@ -258,6 +264,7 @@ class ServerConnection(asyncio.Protocol):
                 allowed = min(allowed, STRANGER_BYTES)
             if not 0 <= length <= allowed:
                 if self.session is None and server.four_letter_word(self, data[position:start]):
+                    self._asked_a_word = True
                     return
                 if self.timer is not None:
                     self.refuse(f"a frame of {length} bytes, where a stranger may send {allowed}")
