@@ -10,9 +10,19 @@ from typing import Any
 import pytest
 
 from barnabas.runtime.real import real_runtime
+from barnabas.zk.protocol.data import AddWatchMode, WatcherType
 from barnabas.zk.protocol.frames import ConnectRequest, WatchEvent, decode_reply_header, encode_request, framed
-from barnabas.zk.protocol.ops import Create, Exists, Multi, ZkOperation
-from barnabas.zk.protocol.session_ops import SetWatches
+from barnabas.zk.protocol.ops import (
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    SetData,
+    ZkOperation,
+)
+from barnabas.zk.protocol.session_ops import AddWatch, RemoveWatches, SetWatches
 from barnabas.zk.server import server as server_module
 from barnabas.zk.server.connection import REQUESTS_AT_ONCE, ServerConnection
 from barnabas.zk.server.server import CoordinatorServer
@@ -219,5 +229,29 @@ def test_the_client_with_most_watches_is_ended_when_all_have_too_many(
         assert not greedy.connection.closing
         other.ask(Exists("/one-more", watch=True))
         assert (greedy.connection.closing, other.connection.closing) == (True, False)
+
+    play(tmp_path, story)
+
+
+def test_watches_that_are_spent_or_removed_count_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recipe for locks watches another znode each time, for as long as its connection lasts."""
+    monkeypatch.setattr(server_module, "WATCHES_MAX", 10)
+
+    async def story(server: CoordinatorServer) -> None:
+        waits, other = Client(server), Client(server)
+        watches = server.tree.watches
+        for number in range(30):
+            path = f"/lock-{number}"
+            waits.ask(Exists(path, watch=True))
+            other.ask(Create(path))
+            for read in (GetData(path, True), GetChildren(path, True), AddWatch(path, AddWatchMode.PERSISTENT)):
+                waits.ask(read)
+            assert watches.noted == 1
+            waits.ask(RemoveWatches(path, WatcherType.PERSISTENT))
+            other.ask(SetData(path, b""))
+            assert watches.noted == 1, "that of the children stands"
+            other.ask(Delete(path))
+            assert (watches.noted, watches.watchers(), len(watches)) == (0, [], 0)
+        assert not waits.connection.closing
 
     play(tmp_path, story)

@@ -6,7 +6,7 @@ stays and is about both; a recursive one is about the data of a whole tree and n
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from barnabas.zk.protocol.data import ACLs, EventType, KeeperState, WatcherType
@@ -58,7 +58,7 @@ class Watches(Generic[W]):
         self.persistent: _Table[W] = {}
         self.recursive: _Table[W] = {}
         self._paths: dict[W, dict[str, None]] = {}
-        """Where a watcher may have watches: a path stays until the watcher goes, its one-shot watch may have fired."""
+        """Where a watcher has watches, of whichever kind."""
         self.noted = 0
         """How many paths those are, of all watchers together."""
         self.given_up: list[W] = []
@@ -78,6 +78,19 @@ class Watches(Generic[W]):
         if path not in paths:
             paths[path] = None
             self.noted += 1
+
+    def _strike_off(self, path: str, watchers: Iterable[W]) -> None:
+        """Watches of `path` are spent or removed: whoever has no other there is noted there no more."""
+        tables = (self.data, self.children, self.persistent, self.recursive)
+        standing = [watching for table in tables if (watching := table.get(path)) is not None]
+        for watcher in watchers:
+            paths = self._paths.get(watcher)
+            if paths is None or path not in paths or any(watcher in watching for watching in standing):
+                continue
+            del paths[path]
+            self.noted -= 1
+            if not paths:
+                del self._paths[watcher]
 
     def most_watchful(self) -> W:
         """The watcher with most paths."""
@@ -152,6 +165,8 @@ class Watches(Generic[W]):
         removed = False
         for table in self._tables(kind):
             removed = _remove(table, path, watcher) or removed
+        if removed:
+            self._strike_off(path, (watcher,))
         return removed
 
     def created(self, path: str, acl: ACLs, parent_acl: ACLs, fired: list[Fired[W]]) -> None:
@@ -165,12 +180,15 @@ class Watches(Generic[W]):
         told = self._data_event(_DELETED, path, acl, fired)
         watchers = self.children.pop(path, None)
         if watchers:
+            self._strike_off(path, watchers)
             event = WatchEvent(_DELETED, _CONNECTED, path)
             fired.extend((watcher, event, acl) for watcher in watchers if watcher not in told)
         self._children_event(parent_of(path), parent_acl, fired)
 
     def _data_event(self, kind: int, path: str, acl: ACLs, fired: list[Fired[W]]) -> dict[W, None]:
         watchers = self.data.pop(path, None) or {}
+        if watchers:
+            self._strike_off(path, watchers)
         if self.persistent:
             watchers.update(self.persistent.get(path, {}))
         if self.recursive:
@@ -189,6 +207,8 @@ class Watches(Generic[W]):
 
     def _children_event(self, path: str, acl: ACLs, fired: list[Fired[W]]) -> None:
         watchers = self.children.pop(path, None) or {}
+        if watchers:
+            self._strike_off(path, watchers)
         if self.persistent:
             watchers.update(self.persistent.get(path, {}))
         if watchers:
