@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_zk_long_requests import Client, play, turns_until
+from test_zk_long_requests import Client, Transport, play, turns_until
 
 from barnabas.zk.protocol import acl as acls
 from barnabas.zk.protocol.data import ACL, AddWatchMode, EventType
 from barnabas.zk.protocol.errors import InvalidACL, ZkErrorCode
-from barnabas.zk.protocol.ops import Create, Exists, GetAllChildrenNumber, Multi, SetData
-from barnabas.zk.protocol.session_ops import AddWatch
+from barnabas.zk.protocol.frames import encode_request
+from barnabas.zk.protocol.ops import Create, Exists, GetAllChildrenNumber, GetData, Multi, SetData
+from barnabas.zk.protocol.session_ops import AddWatch, CloseSession
+from barnabas.zk.server.connection import ServerConnection
 from barnabas.zk.server.server import CoordinatorServer
 from barnabas.zk.server.tree import DataTree
 from barnabas.zk.server.unsent import UNSENT_BYTES_MAX, UnsentEvents
@@ -158,5 +161,43 @@ def test_who_counts_znodes_does_so_once_at_a_turn(tmp_path: Path) -> None:
         assert len(counting.answered()) < 5
         await turns_until(lambda: len(counting.answered()) == 20)
         assert {code for _, code in counting.answered()} == {ZkErrorCode.OK}
+
+    play(tmp_path, story)
+
+
+class Filling(Transport):
+    """A transport whose other side reads nothing."""
+
+    connection: ServerConnection
+    aborted = False
+
+    def write(self, data: Any) -> None:
+        super().write(data)
+        self.connection.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.written)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_who_asks_for_much_and_ends_the_session_and_does_not_read_counts_as_well(tmp_path: Path) -> None:
+    async def story(server: CoordinatorServer) -> None:
+        writer = Client(server)
+        writer.ask(Create("/x", bytes(900_000)))
+        await turns_until(lambda: len(writer.answered()) == 1)
+        transports = []
+        for _ in range(80):
+            client = Client(server)
+            await asyncio.sleep(0)  # the session is answered
+            client.transport = client.connection.transport = filling = Filling()
+            filling.connection = client.connection
+            transports.append(filling)
+            client.connection.data_received(encode_request(1, GetData("/x")) + encode_request(2, CloseSession()))
+            await turns_until(lambda client=client: len(client.transport.written) > 900_000)  # type: ignore[misc]
+        waiting = sum(len(transport.written) for transport in transports if not transport.aborted)
+        assert waiting <= UNSENT_BYTES_MAX
+        assert waiting >= UNSENT_BYTES_MAX - 1_000_000, "no more than that are ended"
 
     play(tmp_path, story)

@@ -315,8 +315,7 @@ class ServerConnection(asyncio.Protocol):
             for start in range(0, len(data), WRITTEN_AT_ONCE):
                 transport.write(data[start : start + WRITTEN_AT_ONCE])
         if self.closing:
-            transport.close()
-            return
+            transport.close()  # when all is sent, which is up to the client
         if self._writing_is_paused:
             most = self._server.unsent.note(self, transport.get_write_buffer_size())
             if most is not None:
