@@ -68,5 +68,16 @@ def test_garbage_is_refused(token: bytes) -> None:
         begun("bob", "secret").send(token)
 
 
+@pytest.mark.parametrize("response", ["é" * 32, "\u65e5"])
+def test_a_proof_that_is_no_hexadecimal_number_is_refused(response: str) -> None:
+    server = DigestMd5Server({"bob": "secret"}, "n")
+    client = begun("bob", "secret")
+    answer = client.send(server.challenge()).decode()
+    with pytest.raises(SaslRefused, match="no user"):
+        server.verify(f"{answer[: answer.index('response=')]}response={response}".encode())
+    with pytest.raises(SaslRefused, match="did not prove"):
+        client.send(f"rspauth={response}".encode())
+
+
 def test_directives_are_read_as_they_are_written() -> None:
     assert directives(b'realm="a\\"b", nonce = "x,y" ,qop=auth') == {"realm": 'a"b', "nonce": "x,y", "qop": "auth"}

@@ -98,7 +98,7 @@ def client_tokens(user: str, password: str, cnonce: str) -> Generator[bytes, byt
         )
     )
     proof = directives((yield answer.encode())).get("rspauth", "")
-    if not hmac.compare_digest(proof, _proof(user, password, sent, "")):
+    if not hmac.compare_digest(proof.encode(), _proof(user, password, sent, "").encode()):
         raise SaslRefused("the server did not prove that it knows the password")
 
 
@@ -126,7 +126,7 @@ class DigestMd5Server:
         # An unknown user costs as much time as a wrong password.
         password = self._passwords.get(user, "")
         expected = _proof(user, password, fields, "AUTHENTICATE")
-        if not hmac.compare_digest(fields["response"], expected) or user not in self._passwords:
+        if not hmac.compare_digest(fields["response"].encode(), expected.encode()) or user not in self._passwords:
             raise SaslRefused(f"no user {user!r} with this password")
         if fields.get("authzid", user) != user:
             raise SaslRefused(f"{user!r} may not act as {fields['authzid']!r}")
