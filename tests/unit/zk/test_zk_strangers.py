@@ -21,10 +21,11 @@ from barnabas.zk.protocol.data import AUTH_XID
 from barnabas.zk.protocol.digest_md5 import client_tokens
 from barnabas.zk.protocol.errors import ZkErrorCode
 from barnabas.zk.protocol.frames import ConnectRequest, decode_reply_header, encode_request, framed
-from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl
+from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl, WhoAmI
 from barnabas.zk.server import connection as bounds
 from barnabas.zk.server.config import CoordinatorConfig
 from barnabas.zk.server.introductions import IDENTITIES_MAX
+from barnabas.zk.server.reads import READS
 from barnabas.zk.server.server import CoordinatorServer
 
 SOON_MS = 400
@@ -267,5 +268,17 @@ def test_a_connection_proves_to_be_so_many_and_no_more(tmp_path: Path) -> None:
         client.say(encode_request(AUTH_XID, Auth("digest", b"one:more")))
         assert await client.code() == ZkErrorCode.AUTH_FAILED
         assert await client.is_closed()
+
+    play(tmp_path, CoordinatorConfig(), story)
+
+
+def test_who_asks_who_it_is_hears_all_of_a_name_that_has_colons(tmp_path: Path) -> None:
+    """Only a digest has a secret behind its colon."""
+
+    async def story(server: CoordinatorServer) -> None:
+        connection = bounds.ServerConnection(server)
+        connection.identities = [("ip", "fe80::1"), ("digest", "bob:hash"), ("x509", "CN=urn:a"), ("super", "")]
+        answer = READS[WhoAmI](server.tree, connection, WhoAmI())
+        assert answer == [("ip", "fe80::1"), ("digest", "bob"), ("x509", "CN=urn:a"), ("super", "")]
 
     play(tmp_path, CoordinatorConfig(), story)

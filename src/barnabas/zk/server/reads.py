@@ -110,7 +110,9 @@ READS: Final[dict[type, Callable[[DataTree[ServerConnection], ServerConnection, 
     GetAllChildrenNumber: lambda tree, connection, op: tree.count_below(op.path, connection.identities),
     GetEphemerals: _get_ephemerals,
     Sync: lambda tree, connection, op: op.path,
-    WhoAmI: lambda tree, connection, op: [(scheme, who.partition(":")[0]) for scheme, who in connection.identities],
+    WhoAmI: lambda tree, connection, op: [
+        (scheme, who.partition(":")[0] if scheme == "digest" else who) for scheme, who in connection.identities
+    ],
     MultiRead: _multi_read,
     AddWatch: _add_watch,
     RemoveWatches: _remove_watches,
