@@ -81,6 +81,20 @@ def test_persistent_watches_are_about_znodes_or_about_trees() -> None:
     assert list(session.persistent_watches_of(EventType.NODE_CREATED, "/p/x")) == ["/"]
 
 
+@pytest.mark.parametrize("kind", [WatcherType.DATA, WatcherType.CHILDREN])
+def test_a_persistent_watch_stands_when_the_watch_of_a_read_is_removed(kind: WatcherType) -> None:
+    """As it does at the server, of 3.9 and ours: it goes on telling, and is set again."""
+    session = watching()
+    session.watch_added(AddWatch("/a", 0), "/a")
+    session.watch_added(AddWatch("/b", 1), "/b")
+    for path in ("/a", "/b"):
+        session.watches_removed(RemoveWatches(path, kind), path)
+    data, children = ([], ["/a"]) if kind is WatcherType.DATA else (["/a"], [])
+    exist = [] if kind is WatcherType.DATA else ["/b"]
+    assert list(session.set_watches()) == [SetWatches(7, data, exist, children, ["/a"], ["/b"])]
+    assert list(session.persistent_watches_of(EventType.NODE_DATA_CHANGED, "/a")) == ["/a"]
+
+
 @pytest.mark.parametrize("connect", ["h:1//a", "h:1/a//b", "h:1/a/../b", "h:1/."])
 def test_a_chroot_is_a_path(connect: str) -> None:
     if connect == "h:1//a":

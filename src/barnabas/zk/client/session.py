@@ -77,9 +77,9 @@ class ClientSession:
     def watches_removed(self, op: RemoveWatches, path: str) -> None:
         match op.watcher_type:
             case WatcherType.CHILDREN:
-                gone = [self.child_watches, self.persistent_watches]
+                gone = [self.child_watches]
             case WatcherType.DATA:
-                gone = [self.data_watches, self.exist_watches, self.persistent_watches, self.recursive_watches]
+                gone = [self.data_watches, self.exist_watches]
             case WatcherType.PERSISTENT:
                 gone = [self.persistent_watches]
             case WatcherType.PERSISTENT_RECURSIVE:
