@@ -202,6 +202,26 @@ def test_of_many_requests_in_one_breath_some_are_answered_and_the_others_wait_fo
     play(tmp_path, story)
 
 
+def test_a_session_does_not_end_while_its_client_waits_for_its_turn(tmp_path: Path) -> None:
+    """What it says meanwhile is not read."""
+
+    async def story(server: CoordinatorServer) -> None:
+        waits, silent = Client(server), Client(server)
+        sessions = [client.connection.session for client in (waits, silent)]
+        waits.ask(creates("/x"))
+        assert waits.answered() == []
+        for session in sessions:
+            assert session is not None
+            session.heard_ms -= 2 * session.timeout_ms
+        server._expire_sessions()
+        assert list(server.sessions.live.values()) == sessions[:1]
+        await turns_until(lambda: waits.answered() == [(1, 0)])
+        server._expire_sessions()
+        assert list(server.sessions.live.values()) == sessions[:1]
+
+    play(tmp_path, story)
+
+
 def test_the_watches_of_who_goes_away_are_taken_away_in_slices(tmp_path: Path) -> None:
     async def story(server: CoordinatorServer) -> None:
         gone, other = Client(server), Client(server)

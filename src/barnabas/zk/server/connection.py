@@ -119,7 +119,6 @@ class ServerConnection(asyncio.Protocol):
         "_out_bytes",
         "_rest",
         "_server",
-        "_waits_for_turn",
         "_wanted",
         "_work",
         "_writing_is_paused",
@@ -138,6 +137,7 @@ class ServerConnection(asyncio.Protocol):
         "session",
         "timer",
         "transport",
+        "waits_for_turn",
     )
 
     def __init__(self, server: ConnectedServer, *, secure: bool = False) -> None:
@@ -152,7 +152,6 @@ class ServerConnection(asyncio.Protocol):
         self._wanted = 0
         """How many bytes `_rest` needs before there is anything to do with it."""
         self._work: Iterator[None] | None = None
-        self._waits_for_turn = False
         self._writing_is_paused = False
         self.closing = False
         self.established_ms = 0
@@ -168,6 +167,8 @@ class ServerConnection(asyncio.Protocol):
         self.session: Session[ServerConnection] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.transport: asyncio.Transport | None = None
+        self.waits_for_turn = False
+        """Whether the rest of what its client says is read only when others have had their turn."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -202,7 +203,7 @@ class ServerConnection(asyncio.Protocol):
             self.transport.pause_reading()
 
     def _go_on(self) -> None:
-        if not self._held or self._writing_is_paused or self._waits_for_turn:
+        if not self._held or self._writing_is_paused or self.waits_for_turn:
             return
         if self.transport is None or self.closing:
             return
@@ -220,11 +221,11 @@ class ServerConnection(asyncio.Protocol):
 
     def _wait_for_turn(self) -> None:
         self._hold()
-        self._waits_for_turn = True
+        self.waits_for_turn = True
         self._server.turns.next().add_done_callback(self._turn_has_come)
 
     def _turn_has_come(self, turn: object) -> None:
-        self._waits_for_turn = False
+        self.waits_for_turn = False
         work, self._work = self._work, None
         if self.transport is None or self.closing:
             return

@@ -431,6 +431,8 @@ class CoordinatorServer(ThisServer):
             logger.warning("the coordinator stood still for %d ms; sessions get that time back", late_ms)
             self.sessions.forgive(late_ms)
         for session in self.sessions.expired(now_ms):
+            if session.connection is not None and session.connection.waits_for_turn:
+                continue  # it is the others that keep its client's pings from being read
             logger.info("session %#x expires after %d ms of silence", session.id, now_ms - session.heard_ms)
             self._end_session(session)
             if session.connection is not None:
