@@ -93,7 +93,7 @@ class _Loop:
             def job() -> None:
                 try:
                     told(partitions)
-                except BaseException as error:
+                except Exception as error:  # an interruption is the caller's own: it would end the loop's thread
                     over.set_exception(error)
                 else:
                     over.set_result(None)
