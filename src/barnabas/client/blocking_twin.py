@@ -21,6 +21,7 @@ from typing import Any, Final, Self, TypeVar, Unpack
 from barnabas.client.admin import Admin
 from barnabas.client.connected import Cluster, ConsumerOptions, ProducerOptions, TransactionOptions
 from barnabas.client.consumer import Consumer, RebalanceCallback
+from barnabas.client.fetcher import ConsumerClosed
 from barnabas.client.offsets import CommittedOffset, ListedOffset
 from barnabas.client.positions import ConsumerRecord
 from barnabas.client.producer import Delivered, Headers, Producer
@@ -55,17 +56,28 @@ class _Loop:
     @property
     def is_a_forks(self) -> bool:
         """Whether this process was forked from the one that has the thread."""
-        return not self._thread.is_alive() and not self.loop.is_closed()
+        return not self._thread.is_alive() and not self.is_closed
+
+    @property
+    def is_closed(self) -> bool:
+        return self.loop.is_closed()
 
     def begin(self, story: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Runs `story` on the loop, and waits for nothing."""
-        if self.is_a_forks:
-            story.close()
-            raise RuntimeError("This client was made before the process was forked: make one in each process.")
+        self._check(story)
         return asyncio.run_coroutine_threadsafe(story, self.loop)
+
+    def _check(self, story: Coroutine[Any, Any, Any]) -> None:
+        refusal = "The client is closed." if self.is_closed else ""
+        if self.is_a_forks:
+            refusal = "This client was made before the process was forked: make one in each process."
+        if refusal:
+            story.close()
+            raise RuntimeError(refusal)
 
     def call(self, story: Coroutine[Any, Any, T]) -> T:
         """Runs `story` on the loop. Callbacks of it run here, in the thread that waits."""
+        self._check(story)
         jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         future = self.begin(self._with(jobs, story))
         future.add_done_callback(lambda _: jobs.put(None))
@@ -149,7 +161,10 @@ class SyncProducer:
         headers: Headers = (),
         timestamp: int | None = None,
     ) -> concurrent.futures.Future[Delivered]:
-        """Waits only while `APPENDS_MAX` records do; the future is the acknowledgement. Order is kept."""
+        """Waits only while `APPENDS_MAX` records do; the future is the acknowledgement. Order is kept.
+
+        A future can be cancelled until the loop takes its record, which then is not sent.
+        """
         record = {
             "topic": topic,
             "value": value,
@@ -175,6 +190,8 @@ class SyncProducer:
                     return
                 record, future = self._appends.popleft()
             self._room.release()
+            if not future.set_running_or_notify_cancel():
+                continue
             try:
                 delivered = await self._producer.append(**record)
             except BaseException as error:
@@ -200,6 +217,8 @@ class SyncProducer:
             pump.result()
 
     def close(self) -> None:
+        if self.closed:
+            return
         self._taken()
         self._loop.call(self._producer.close())
 
@@ -269,22 +288,30 @@ class SyncConsumer:
         self.close()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """One record after the other, however long it takes. Positions are behind the one that was given last."""
-        while True:
+        """One record after the other, however long it takes; ends when the consumer is closed. Positions are behind the
+        one that was given last."""
+        while not self.closed:
             while self._ahead:
                 yield self._ahead.popleft()
-            self._ahead.extend(self._loop.call(self._consumer.poll(_ITERATION_MS, max_records=ITERATION_RECORDS)))
+            try:
+                self._loop.call(self._look_ahead(_ITERATION_MS, ITERATION_RECORDS))
+            except ConsumerClosed:
+                return
 
-    def _given_back(self) -> Consumer:
-        """The consumer, whose positions are those of what was given."""
-        if self._ahead:
-            self._loop.call(self._seek_back())
-        return self._consumer
+    async def _look_ahead(self, timeout_ms: float, max_records: int | None) -> None:
+        """What it finds is ahead until it is given: a caller who is interrupted meanwhile gets it the next time."""
+        self._ahead.extend(await self._consumer.poll(timeout_ms, max_records=max_records))
 
-    async def _seek_back(self) -> None:
+    def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Runs `work` on the loop when positions are those of what was given."""
+        return self._loop.call(self._behind_what_was_given(work))
+
+    async def _behind_what_was_given(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        # Here and not where it is called: a poll that was interrupted may have ended only now.
         for partition, place in self._places_ahead().items():
             self._consumer.seek(partition, place)
         self._ahead.clear()
+        return await work()
 
     def _first_ahead(self) -> dict[TopicPartition, int]:
         first: dict[TopicPartition, int] = {}
@@ -301,7 +328,10 @@ class SyncConsumer:
         }
 
     def poll(self, timeout_ms: float, *, max_records: int | None = None) -> list[ConsumerRecord]:
-        return self._loop.call(self._given_back().poll(timeout_ms, max_records=max_records))
+        self._call(lambda: self._look_ahead(timeout_ms, max_records))
+        records = list(self._ahead)
+        self._ahead.clear()
+        return records
 
     def subscribe(
         self,
@@ -312,33 +342,29 @@ class SyncConsumer:
         on_lost: Callable[[list[TopicPartition]], Any] | None = None,
     ) -> None:
         told = self._loop.callback
-        self._loop.call(
-            self._given_back().subscribe(
+        self._call(
+            lambda: self._consumer.subscribe(
                 topics, on_assigned=told(on_assigned), on_revoked=told(on_revoked), on_lost=told(on_lost)
             )
         )
 
     def unsubscribe(self) -> None:
-        self._loop.call(self._given_back().unsubscribe())
+        self._call(self._consumer.unsubscribe)
 
     def assign(self, positions: Mapping[TopicPartition, int | CommittedOffset] | Iterable[TopicPartition]) -> None:
-        self._loop.call(self._given_back().assign(positions))
+        self._call(lambda: self._consumer.assign(positions))
 
     def seek(self, topic_partition: TopicPartition, offset: int | CommittedOffset) -> None:
-        consumer = self._given_back()
-        self._loop.call(_called(lambda: consumer.seek(topic_partition, offset)))
+        self._call(lambda: _called(lambda: self._consumer.seek(topic_partition, offset)))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        consumer = self._given_back()
-        self._loop.call(_called(lambda: consumer.seek_to_beginning(*partitions)))
+        self._call(lambda: _called(lambda: self._consumer.seek_to_beginning(*partitions)))
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        consumer = self._given_back()
-        self._loop.call(_called(lambda: consumer.seek_to_end(*partitions)))
+        self._call(lambda: _called(lambda: self._consumer.seek_to_end(*partitions)))
 
     def pause(self, *partitions: TopicPartition) -> None:
-        consumer = self._given_back()
-        self._loop.call(_called(lambda: consumer.pause(*partitions)))
+        self._call(lambda: _called(lambda: self._consumer.pause(*partitions)))
 
     def resume(self, *partitions: TopicPartition) -> None:
         self._loop.call(_called(lambda: self._consumer.resume(*partitions)))
@@ -387,10 +413,11 @@ class SyncConsumer:
 
     def _before_end(self) -> None:
         """The loop's consumer has nothing that was not given: it may commit its positions."""
-        self._given_back()
+        self._call(lambda: _called(lambda: None))
 
     def close(self) -> None:
-        self._loop.call(self._given_back().close())
+        if not self.closed:
+            self._call(self._consumer.close)
 
     @property
     def closed(self) -> bool:
@@ -479,8 +506,8 @@ class SyncCluster:
 
     def close(self) -> None:
         """Closes what was made of it, and its connections."""
-        if self._loop.is_a_forks:
-            return  # all of it is the parent's
+        if self._loop.is_a_forks or self._loop.is_closed:
+            return  # all of it is the parent's, or it was closed before
         try:
             for made in self._made:
                 made._before_end()

@@ -21,7 +21,14 @@ from typing import Any, Final, Self, TypeVar
 from barnabas.client.asking import RETRY_BACKOFF_MS
 from barnabas.client.assignor import Assignor
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.fetcher import FETCH_MAX_BYTES, FETCH_MAX_WAIT_MS, PARTITION_MAX_BYTES, Fetcher, beside
+from barnabas.client.fetcher import (
+    FETCH_MAX_BYTES,
+    FETCH_MAX_WAIT_MS,
+    PARTITION_MAX_BYTES,
+    ConsumerClosed,
+    Fetcher,
+    beside,
+)
 from barnabas.client.group import RANGE, GroupMember, Joined
 from barnabas.client.metadata import METADATA_MAX_AGE_MS
 from barnabas.client.offsets import EARLIEST, LATEST, READ_UNCOMMITTED, CommittedOffset, ListedOffset, committed_offset
@@ -29,6 +36,7 @@ from barnabas.client.positions import UNKNOWN, ConsumerRecord, Position
 from barnabas.client.transaction_requests import ConsumerGroupMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.runtime import and_then
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +136,7 @@ class Consumer(Fetcher):
         for fetch, _ in self._fetches.values():
             fetch.cancel()
         self._fetches.clear()
-        await _and_then(self._part(), self._leave)
+        await and_then(self._part(), self._leave)
 
     @property
     def closed(self) -> bool:
@@ -349,7 +357,7 @@ class Consumer(Fetcher):
                 member.rejoin()  # others wait for what was given up now
             await _told(self._on_assigned, fresh)
 
-        await _and_then(self._give_up(revoked) if joined.kept else self._lose(held), begin)
+        await and_then(self._give_up(revoked) if joined.kept else self._lose(held), begin)
 
     async def _part(self) -> None:
         """Gives up what the group has assigned; what was assigned by hand is committed only."""
@@ -364,7 +372,7 @@ class Consumer(Fetcher):
     async def _give_up(self, partitions: list[TopicPartition]) -> None:
         """Lets another member have them. They are this one's until it has committed and told its callback."""
         if partitions:
-            await _and_then(self._commit_positions(), lambda: self._tell_and_drop(self._on_revoked, partitions))
+            await and_then(self._commit_positions(), lambda: self._tell_and_drop(self._on_revoked, partitions))
 
     async def _lose(self, partitions: list[TopicPartition]) -> None:
         """Drops partitions that may be another member's already."""
@@ -465,7 +473,7 @@ class Consumer(Fetcher):
         await self._give_way()
         while True:
             if self._closed:
-                raise RuntimeError("the consumer is closed")
+                raise ConsumerClosed("the consumer is closed")
             if self._begins_with:
                 await self._begin()
             if self._trouble is not None:
@@ -515,11 +523,13 @@ class Consumer(Fetcher):
             if records:
                 self._due = True  # it may have been the last of its partition
                 return records[0]
-        while not self._closed:
-            records = await self.poll(_ITERATION_MS, max_records=1)
+        while True:
+            try:
+                records = await self.poll(_ITERATION_MS, max_records=1)
+            except ConsumerClosed:
+                raise StopAsyncIteration from None
             if records:
                 return records[0]
-        raise StopAsyncIteration
 
     def _next_turn_ms(self, waiting: list[asyncio.Future[Any]]) -> float:
         """How long until there is something to do although nothing of `waiting` is answered, in ms."""
@@ -572,20 +582,7 @@ async def _while_beating(member: GroupMember, story: Coroutine[Any, Any, None]) 
     async def end() -> None:
         beats.cancel()
 
-    await _and_then(story, end)
-
-
-async def _and_then(first: Awaitable[None], then: Callable[[], Awaitable[None]]) -> None:
-    """`then` follows whatever `first` raises, a callback's error or an interruption. A coroutine that is thrown away
-    waits for nothing."""
-    try:
-        await first
-    except GeneratorExit:
-        raise
-    except BaseException:
-        await then()
-        raise
-    await then()
+    await and_then(story, end)
 
 
 async def _told(callback: RebalanceCallback | None, partitions: list[TopicPartition]) -> None:

@@ -66,6 +66,10 @@ Asked = TypeVar("Asked")
 Outcome = TypeVar("Outcome")
 
 
+class ConsumerClosed(RuntimeError):
+    """The consumer was closed, perhaps while somebody polled it."""
+
+
 class Fetcher:
     """Positions, and the requests that move them. Only `_wait_for_any` waits."""
 

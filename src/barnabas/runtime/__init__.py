@@ -3,7 +3,7 @@
 from barnabas.runtime.doors import Bytes, Clock, Disk, Entropy, File, Listener, Lock, Network, Runtime
 from barnabas.runtime.histogram import Histogram
 from barnabas.runtime.sparing_log import SparingLog
-from barnabas.runtime.story import Condition, Story, Tasks, drive, ended, to_its_end, within
+from barnabas.runtime.story import Condition, Story, Tasks, and_then, drive, ended, to_its_end, within
 
 __all__ = [
     "Bytes",
@@ -20,6 +20,7 @@ __all__ = [
     "SparingLog",
     "Story",
     "Tasks",
+    "and_then",
     "drive",
     "ended",
     "to_its_end",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -205,3 +205,16 @@ async def within(waited: asyncio.Future[T], timeout_ms: float) -> bool:
         timer.cancel()
         waited.remove_done_callback(wake)
     return waited.done()
+
+
+async def and_then(first: Awaitable[None], then: Callable[[], Awaitable[None]]) -> None:
+    """`then` follows whatever `first` raises, a callback's error or an interruption. A coroutine that is thrown away
+    waits for nothing."""
+    try:
+        await first
+    except GeneratorExit:
+        raise
+    except BaseException:
+        await then()
+        raise
+    await then()
