@@ -49,6 +49,7 @@ from barnabas.client.transaction import ProducerFenced, Transaction
 from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS, ConsumerGroupMetadata, TransactionIdentity
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.runtime import and_then
 
 logger = logging.getLogger(__name__)
 
@@ -116,8 +117,9 @@ class TransactionalProducer(Producer):
     async def close(self) -> None:
         """Aborts what is open."""
         if self.state in (State.IN_TRANSACTION, State.SPOILT):
-            await self.abort_transaction()
-        await super().close()
+            await and_then(self.abort_transaction(), super().close)
+        else:
+            await super().close()
 
     # the transaction
 
