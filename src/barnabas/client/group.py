@@ -88,6 +88,9 @@ class GroupMember:
         self._generation = NO_GENERATION
         self._assigned_in = NO_GENERATION
         """The generation of `assignment`, also while the member joins the next one; none once it is no member."""
+        self._commits = asyncio.Lock()
+        """Who commits waits for whoever began before: a commit that is repeated does not come behind a later one."""
+        self._last_metadata = ConsumerGroupMetadata(group, group_instance_id=group_instance_id)
         self._dealt: dict[str, int] | None = None
         """How many partitions each topic had when this member, as the leader, gave them away."""
         self._heartbeat_due_ms = 0
@@ -120,8 +123,10 @@ class GroupMember:
 
     @property
     def metadata(self) -> ConsumerGroupMetadata:
-        """Names the member where offsets are committed, also within a transaction."""
-        return ConsumerGroupMetadata(self.group, self._assigned_in, self._member_id, self._group_instance_id)
+        """Names the member where offsets are committed within a transaction: as what it was assigned partitions last,
+        also once it is none any more. A coordinator takes offsets from nobody in particular for those of an old client,
+        and would not notice that the partitions are another member's (KIP-447)."""
+        return self._last_metadata if self._topics else self._last_metadata._replace(generation=-1, member_id="")
 
     @property
     def is_lost(self) -> bool:
@@ -243,6 +248,7 @@ class GroupMember:
     def take_join(self, joined: Joined) -> None:
         self._generation, self.assignment, at_ms, assignor, _ = joined
         self._assigned_in = joined.generation
+        self._last_metadata = self._last_metadata._replace(generation=joined.generation, member_id=self._member_id)
         self._confirmed(at_ms)
         assignor.assigned(joined.assignment, joined.generation)
         if self._joined_for != self._topics or self._deals_anew:
@@ -387,7 +393,8 @@ class GroupMember:
                         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.group!r} rebalances")
                     self._check(code)
 
-        await self.cluster.retrying(attempt)
+        async with self._commits:
+            await self.cluster.retrying(attempt)
 
     async def committed(
         self, partitions: Sequence[TopicPartition], *, require_stable: bool = False

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from cluster import until
 
+import barnabas.client
 from barnabas.client.blocking import connect
+from barnabas.client.consumer import Consumer
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
 from barnabas.testing import KafkaCluster
 
 
@@ -25,3 +31,47 @@ def test_a_generation_that_is_over_leaves_nobody_behind_for_whom_the_group_waits
         client.producer().send("t", b"second")
         until(lambda: b"second" in [record.value for record in consumer.poll(100)], "it reads on", timeout=15)
         assert len(kafka_cluster.group("g").members) == 1
+
+
+async def _joined(consumer: Consumer) -> None:
+    while not consumer.assignment:
+        await consumer.poll(100)
+
+
+def test_commits_come_in_their_order_also_where_the_first_is_repeated(kafka_cluster: KafkaCluster) -> None:
+    kafka_cluster.create_topic("t")
+    partition = TopicPartition("t", 0)
+
+    async def story() -> int:
+        async with barnabas.client.connect(kafka_cluster.bootstrap) as cluster:
+            consumer = cluster.consumer("t", group="g", enable_auto_commit=False)
+            await _joined(consumer)
+            kafka_cluster.fail("OFFSET_COMMIT", "NOT_COORDINATOR")
+            await asyncio.gather(consumer.commit({partition: 1}), consumer.commit({partition: 2}))
+            return (await consumer.committed())[partition]
+
+    assert asyncio.run(asyncio.wait_for(story(), 30)) == 2
+
+
+def test_a_member_that_was_put_out_does_not_commit_by_a_transaction(kafka_cluster: KafkaCluster) -> None:
+    kafka_cluster.create_topic("t")
+    partition = TopicPartition("t", 0)
+
+    async def story() -> tuple[ErrorCode, dict[TopicPartition, int]]:
+        async with barnabas.client.connect(kafka_cluster.bootstrap) as cluster:
+            late = cluster.consumer(
+                "t", group="g", enable_auto_commit=False, max_poll_interval_ms=300, heartbeat_interval_ms=100
+            )
+            await _joined(late)
+            await asyncio.to_thread(until, lambda: not kafka_cluster.group("g").members, "it is put out")
+            successor = cluster.consumer("t", group="g", enable_auto_commit=False)
+            await _joined(successor)
+            with pytest.raises(KafkaError):
+                await late.commit({partition: 1})
+            async with cluster.transactional_producer("p") as producer:
+                with pytest.raises(KafkaError) as refused:
+                    async with producer.transaction():
+                        await producer.send_offsets_to_transaction({partition: 1}, late.group_metadata())
+            return refused.value.code, await successor.committed()
+
+    assert asyncio.run(asyncio.wait_for(story(), 30)) == (ErrorCode.UNKNOWN_MEMBER_ID, {partition: -1})
