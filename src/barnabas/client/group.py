@@ -98,6 +98,8 @@ class GroupMember:
         """Until when, by its own clock, it is a member for sure, unless it is told otherwise."""
         self._polled_ms = 0
         self._coordinator: Connection | None = None
+        self._staying: asyncio.Task[int] | None = None
+        """Heartbeats of a member whose owner is to learn of a rebalance."""
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Joins for these topics, at the owner's next turn."""
@@ -212,21 +214,35 @@ class GroupMember:
                 group_instance_id=self._group_instance_id,
             )
             answer = await self._send(request)
-            waited_for = through_rebalances and answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
-            if answer.error_code and not waited_for:
+            rebalances = answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+            if answer.error_code and not rebalances:
                 return int(answer.error_code)
             self._confirmed(asked_ms)
+            if rebalances and not through_rebalances:
+                # The group waits for the owner's next turn, if only its session does not end before.
+                self._staying = asyncio.get_running_loop().create_task(self.beat(through_rebalances=True))
+                self._staying.add_done_callback(lambda done: done.cancelled() or done.exception())
+                return int(answer.error_code)
 
     def take_heartbeat(self, heartbeat: asyncio.Task[int]) -> None:
         """Takes the error that ended the heartbeats: the generation may be over. Raises one that no retry will cure."""
         self._heartbeat_due_ms = self.cluster.runtime.clock.monotonic_ms() + RETRY_BACKOFF_MS
+        staying = self._stay_no_longer()
         try:
-            self._check(heartbeat.result())
+            self._check((staying or heartbeat).result())
         except OSError:
             self._coordinator = None
         except KafkaError as error:
             if error.code not in COORDINATOR_MOVED and error.code not in _REJOIN:
                 raise
+
+    def _stay_no_longer(self) -> asyncio.Task[int] | None:
+        """Ends the heartbeats that went on meanwhile; returns them where they had ended by themselves."""
+        staying, self._staying = self._staying, None
+        if staying is None or staying.done():
+            return staying
+        staying.cancel()
+        return None
 
     @property
     def has_to_join(self) -> bool:
@@ -234,6 +250,7 @@ class GroupMember:
 
     async def join(self) -> Joined:
         """Waits for the group's next generation, for `take_join`."""
+        self._stay_no_longer()
 
         async def attempt() -> Joined:
             while True:
@@ -329,6 +346,7 @@ class GroupMember:
 
     async def leave(self) -> None:
         """Leaves at once, so that the others need not wait for the session's end. A coordinator gone is no error."""
+        self._stay_no_longer()
         if self._generation < 0:
             await self.cluster.release(self)  # where a JoinGroup waits, no request behind it is read
         await self._send_leave()

@@ -75,3 +75,20 @@ def test_a_member_that_was_put_out_does_not_commit_by_a_transaction(kafka_cluste
             return refused.value.code, await successor.committed()
 
     assert asyncio.run(asyncio.wait_for(story(), 30)) == (ErrorCode.UNKNOWN_MEMBER_ID, {partition: -1})
+
+
+def test_a_slow_owner_stays_a_member_while_the_group_waits_for_it(kafka_cluster: KafkaCluster) -> None:
+    kafka_cluster.create_topic("t")
+    partition = TopicPartition("t", 0)
+    session_ms = 1_000
+
+    async def story() -> int:
+        async with barnabas.client.connect(kafka_cluster.bootstrap) as cluster:
+            slow = cluster.consumer("t", group="g", enable_auto_commit=False, session_timeout_ms=session_ms)
+            await _joined(slow)
+            other = cluster.consumer("t", group="g", enable_auto_commit=False)
+            await other.poll(3 * session_ms)
+            await slow.commit({partition: 1})
+            return (await slow.committed())[partition]
+
+    assert asyncio.run(asyncio.wait_for(story(), 30)) == 1
