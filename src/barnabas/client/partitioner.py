@@ -48,6 +48,8 @@ class StickyPartitioner:
         """`draw` gives a number from 0 to below its argument."""
         self._draw = draw
         self._chosen: dict[str, int] = {}
+        self._written: dict[str, int] = {}
+        """How many bytes went to the chosen partition without filling a batch."""
         self._metadata: ClusterMetadata | None = None
 
     def partition(self, topic: str, count: int, metadata: ClusterMetadata) -> int:
@@ -64,7 +66,17 @@ class StickyPartitioner:
             led = [number for number in range(count) if metadata.leader(TopicPartition(topic, number)) != NO_BROKER]
             candidates = led or range(count)
             chosen = self._chosen[topic] = candidates[self._draw(len(candidates))]
+            self._written[topic] = 0
         return chosen
+
+    def written(self, topic_partition: TopicPartition, byte_count: int, batch_bytes: int) -> None:
+        """A batch went out before it was full, and none follows it. As many as would fill one count as full (KIP-794):
+        else who waits for each record would write into one partition for ever."""
+        topic, number = topic_partition
+        if self._chosen.get(topic) == number:
+            self._written[topic] += byte_count
+            if self._written[topic] >= batch_bytes:
+                self.move_on(topic)
 
     def move_on(self, topic: str) -> None:
         """A batch of the topic is full: the next record without a key begins another one."""

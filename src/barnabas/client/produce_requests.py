@@ -58,6 +58,8 @@ def without_leader(topic_partition: TopicPartition, metadata: ClusterMetadata) -
     topic = metadata.topics.get(topic_partition.topic)
     if topic is not None and topic.error is not ErrorCode.NONE:
         return KafkaError(topic.error, f"{topic_partition}: {topic.error.name}")
+    if topic is not None and topic_partition.partition not in topic.partitions:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_partition}")
     return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic_partition} has no leader")
 
 

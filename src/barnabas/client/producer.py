@@ -30,7 +30,7 @@ from barnabas.client.transaction import Transaction
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.sentinels import ACKS_ALL
-from barnabas.runtime import Condition, Tasks
+from barnabas.runtime import Condition, Tasks, within
 from barnabas.wire.records import Record
 
 Headers = Sequence[tuple[str, bytes | None]] | Mapping[str, bytes | None]
@@ -67,7 +67,7 @@ class Producer(Producing[Connection]):
     ) -> None:
         """`acks` is ``"all"`` (-1), 1 or 0; with all it is `idempotent` (a retry doubles nothing) by default.
 
-        A batch goes out `linger_ms` after its first record, or when the leader has answered the one before;
+        A batch goes out `linger_ms` after its first record, by a flush, or when the leader has answered the one before;
         `compression` is one of none, gzip, snappy, lz4, zstd. No record is larger than `max_request_bytes`, and no
         request of several batches; topics that have more partitions are noticed within `metadata_max_age_ms`.
         """
@@ -93,6 +93,10 @@ class Producer(Producing[Connection]):
         self._buffered = 0
         self._room = Condition()
         self._one_settled = Condition()
+        self._flushes = 0
+        """How many wait for every record to be acknowledged: nobody lingers meanwhile."""
+        self._hurried: asyncio.Future[None] | None = None
+        """Done when a flush begins; none where no sender lingers."""
         self._tasks = Tasks(self._sender_failed)
         self._senders: dict[int, asyncio.Task[Any]] = {}
         self._failure: BaseException | None = None
@@ -190,9 +194,16 @@ class Producer(Producing[Connection]):
     async def flush(self) -> None:
         """Returns when every record taken so far is acknowledged or given up; their futures tell which. With acks=0,
         when the brokers have read them."""
-        for batch in [batch for queue in self._queues.values() for batch in queue.batches]:
-            while batch.receipts:
-                await self._one_settled
+        hurried, self._hurried = self._hurried, None
+        if hurried is not None:
+            hurried.set_result(None)
+        self._flushes += 1
+        try:
+            for batch in [batch for queue in self._queues.values() for batch in queue.batches]:
+                while batch.receipts:
+                    await self._one_settled
+        finally:
+            self._flushes -= 1
         unanswered, self._unanswered = self._unanswered, {}
         for connection in unanswered:
             # A broker takes the requests of a connection in their order: those before this one are not in a buffer.
@@ -259,7 +270,7 @@ class Producer(Producing[Connection]):
 
     async def _send_to(self, leader: int) -> None:
         """Sends what `leader` leads until nothing is left."""
-        await asyncio.sleep(self._linger_ms / 1000)
+        await self._linger()
         pause_ms = RETRY_BACKOFF_MS
         while ready := self._ready(leader, closed=False):
             self._look_for_partitions()
@@ -276,6 +287,15 @@ class Producer(Producing[Connection]):
             self._wake_leaders()
         # Whoever shares the metadata may have moved partitions away from this leader: nobody else would notice.
         self._wake_leaders()
+
+    async def _linger(self) -> None:
+        """For `linger_ms`, or until somebody flushes."""
+        if self._flushes or not self._linger_ms:
+            await asyncio.sleep(0)  # what is given in the same turn of the loop goes out together
+            return
+        if self._hurried is None:
+            self._hurried = asyncio.get_running_loop().create_future()
+        await within(self._hurried, self._linger_ms)
 
     def _wake_leaders(self) -> None:
         """Wakes the senders of what is not under way. A sender with a batch under way looks again by itself: two others
@@ -322,6 +342,8 @@ class Producer(Producing[Connection]):
                 stamp = produced.append_time if produced.append_time >= 0 else batch.records[index].timestamp
                 offset = produced.base_offset + index if produced.base_offset >= 0 else -1
                 future.set_result(Delivered(queue.id.topic, queue.id.partition, offset, stamp))
+        if not queue.batches:
+            self._sticky.written(queue.id, batch.bytes_counted, self._batch_bytes)
         self._buffered -= batch.bytes_counted
         batch.receipts = []
         self._room.notify()

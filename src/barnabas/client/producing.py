@@ -133,6 +133,9 @@ class Producing(ABC, Generic[Connected]):
         self._max_request_bytes = max_request_bytes
         self._transaction = transaction
         self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._unheard_of: set[str] = set()
+        """Topics that were not known when they got their first record: brokers may make them. One that was deleted
+        since is not asked to come back."""
         self._sticky = StickyPartitioner(draw)
 
     @abstractmethod
@@ -157,6 +160,8 @@ class Producing(ABC, Generic[Connected]):
         queue = self._queues.get(topic_partition)
         if queue is None:
             queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
+            if topic_partition.topic not in self._asking.metadata.topics:
+                self._unheard_of.add(topic_partition.topic)
         return queue
 
     def _begin_batch(self, queue: PartitionQueue) -> ProducerBatch:
@@ -309,8 +314,11 @@ class Producing(ABC, Generic[Connected]):
     async def _look_for_leaders(self, queues: Iterable[PartitionQueue]) -> None:
         """Asks once for newer metadata. Where no broker answers, batches wait until one does, or their time is over.
         Raises `KafkaError` for a refusal that no other attempt will cure."""
+        topics = list(dict.fromkeys(queue.id.topic for queue in queues))
+        unheard_of = [topic for topic in topics if topic in self._unheard_of]
         try:
-            await self._asking.refresh(list(dict.fromkeys(queue.id.topic for queue in queues)), timeout_ms=0)
+            await self._asking.refresh(unheard_of or topics, allow_auto_topic_creation=bool(unheard_of), timeout_ms=0)
+            self._unheard_of.difference_update(unheard_of)
         except (OSError, KafkaError) as error:
             if isinstance(error, KafkaError) and not _may_pass(error):
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from cluster import until
 
 import barnabas.client
 from barnabas.client import ErrorCode, KafkaError, blocking
@@ -12,6 +13,14 @@ from barnabas.client.transaction import ProducerFenced
 from barnabas.testing import KafkaCluster
 
 NOWHERE = "127.0.0.1:1"
+
+
+def topics_of(kafka_cluster: KafkaCluster) -> set[str]:
+    async def story() -> set[str]:
+        async with barnabas.client.connect(kafka_cluster.bootstrap) as cluster:
+            return set((await cluster.refresh(None)).topics)
+
+    return asyncio.run(story())
 
 
 def test_a_cluster_forgets_what_was_closed() -> None:
@@ -83,3 +92,66 @@ def test_a_transactional_producer_that_cannot_abort_is_closed(kafka_cluster: Kaf
             return producer.closed, {task.get_name() for task in asyncio.all_tasks() if "producer" in task.get_name()}
 
     assert asyncio.run(asyncio.wait_for(story(), 30)) == (True, set())
+
+
+def test_who_waits_for_each_record_writes_into_more_than_one_partition(kafka_cluster: KafkaCluster) -> None:
+    kafka_cluster.create_topic("t", partitions=4)
+
+    async def story() -> set[int]:
+        async with barnabas.client.connect(kafka_cluster.bootstrap) as cluster:
+            producer = cluster.producer(batch_bytes=1_000)
+            return {(await producer.send("t", bytes(500))).partition for _ in range(100)}
+
+    assert asyncio.run(story()) == {0, 1, 2, 3}
+
+
+def test_a_topic_is_made_also_for_whoever_names_the_partition(kafka_cluster: KafkaCluster) -> None:
+    async def story() -> int:
+        async with barnabas.client.connect(kafka_cluster.bootstrap) as cluster:
+            return (await cluster.producer(delivery_timeout_ms=10_000).send("fresh", b"first", partition=0)).offset
+
+    assert asyncio.run(story()) == 0
+
+
+def test_a_topic_that_was_deleted_is_not_made_anew_for_what_was_on_its_way(kafka_cluster: KafkaCluster) -> None:
+    kafka_cluster.create_topic("t")
+
+    async def story() -> ErrorCode:
+        async with barnabas.client.connect(kafka_cluster.bootstrap) as cluster:
+            producer = cluster.producer(delivery_timeout_ms=2_000)
+            await producer.send("t", b"first", partition=0)
+            await cluster.admin.delete_topics(["t"])
+            await asyncio.to_thread(until, lambda: "t" not in topics_of(kafka_cluster), "it is deleted")
+            with pytest.raises(KafkaError) as late:
+                await producer.send("t", b"second", partition=0)
+            assert isinstance(late.value.__cause__, KafkaError)
+            return late.value.__cause__.code
+
+    assert asyncio.run(story()) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "t" not in topics_of(kafka_cluster)
+
+
+def test_a_partition_that_is_not_there_is_said_not_to_be(kafka_cluster: KafkaCluster) -> None:
+    kafka_cluster.create_topic("t")
+
+    async def story() -> str:
+        async with barnabas.client.connect(kafka_cluster.bootstrap) as cluster:
+            with pytest.raises(KafkaError) as late:
+                await cluster.producer(delivery_timeout_ms=500).send("t", b"nowhere", partition=7)
+            return str(late.value)
+
+    assert "UNKNOWN_TOPIC_OR_PARTITION: there is no partition t-7" in asyncio.run(story())
+
+
+def test_a_flush_waits_for_no_linger(kafka_cluster: KafkaCluster) -> None:
+    kafka_cluster.create_topic("t")
+
+    async def story() -> int:
+        async with barnabas.client.connect(kafka_cluster.bootstrap) as cluster:
+            producer = cluster.producer(linger_ms=60_000)
+            sent = await producer.append("t", b"first")
+            await asyncio.sleep(0)  # its sender lingers
+            await producer.flush()
+            return (await sent).offset
+
+    assert asyncio.run(asyncio.wait_for(story(), 20)) == 0
