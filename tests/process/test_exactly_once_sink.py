@@ -166,6 +166,20 @@ def test_a_checkpoint_that_went_back_and_a_marker_that_is_gone_are_errors(kafka:
 
 
 @BOTH
+def test_a_query_whose_first_batches_have_no_rows_goes_on(kafka: KafkaCluster, delivery: str) -> None:
+    topic = f"filtered-{delivery}"
+    kafka.create_topic(topic, partitions=3)
+    query = Query(kafka, topic, delivery=delivery)
+    query.batch(0, [[], []])
+    query.batch(1, [[], []])
+    query.batch(2, tasks(2))
+    # The one that takes the sink over has it from its first batch on, though that has no rows.
+    Query(kafka, topic, name="another", delivery=delivery, options={"takeOver": "true"}).batch(0, [[]])
+    Query(kafka, topic, name="another", delivery=delivery).batch(1, tasks(1))
+    assert committed(kafka, topic) == expected(1, 2)
+
+
+@BOTH
 def test_a_second_query_with_the_same_sink_id_fences_the_first(kafka: KafkaCluster, delivery: str) -> None:
     topic = f"twice-{delivery}"
     kafka.create_topic(topic, partitions=3)

@@ -73,9 +73,10 @@ class OneTransaction(Deliverer):
         return wrote
 
     def commit(self, cluster: BlockingCluster, wrote: list[TaskWrote], attempt: Attempt) -> None:
+        if all(task.is_in for task in wrote):
+            return
+        # A batch without rows is marked, too: else the next would find another query's marker, or none.
         counts = _counted(wrote, attempt.batch)
-        if not counts:
-            return  # the batch was in already, or had no rows
         plan = wrote[0].plan
         assert plan is not None
         with explained(self.options, f"Batch {attempt.batch}"):

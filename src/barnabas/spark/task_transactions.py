@@ -101,13 +101,14 @@ class TaskTransactions(Deliverer):
         return f"{self.options.sink_id}-{task}"
 
     def commit(self, cluster: BlockingCluster, wrote: list[TaskWrote], attempt: Attempt) -> None:
+        if all(task.is_in for task in wrote):
+            return
+        # A batch without rows is marked, too: else the next would find another query's marker, or none.
         tasks = [
             TaskTransaction(task.task, task.transaction.producer_id, task.transaction.epoch)
             for task in wrote
             if task.transaction is not None
         ]
-        if not tasks:
-            return  # the batch was in already, or had no rows
         plan = wrote[0].plan
         assert plan is not None
         decided = successor(plan.marker, wrote[0].query, attempt.batch, tasks)
@@ -118,7 +119,7 @@ class TaskTransactions(Deliverer):
             transaction.end(committed=True)
             attempt.reached(Step.DECIDED)
             self._commit_tasks(cluster, decided, attempt)
-            if not transaction.answer_lost:
+            if tasks and not transaction.answer_lost:
                 # Without this the next plan would have to find out that all are committed.
                 done = decided._replace(number=decided.number + 1, decided=())
                 self.mark(cluster, plan.identity, done).end(committed=True)
