@@ -288,6 +288,21 @@ def test_what_a_larger_batch_that_died_left_open_is_aborted_by_the_next_run(kafk
     assert committed(kafka, "leftover") == [value for value, _ in rows(0, 0)]
 
 
+def test_what_tasks_were_decided_to_commit_is_committed_where_the_next_run_has_one_transaction(
+    kafka: KafkaCluster,
+) -> None:
+    kafka.create_topic("changed", partitions=3)
+    query = Query(kafka, "changed", delivery="exactly-once-by-task", dies=Step.DECIDED)
+    with pytest.raises(Died):
+        query.batch(0, tasks(0))
+    query.delivery = "exactly-once"
+    query.batch(0, tasks(0))
+    query.batch(1, tasks(1))
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        assert not [name for name in open_transactions(cluster) if name.startswith("sink-changed")]
+    assert committed(kafka, "changed") == expected(0, 1)
+
+
 def _until(fact: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not fact():

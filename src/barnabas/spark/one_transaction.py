@@ -37,6 +37,7 @@ from barnabas.spark.sink_marker import SinkError, successor
 from barnabas.spark.sink_options import SinkOptions
 from barnabas.spark.sink_rows import SinkRow, rows_of
 from barnabas.spark.sink_sending import encoder_for
+from barnabas.spark.task_transactions import TaskTransactions
 from barnabas.wire.records import Record
 
 if TYPE_CHECKING:
@@ -52,7 +53,11 @@ _POLL_S: Final = 0.05
 class OneTransaction(Deliverer):
     def plan(self, cluster: BlockingCluster) -> DeliveryPlan:
         with explained(self.options, "The micro-batch"):
-            return self.taken_over(cluster)
+            plan = self.taken_over(cluster)
+        if plan.marker is not None and plan.marker.decided:
+            # An earlier run had ``exactly-once-by-task``, and may not have committed all that it decided.
+            return TaskTransactions(self.options).plan(cluster)
+        return plan
 
     def write(
         self,
