@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
 from barnabas.spark.jobs import JobError  # noqa: E402
+from barnabas.spark.jobs.archive import staged_files  # noqa: E402
 from barnabas.spark.jobs.commits import Covered, DataFile  # noqa: E402
 from barnabas.spark.jobs.land import Job, _landed, landed_table  # noqa: E402
 from barnabas.spark.jobs.landed import LandedTable, Landing  # noqa: E402
@@ -51,6 +53,15 @@ def paths(table: LandedTable) -> set[str]:
 def on_disk(table: LandedTable) -> set[str]:
     found = (path.relative_to(table.root) for path in table.root.rglob("*.parquet"))
     return {str(path) for path in found if path.parts[0].startswith("day=")}
+
+
+def test_what_a_task_that_was_given_up_writes_behind_sparks_commit_is_none_of_the_tables(table: LandedTable) -> None:
+    place = table.staging()
+    for path in ("day=a/part-0.parquet", "_temporary/0/_temporary/attempt_0/day=a/part-0.parquet"):
+        (place / path).parent.mkdir(parents=True)
+        parquet.write_table(pa.table({"timestamp": [datetime(2013, 1, 1)]}), place / path)
+    assert [staged.path for staged in staged_files(place)] == ["day=a/part-0.parquet"]
+    assert [landed.directory for landed in table.placed(place)] == ["day=a"]
 
 
 def test_the_offsets_are_the_commits(table: LandedTable) -> None:

@@ -29,7 +29,7 @@ from barnabas.spark.access import Servers, cluster_of, options_of
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.archived import Archive
 from barnabas.spark.jobs.columns import COLUMNS, DIRECTORIES, SCHEMA
-from barnabas.spark.jobs.commits import ArchiveSettings, Commit, Covered, DataFile, PartitionLife
+from barnabas.spark.jobs.commits import ArchiveSettings, Commit, Covered, DataFile, PartitionLife, written_in
 from barnabas.spark.jobs.epochs import leader_epochs
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ def staged_files(place: Path) -> tuple[DataFile, ...]:
     import pyarrow.parquet as parquet
 
     found = []
-    for path in sorted(place.rglob("*.parquet")):
+    for path in written_in(place):
         footer = parquet.ParquetFile(path).metadata
         index = next(i for i in range(footer.num_columns) if footer.schema.column(i).path == "timestamp")
         stats = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]

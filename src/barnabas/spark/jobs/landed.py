@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from barnabas.spark.jobs import JobError
-from barnabas.spark.jobs.commits import DataFile
+from barnabas.spark.jobs.commits import DataFile, written_in
 from barnabas.spark.jobs.tables import TABLE_FORMATS, check_table
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class LandedTable(ABC):
         import pyarrow.parquet as parquet
 
         found = []
-        for path in sorted(staged.rglob("*.parquet")):
+        for path in written_in(staged):
             rows = parquet.read_metadata(path).num_rows
             if rows:
                 relative = path.relative_to(staged).with_name(f"{uuid4().hex}.parquet")
