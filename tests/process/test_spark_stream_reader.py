@@ -15,6 +15,8 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
+from barnabas.client.blocking import BlockingCluster
+from barnabas.model.ids import TopicPartition
 from barnabas.spark.lag import lag_of, seconds_of
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import DataLoss
@@ -173,6 +175,26 @@ def test_a_partition_that_ends_before_what_was_read_of_it_is_data_loss(kafka_clu
     resumed = lenient.latestOffset(beyond, ALL)
     assert offsets(resumed) == {"s": {"0": 5}}
     assert planned(lenient, beyond, resumed) == []
+
+
+def test_a_query_goes_on_at_once_where_the_group_is_told_of_a_topic_that_is_gone(
+    kafka_cluster: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    for topic in ("s", "s-gone"):
+        kafka_cluster.create_topic(topic, partitions=1)
+        send(bootstrap, topic, 2)
+    given = {"startingOffsets": "earliest", "failOnDataLoss": "false", "groupId": "seen"}
+    source = reader(bootstrap, **given, **{"kafka.default.api.timeout.ms": "1500"})
+    end = source.latestOffset(source.initialOffset(), ALL)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics(["s-gone"])["s-gone"].result(30)
+    while "s-gone" in admin.list_topics(timeout=10).topics:
+        pass
+    assert offsets(source.latestOffset({**end}, ALL)) == {"s": {"0": 2}}
+    assert "were not committed" not in caplog.text
+    with BlockingCluster(bootstrap) as cluster:
+        assert cluster.committed_offsets("seen", [TopicPartition("s", 0)])[TopicPartition("s", 0)].offset == 2
 
 
 def test_no_socket_goes_along_when_the_reader_is_sent(kafka_cluster: Any) -> None:

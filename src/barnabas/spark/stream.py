@@ -252,7 +252,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         }
         try:
             with connected(options.access) as cluster:
-                commit_offsets(cluster, options.group_id, offsets)
+                # The broker would have a partition that is gone asked for again and again.
+                metadata = cluster.refresh(sorted({partition.topic for partition in offsets}))
+                there = {partition for name in metadata.topics for partition in metadata.partitions(name)}
+                commit_offsets(cluster, options.group_id, {at: offsets[at] for at in sorted(there & set(offsets))})
             self._committed = end
         except (KafkaError, OSError) as error:
             if isinstance(error, KafkaError) and not error.code.retriable:
