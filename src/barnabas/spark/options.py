@@ -120,7 +120,7 @@ class SourceOptions:
         return cls(
             access=access,
             subscribe=tuple(name.strip() for name in given.get("subscribe", "").split(",") if name.strip()),
-            subscribe_pattern=_pattern(given.get("subscribepattern")),
+            subscribe_pattern=_pattern(given),
             internal_topics=_flag(given, "includeinternaltopics", False),
             assign=tuple(parse_assignment(given["assign"])) if "assign" in given else (),
             starting=_positions(given, "starting", EARLIEST),
@@ -241,12 +241,14 @@ def _columns(given: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _pattern(text: str | None) -> str | None:
-    if text is not None:
-        try:
-            re.compile(text)
-        except re.error as error:
-            raise ValueError(f"Option subscribePattern is {text!r}, which is no regular expression: {error}.") from None
+def _pattern(given: Mapping[str, str]) -> str | None:
+    if "subscribepattern" not in given:
+        return None
+    text = given["subscribepattern"].strip()
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"Option subscribePattern is {text!r}, which is no regular expression: {error}.") from None
     return text
 
 

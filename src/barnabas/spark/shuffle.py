@@ -32,7 +32,7 @@ def by_target_partition(
     from pyspark.sql import functions
 
     given = {name.lower(): str(value) for name, value in options.items()}
-    topic = given.get("topic")
+    topic = given.get("topic", "").strip()
     names = [topic] if topic else list(topics)
     if not names:
         raise ValueError("Which topics? Set the option topic, or give all that the column topic names as topics=[..].")

@@ -89,8 +89,8 @@ class SinkOptions:
         given = passed_over.given_by_user(options)
         passed_over.check_names(given, _KNOWN, passed_over.OF_SINK, "The sink of format('barnabas')")
         columns = _columns(schema)
-        topic = given.get("topic")
-        if not topic and "topic" not in columns:
+        topic = given.get("topic", "").strip() or None
+        if topic is None and "topic" not in columns:
             raise ValueError("Where do the rows go? Set the option topic, or give them a column topic.")
         _only(given, "kafka.acks", ("all", "-1"))
         _only(given, "kafka.enable.idempotence", ("true",))
@@ -106,7 +106,7 @@ class SinkOptions:
                 )
             if not _SINK_ID.fullmatch(sink_id):
                 raise ValueError(f"Option sinkId is {sink_id!r}: it takes up to 200 letters, digits, dots, _ and -.")
-        marker_topic = given.get("markertopic") or topic or ""
+        marker_topic = given.get("markertopic", "").strip() or topic or ""
         if delivery is not Delivery.AT_LEAST_ONCE and not marker_topic:
             raise ValueError(
                 "Option markerTopic is missing: the sink notes which micro-batch is in as a group's offset for a topic,"

@@ -96,6 +96,11 @@ def test_a_wrong_option_is_named(options: dict[str, str], said: str) -> None:
     assert said in str(refused.value)
 
 
+def test_blanks_around_a_pattern_are_none_of_it() -> None:
+    pattern = {"kafka.bootstrap.servers": "h:1", "subscribePattern": " ^orders$ "}
+    assert SourceOptions.parse(pattern).subscribe_pattern == "^orders$"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -43,6 +43,13 @@ def test_a_wrong_option_is_named_with_what_it_takes(options: dict[str, str | Non
         parse(**options)
 
 
+def test_blanks_around_a_topic_are_not_its_name() -> None:
+    assert parse(topic=" t ").topic == "t"
+    assert parse(markerTopic=" m ").marker_topic == "m"
+    with pytest.raises(ValueError, match="Where do the rows go"):
+        parse(topic=" ")
+
+
 def test_columns_are_checked_and_what_is_not_the_sinks_is_left_out() -> None:
     rows = StructType([StructField("value", StringType()), StructField("note", StringType())])
     assert parse(rows).columns == ("value",)
