@@ -137,6 +137,7 @@ import pyarrow.parquet
 from barnabas.spark.jobs.columns import DIRECTORIES, arrow_schema
 from barnabas.spark.jobs.archived import Archive
 from barnabas.spark.jobs.commits import ArchiveSettings, Commit, Covered, DataFile, PartitionLife
+from barnabas.spark.jobs.staging import new_place
 from barnabas.spark.jobs.tables import ArchiveTable
 
 path, table_format, commits, moment = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
@@ -163,13 +164,14 @@ with archive.writing():
     for number in range(first, commits + 1):
         start = archive.positions().get(source, 0)
         name = f"topic=orders/period=2026-11-21/{start}-{moment.replace(' ', '-')}.parquet"
-        file = archive.staging(f"{number}") / name
+        staging = new_place()
+        file = archive.staging(staging) / name
         file.parent.mkdir(parents=True)
         rows = [{"partition": 0, "offset": offset, "timestamp": offset} for offset in range(start, start + 10)]
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema), file)
         at("before the number", number)
         files = (DataFile(name, 10, file.stat().st_size),)
-        archive.commit(Commit(number, 0, f"{number}", (Covered(*source, start, start + 10),), files))
+        archive.commit(Commit(number, 0, staging, (Covered(*source, start, start + 10),), files))
 """
 
 

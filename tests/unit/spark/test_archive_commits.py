@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from barnabas.spark.jobs.commits import (
     PartitionLife,
     coverage,
 )
+from barnabas.spark.jobs.staging import new_place
 
 SETTINGS = ArchiveSettings("cluster", "event", "day", "timestamp")
 FILE = "topic=t/period=2026-11-21/part-1.parquet"
@@ -50,10 +52,24 @@ def test_a_commit_is_read_back_as_it_was_made(tmp_path: Path) -> None:
 
 def test_files_without_their_commit_never_become_data(tmp_path: Path) -> None:
     archive = Archive.open_or_create(tmp_path / "a", SETTINGS)
-    stage(archive, commit(1, 0, 10, FILE))
+    place = archive.staging(new_place()) / "part-1.parquet"
+    place.parent.mkdir(parents=True)
+    place.touch()
     with Archive.open(tmp_path / "a").writing():
         assert archive.files() == []
         assert not list((tmp_path / "a").rglob("*.parquet"))
+
+
+def test_what_a_writer_of_another_machine_has_staged_is_its_own_for_a_week(tmp_path: Path) -> None:
+    archive = Archive.open_or_create(tmp_path / "a", SETTINGS)
+    place = archive.staging("another/1-x") / "part-1.parquet"
+    place.parent.mkdir(parents=True)
+    place.touch()
+    with archive.writing():
+        assert place.exists()
+    os.utime(archive.staging("another"), (0, 0))
+    with archive.writing():
+        assert not place.exists()
 
 
 def test_a_commit_whose_files_were_not_moved_yet_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

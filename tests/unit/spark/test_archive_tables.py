@@ -16,6 +16,7 @@ from barnabas.spark.jobs import tables  # noqa: E402
 from barnabas.spark.jobs.archived import Archive  # noqa: E402
 from barnabas.spark.jobs.columns import COLUMNS, DIRECTORIES, arrow_schema, directory_values  # noqa: E402
 from barnabas.spark.jobs.commits import ArchiveError, ArchiveSettings, Commit, Covered, DataFile, PartitionLife  # noqa: E402
+from barnabas.spark.jobs.staging import new_place  # noqa: E402
 
 SOURCE = PartitionLife("t", "id", 0)
 DAY = "topic=t/period=2026-11-21"
@@ -67,12 +68,13 @@ def staged(archive: Archive, number: int, start: int, end: int, name: str, *, re
     }
     table = pa.Table.from_pylist([{**record, "offset": n, "timestamp": n * 1000} for n in range(start, end)], schema)
     path = f"{DAY}/{name}.parquet"
-    place = archive.staging(f"{number}-x") / path
+    staging = new_place()
+    place = archive.staging(staging) / path
     place.parent.mkdir(parents=True)
     parquet.write_table(table, place)
     covered = () if removed else (Covered(*SOURCE, start, end, ((3, start),)),)
     file = DataFile(path, end - start, place.stat().st_size, start, end - 1)
-    return Commit(number, 0, f"{number}-x", covered, (file,), removed)
+    return Commit(number, 0, staging, covered, (file,), removed)
 
 
 def committed(archive: Archive, count: int = 2) -> list[str]:

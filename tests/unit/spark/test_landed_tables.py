@@ -19,7 +19,7 @@ from barnabas.spark.jobs import JobError  # noqa: E402
 from barnabas.spark.jobs.archive import staged_files  # noqa: E402
 from barnabas.spark.jobs.commits import Covered, DataFile  # noqa: E402
 from barnabas.spark.jobs.land import Job, _landed, landed_table  # noqa: E402
-from barnabas.spark.jobs.landed import LandedTable, Landing  # noqa: E402
+from barnabas.spark.jobs.landed import META, LandedTable, Landing  # noqa: E402
 from barnabas.spark.jobs.tables import TableConflict  # noqa: E402
 
 SCHEMA = pa.schema([("_partition", pa.int32()), ("_offset", pa.int64()), ("day", pa.string())])
@@ -62,6 +62,16 @@ def test_what_a_task_that_was_given_up_writes_behind_sparks_commit_is_none_of_th
         parquet.write_table(pa.table({"timestamp": [datetime(2013, 1, 1)]}), place / path)
     assert [staged.path for staged in staged_files(place)] == ["day=a/part-0.parquet"]
     assert [landed.directory for landed in table.placed(place)] == ["day=a"]
+
+
+def test_files_that_a_writer_of_another_machine_has_staged_stay(table: LandedTable) -> None:
+    mine, others = table.staging() / "part-0.parquet", table.root / META / "staging" / "another" / "part-0.parquet"
+    for staged in (mine, others):
+        staged.parent.mkdir(parents=True)
+        staged.touch()
+    with table.writing():
+        assert others.exists()
+        assert not mine.exists()
 
 
 def test_the_offsets_are_the_commits(table: LandedTable) -> None:

@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
-from uuid import uuid4
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.offsets import EARLIEST, LATEST
@@ -29,8 +28,9 @@ from barnabas.spark.access import Servers, cluster_of, options_of
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.archived import Archive
 from barnabas.spark.jobs.columns import COLUMNS, DIRECTORIES, SCHEMA
-from barnabas.spark.jobs.commits import ArchiveSettings, Commit, Covered, DataFile, PartitionLife, written_in
+from barnabas.spark.jobs.commits import ArchiveSettings, Commit, Covered, DataFile, PartitionLife
 from barnabas.spark.jobs.epochs import leader_epochs
+from barnabas.spark.jobs.staging import new_place, written_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -196,7 +196,7 @@ def _write(
 
     settings = kept.settings
     number = len(kept.commits()) + 1
-    staging = f"{number}-{uuid4().hex}"
+    staging = new_place()
     made_ms = time.time_ns() // 1_000_000
     records = records_of(spark, bootstrap, covered, isolation_level)
     ingested = sql.timestamp_millis(sql.lit(made_ms))
@@ -346,7 +346,7 @@ def compact(spark: SparkSession, kept: Archive, *, small_files: int = SMALL_FILE
     if not chosen:
         return 0
     number = len(kept.commits()) + 1
-    staging = f"{number}-{uuid4().hex}"
+    staging = new_place()
     paths = [file.path for files in chosen.values() for file in files]
     frame = (
         spark.read.schema(SCHEMA)

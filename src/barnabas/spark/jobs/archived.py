@@ -35,6 +35,7 @@ from barnabas.spark.jobs.commits import (
     PartitionLife,
     root_of,
 )
+from barnabas.spark.jobs.staging import clear
 from barnabas.spark.jobs.tables import ArchiveTable, check_table
 
 
@@ -147,7 +148,7 @@ class Archive:
                     self.table.take_up(commit)
         if commits:
             self._finish(commits[-1])
-        shutil.rmtree(self.root / META / "staging", ignore_errors=True)
+        clear(self.root / META / "staging")
 
     def _finish(self, commit: Commit) -> None:
         staged = self.staging(commit.staging)

@@ -154,12 +154,3 @@ def root_of(path: str | Path) -> Path:
     if "://" in text:
         raise ArchiveError(f"{path}: an archive lies in a directory, on a disk or a mounted store, not at a URL.")
     return Path(text).absolute()
-
-
-def written_in(staged: Path) -> list[Path]:
-    """The Parquet files that Spark committed under `staged`, in order.
-
-    What an attempt of a task writes lies under ``_temporary`` until then. One that Spark gave up and that still writes
-    makes such a file anew behind the commit, with rows that another attempt's file has.
-    """
-    return sorted(path for path in staged.rglob("*.parquet") if "_temporary" not in path.relative_to(staged).parts)

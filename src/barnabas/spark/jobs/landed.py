@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from barnabas.spark.jobs import JobError
-from barnabas.spark.jobs.commits import DataFile, written_in
+from barnabas.spark.jobs.commits import DataFile
+from barnabas.spark.jobs.staging import clear, new_place, written_in
 from barnabas.spark.jobs.tables import TABLE_FORMATS, check_table
 
 if TYPE_CHECKING:
@@ -148,12 +149,12 @@ class LandedTable(ABC):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise JobError(f"Another job is landing in {self.root}: wait for it, or stop it") from None
-            shutil.rmtree(meta / "staging", ignore_errors=True)
+            clear(meta / "staging")
             yield
 
     def staging(self) -> Path:
         """A new place for files that nobody reads yet."""
-        return self.root / META / "staging" / uuid4().hex
+        return self.root / META / "staging" / new_place()
 
     def placed(self, staged: Path) -> list[DataFile]:
         """Moves the Parquet files under `staged` to where the table has its files, under names that are new."""
