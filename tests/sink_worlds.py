@@ -7,22 +7,24 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow
-from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType, TimestampType
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.spark.delivery import Attempt, Step, TaskWrote
 from barnabas.spark.sink import _DELIVERERS
 from barnabas.spark.sink_options import SinkOptions
+from barnabas.spark.versions import arrow_type_of
 
 SCHEMA = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
-ARROW = pyarrow.schema([("value", pyarrow.binary()), ("partition", pyarrow.int32())])
+STAMPED = StructType([*SCHEMA, StructField("timestamp", TimestampType())])
 CONFIG = {
     "transaction.state.log.num.partitions": 1,
     "offsets.topic.num.partitions": 1,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
 }
 
-Rows = Sequence[tuple[bytes, int | None]]
+Rows = Sequence[tuple[Any, ...]]
+"""With a value for each field of the query's schema."""
 
 
 class HasBootstrap(Protocol):
@@ -43,6 +45,7 @@ class Query:
     name: str = "query"
     delivery: str = "exactly-once"
     options: Mapping[str, str] = field(default_factory=dict)
+    schema: StructType = SCHEMA
     dies: Step | None = None
 
     def deliverer(self) -> Any:
@@ -53,7 +56,7 @@ class Query:
             "delivery": self.delivery,
             **self.options,
         }
-        options = SinkOptions.parse(given, SCHEMA, streaming=True)
+        options = SinkOptions.parse(given, self.schema, streaming=True)
         return _DELIVERERS[options.delivery](options)
 
     def reached(self, step: Step, batch: int) -> None:
@@ -67,8 +70,11 @@ class Query:
     def write(self, cluster: BlockingCluster, plan: Any, batch: int, task: int, rows: Rows, number: int = 0) -> Any:
         # Two Arrow batches: a task that dies has written the first.
         halves = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+        kind = arrow_type_of(self.schema)
         tables = [
-            pyarrow.RecordBatch.from_pylist([{"value": v, "partition": p} for v, p in half], schema=ARROW)
+            pyarrow.RecordBatch.from_struct_array(
+                pyarrow.array([dict(zip(self.schema.names, row, strict=True)) for row in half], kind)
+            )
             for half in halves
         ]
         deliverer = self.deliverer()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 from committed_records import committed
-from sink_worlds import CONFIG, Died, Query
+from sink_worlds import CONFIG, STAMPED, Died, Query
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.blocking_transaction import BlockingTransaction, open_transactions
@@ -101,6 +102,14 @@ def test_an_attempt_in_another_order_leaves_each_row_once(kafka: KafkaCluster) -
         wrote = query.write(cluster, plan, 0, 0, list(reversed(given)), number=1)
         query.deliverer().commit(cluster, [wrote], query.attempt(0))
     assert committed(kafka, "reordered") == sorted(value for value, _ in given)
+
+
+def test_an_attempt_finds_its_rows_where_the_broker_has_stamped_them(kafka: KafkaCluster) -> None:
+    kafka.create_topic("stamped", partitions=1, config={"message.timestamp.type": "LogAppendTime"})
+    query = Query(kafka, "stamped", schema=STAMPED, options={"kafka.batch.size": "200"}, dies=Step.WRITING)
+    given = [(b"%03d" % number, 0, datetime.fromtimestamp(number, UTC)) for number in range(20)]
+    query.batch(0, [[*given, given[0]]], tries=2)
+    assert committed(kafka, "stamped") == sorted([value for value, _, _ in given] + [b"000"])
 
 
 def test_an_attempt_with_other_rows_is_refused_and_the_batch_is_written_by_the_next_run(kafka: KafkaCluster) -> None:

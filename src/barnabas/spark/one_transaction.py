@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.blocking_producer import BlockingProducer
@@ -38,7 +38,7 @@ from barnabas.spark.sink_options import SinkOptions
 from barnabas.spark.sink_rows import SinkRow, rows_of
 from barnabas.spark.sink_sending import encoder_for
 from barnabas.spark.task_transactions import TaskTransactions
-from barnabas.wire.records import Record
+from barnabas.wire.records import Record, TimestampType
 
 if TYPE_CHECKING:
     import pyarrow
@@ -165,9 +165,9 @@ class _Rows:
         self._encoder: Encoder | None = None
         self._keyless: Counter[str] = Counter()
         """By topic, how many rows had neither key nor partition."""
-        self._own: dict[TopicPartition, Counter[bytes]] = {}
+        self._own: dict[TopicPartition, Counter[_Content]] = {}
         """In a repeated attempt: all rows of the task, by `_held`."""
-        self._earlier: dict[TopicPartition, Counter[bytes]] = {}
+        self._earlier: dict[TopicPartition, Counter[_Content]] = {}
         """In a repeated attempt: the rows that earlier ones wrote and that are not found again yet, by `_held`."""
 
     def write(self, batches: Iterable[pyarrow.RecordBatch], attempt: Attempt) -> None:
@@ -184,7 +184,8 @@ class _Rows:
         (self._encoder or self._producer).flush()
         for target, own in self._own.items():
             written = self._transaction.written([target]).get(target)
-            if written is None or self._read(target, written) != own:
+            found = Counter[_Content]() if written is None else self._read(target, written)
+            if found not in (own, _without_timestamps(own)):
                 raise self._differs(target)
 
     def _send(self, batch: pyarrow.RecordBatch, *, again: bool) -> None:
@@ -238,21 +239,23 @@ class _Rows:
         if written is not None:
             self._producer.resume(target, written.last_sequence + 1)
 
-    def _read(self, target: TopicPartition, written: PartitionProducer) -> Counter[bytes]:
+    def _read(self, target: TopicPartition, written: PartitionProducer) -> Counter[_Content]:
         found = _records(self._cluster, target, written, self._transaction.identity, self._options)
         stamped = "timestamp" in self._options.columns
         return Counter(
-            _held(key, value, headers, stamp if stamped else None) for _, stamp, key, value, headers in found
+            _held(key, value, headers, stamp if stamped and kind is TimestampType.CREATE_TIME else None)
+            for (_, stamp, key, value, headers), kind in found
         )
 
     def _is_there(self, target: TopicPartition, row: SinkRow) -> bool:
         held = _held(row.key, row.value, row.headers, row.timestamp)
         self._own[target][held] += 1
         earlier = self._earlier[target]
-        if not earlier[held]:
-            return False
-        earlier[held] -= 1
-        return True
+        for there in (held, held._replace(timestamp=None)):
+            if earlier[there]:
+                earlier[there] -= 1
+                return True
+        return False
 
     def _differs(self, target: TopicPartition) -> SinkError:
         return SinkError(
@@ -262,9 +265,22 @@ class _Rows:
         )
 
 
-def _held(key: bytes | None, value: bytes | None, headers: Sequence[Any], timestamp: int | None) -> bytes:
-    """A digest of what a row holds."""
-    return blake2b(repr((key, value, tuple(headers), timestamp)).encode(), digest_size=16).digest()
+class _Content(NamedTuple):
+    """What a row holds; `timestamp` is None where the rows have none, or the topic has the broker's own times."""
+
+    digest: bytes
+    timestamp: int | None
+
+
+def _held(key: bytes | None, value: bytes | None, headers: Sequence[Any], timestamp: int | None) -> _Content:
+    return _Content(blake2b(repr((key, value, tuple(headers))).encode(), digest_size=16).digest(), timestamp)
+
+
+def _without_timestamps(rows: Counter[_Content]) -> Counter[_Content]:
+    found = Counter[_Content]()
+    for held, count in rows.items():
+        found[held._replace(timestamp=None)] += count
+    return found
 
 
 def _records(
@@ -273,8 +289,9 @@ def _records(
     written: PartitionProducer,
     identity: TransactionIdentity,
     options: SinkOptions,
-) -> Iterator[Record]:
-    """What a partition has of the transaction, in the order of the sequences, up to `written.last_sequence`.
+) -> Iterator[tuple[Record, TimestampType]]:
+    """What a partition has of the transaction, in the order of the sequences, up to `written.last_sequence`; and whose
+    each record's time is.
 
     Raises `SinkError` where the rows do not become readable in time: they are not replicated, and may be lost.
     """
@@ -300,5 +317,5 @@ def _records(
                     for record in records_in(wanted, part, batch):
                         if record.offset >= position:
                             left -= 1
-                            yield record
+                            yield record, header.timestamp_type
         position = end
