@@ -10,7 +10,8 @@
    archive is a Delta or an Iceberg table, the table takes the commit up (see `tables`).
 
 `Archive.settle`, at the start of every job that writes, does step 3 of the last commit again if a kill came between,
-and deletes staged files of commits that never were. So nothing of an attempt that failed is ever among the data.
+and deletes what this machine staged for commits that never were. So nothing of an attempt that failed is ever among
+the data.
 """
 
 from __future__ import annotations

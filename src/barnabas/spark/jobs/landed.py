@@ -8,8 +8,8 @@ otherwise:
 - a kill before the commit leaves files that no reader sees, and the same offsets are read again;
 - a kill after it leaves nothing to do: the next run begins at the offsets that the table has.
 
-Files are written under `META`, moved to their places, and then committed. The next run deletes what a killed one left
-under `META`; `LandedTable.forget` deletes files that were moved and not committed.
+Files are written under `META`, moved to their places, and then committed. The next run on that machine deletes what a
+killed one left under `META`; `LandedTable.forget` deletes files that were moved and not committed.
 """
 
 from __future__ import annotations
