@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from barnabas.broker.authorize import authorized_cluster, authorized_topics
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
@@ -14,8 +12,6 @@ from barnabas.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochR
 
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
-
-_DEBUGGING_REPLICA: Final = -2
 
 
 async def handle(
