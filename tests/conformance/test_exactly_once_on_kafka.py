@@ -152,3 +152,13 @@ def test_a_loss_in_the_window_is_told_and_not_got_past_unseen(kafka: Any) -> Non
     Query(kafka, "window", delivery="exactly-once-by-task", options={"takeOver": "true"}).batch(1, tasks(1))
     first_task = [value for value, _ in tasks(0)[0]]
     assert sorted(message.value() for message in read(kafka, "window")) == sorted(first_task + expected(1))
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "exactly-once-by-task"])
+def test_a_query_whose_first_batches_have_no_rows_goes_on(kafka: Any, delivery: str) -> None:
+    topic = f"filtered-{delivery}"
+    create(kafka, topic)
+    query = Query(kafka, topic, delivery=delivery)
+    query.batch(0, [[], []])
+    query.batch(1, [[(b"a", 0)], [(b"b", 1)]])
+    assert sorted(message.value() for message in read(kafka, topic)) == [b"a", b"b"]
