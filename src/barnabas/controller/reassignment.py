@@ -226,13 +226,13 @@ class Reassignments:
         if context.is_led(partition):
             self._deletion.mark_topic_ineligible_for_deletion((partition.topic,), "topic reassignment in progress")
         await self._update_current_reassignment(partition, reassignment)
+        deleted = self._deletion.is_topic_queued_up_for_deletion(partition.topic)
+        if context.partition_leadership_info(partition) is None and not deleted:
+            await self._elect_the_first_leader(partition, reassignment.adding_replicas)
         if not await self._is_reassignment_complete(partition, reassignment):
             await self._update_leader_epoch_and_send_request(partition, reassignment, reassignment.replicas)  # A1
-            adding = _replicas(partition, reassignment.adding_replicas)
-            # Where it is resumed, by another controller or for a broker that is back, they exist already (Apache's
-            # controller tries all the same, and logs for each an ERROR that it does not become new).
-            new = [replica for replica in adding if context.replica_state(replica) is ReplicaState.NonExistentReplica]
-            await self._replicas.handle_state_changes(new, ReplicaState.NewReplica)  # A2
+            adding = self._new(partition, reassignment.adding_replicas)
+            await self._replicas.handle_state_changes(adding, ReplicaState.NewReplica)  # A2
             return
         await self._replicas.handle_state_changes(  # B1
             _replicas(partition, reassignment.adding_replicas), ReplicaState.OnlineReplica
@@ -247,6 +247,13 @@ class Reassignments:
         self._batch.add_update_metadata_request_for_brokers(context.live_or_shutting_down_broker_ids, (partition,))
         self._batch.send_requests_to_brokers(context.epoch)
         await self._deletion.resume_deletion_for_topics((partition.topic,))
+
+    def _new(self, partition: TopicPartition, adding: Sequence[int]) -> Sequence[PartitionAndReplica]:
+        """Of the replicas that are added those that do not exist yet. Where the reassignment is resumed, by another
+        controller or for a broker that is back, they do (Apache's controller tries all the same, and logs for each an
+        ERROR that it does not become new)."""
+        replicas = _replicas(partition, adding)
+        return [r for r in replicas if self._context.replica_state(r) is ReplicaState.NonExistentReplica]
 
     async def _update_current_reassignment(self, partition: TopicPartition, reassignment: ReplicaAssignment) -> None:
         context = self._context
@@ -265,6 +272,14 @@ class Reassignments:
                 )
         self._isr_may_change(partition)
         context.partitions_being_reassigned[partition] = None
+
+    async def _elect_the_first_leader(self, partition: TopicPartition, adding: Sequence[int]) -> None:
+        """Nobody has led it yet: its brokers were down when it was made, and those that are added may be up.
+
+        Apache's controller fails here (UNKNOWN_SERVER_ERROR), after it has written the assignment.
+        """
+        await self._replicas.handle_state_changes(self._new(partition, adding), ReplicaState.NewReplica)
+        await self._partitions.handle_state_changes([partition], PartitionState.OnlinePartition)
 
     async def _is_reassignment_complete(self, partition: TopicPartition, reassignment: ReplicaAssignment) -> bool:
         if not reassignment.is_being_reassigned:

@@ -896,19 +896,49 @@ def test_a_reassignment_of_what_nobody_has_led_yet_ends_no_reign(play: Callable[
         await zk.create_topic_assignment("t", made.runtime.entropy.uuid(), {P0: (9,)})
         await made.until(lambda: P0 in made.controller.reign.context.partition_states, "it is known")
         await made.settled()
-        if by == "znode":
-            await zk.create_recursive(ReassignPartitionsZNode.path, ReassignPartitionsZNode.encode({P0: (9,)}))
+        if by != "request":
+            asked_for = (9,) if by == "znode" else (8,)
+            await zk.create_recursive(ReassignPartitionsZNode.path, ReassignPartitionsZNode.encode({P0: asked_for}))
             await made.until(lambda: _gone(zk, ReassignPartitionsZNode.path), "it is done")
-        else:
-            if by == "cancellation":
-                await made.controller.alter_partition_reassignments(reassigning(P0, [2]))
-                assert await assignment(made, P0) == ReplicaAssignment((2, 9), (2,), (9,))
+        if by == "cancellation":
+            assert await assignment(made, P0) == ReplicaAssignment((8, 9), (8,), (9,))
+        if by != "znode":
             target = None if by == "cancellation" else [9]
             response = await made.controller.alter_partition_reassignments(reassigning(P0, target))
             assert reassigned(response) == {("t", 0): ErrorCode.NONE}
         await made.settled()
         assert await assignment(made, P0) == ReplicaAssignment((9,))
         assert made.controller.epoch == 1
+
+    play(story)
+
+
+@pytest.mark.parametrize("target", [[2], [2, 1], [2, 9]])
+def test_what_nobody_has_led_yet_is_led_by_the_live_brokers_that_it_is_reassigned_to(
+    play: Callable[[Play], None], target: list[int]
+) -> None:
+    """Its brokers were down when it was made; they may never come back."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        zk = await made.zk()
+        await zk.create_topic_assignment("t", made.runtime.entropy.uuid(), {P0: (9,)})
+        await made.until(lambda: P0 in made.controller.reign.context.partition_states, "it is known")
+        await made.settled()
+        response = await made.controller.alter_partition_reassignments(reassigning(P0, target))
+        assert reassigned(response) == {("t", 0): ErrorCode.NONE}
+        await made.settled()
+        state = await made.state(P0)
+        assert (state.leader, list(state.isr)) == (2, [each for each in target if each != 9])
+        moved = await assignment(made, P0)
+        assert moved == (ReplicaAssignment((2, 9), (2,)) if 9 in target else ReplicaAssignment(tuple(target)))
+        (first, *_) = made.brokers[2].of(LeaderAndIsrRequest)
+        assert first.topic_states[0].partition_states[0].is_new
+        await made.die(2)
+        await made.settled()
+        await made.start(2)
+        await made.settled()
+        assert (await made.state(P0)).leader in (1, 2)
 
     play(story)
 
