@@ -94,7 +94,7 @@ BAD_PATHS: Final = (
     *("/zookeeper", "/zookeeper/quota", "/zookeeper/config", "/zookeeper/nothing", "/no/such/parent", "/", "/a\u0085"),
 )
 NAMES: Final = ("a", "b", "c", "d", "e", "f", "g", "é-1")
-BAD_AUTH: Final = (("nothing", b"x"), ("world", b"anyone"), ("auth", b"x"), ("", b""))
+BAD_AUTH: Final = (("nothing", b"x"), ("world", b"anyone"), ("auth", b"x"), ("", b""), ("digest", None))
 GOOD_AUTH: Final = (
     *(("digest", b"alice:secret"), ("digest", b"bob:b"), ("digest", b"alice:other:x"), ("digest", b"alice")),
     *(("digest", b"\xff:x"), ("digest", b"super:duper"), ("ip", b"")),

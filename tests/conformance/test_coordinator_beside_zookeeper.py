@@ -75,3 +75,16 @@ def test_the_same_operations_have_the_same_answers(
         finally:
             conversation.close()
         assert conversation.events > operations // 20
+
+
+@pytest.mark.apache
+def test_who_asks_by_a_word_and_says_no_more_is_answered_by_both(embedded: str, tmp_path: Path) -> None:
+    with ZooKeeperEnsemble(tmp_path / "theirs", version=NEWER_VERSION) as real:
+        for address in (embedded, real.connect):
+            host, _, port = address.partition(":")
+            for _ in range(20):
+                with socket.create_connection((host, int(port)), timeout=20) as connection:
+                    connection.sendall(b"srvr\n")
+                    connection.shutdown(socket.SHUT_WR)
+                    said = b"".join(iter(lambda connection=connection: connection.recv(65536), b""))
+                assert said.startswith(b"Zookeeper version: 3.9.")

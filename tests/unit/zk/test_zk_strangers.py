@@ -282,3 +282,18 @@ def test_who_asks_who_it_is_hears_all_of_a_name_that_has_colons(tmp_path: Path) 
         assert answer == [("ip", "fe80::1"), ("digest", "bob"), ("x509", "CN=urn:a"), ("super", "")]
 
     play(tmp_path, CoordinatorConfig(), story)
+
+
+def test_who_says_nothing_for_an_identity_has_none(tmp_path: Path) -> None:
+    """An absent password is not the empty one, which anybody may have."""
+
+    async def story(server: CoordinatorServer) -> None:
+        for said, code in ((b"", 0), (None, ZkErrorCode.AUTH_FAILED)):
+            client = await Stranger.connect(server.port)
+            client.say(SESSION)
+            await client.frame()
+            client.say(encode_request(AUTH_XID, Auth("digest", said)))
+            assert await client.code() == code
+        assert await client.is_closed()
+
+    play(tmp_path, CoordinatorConfig(), story)

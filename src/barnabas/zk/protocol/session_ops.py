@@ -50,9 +50,9 @@ class Auth(ZkOperation[None]):
     """Adds an identity to the connection, such as ``digest`` with ``user:password``. Sent under `AUTH_XID`."""
 
     scheme: str
-    auth: bytes
+    auth: bytes | None
     op_code: ClassVar[OpCode] = OpCode.AUTH
-    record = (_SCHEME, BYTES)
+    record = (_SCHEME, BUFFER)
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -26,7 +26,7 @@ class Authentication:
     def packet(self, request: Auth, host: str) -> list[Identity] | None:
         """The identities that an auth packet proves; None where it proves nothing."""
         match request.scheme:
-            case "digest":
+            case "digest" if request.auth is not None:
                 digest = digest_of(request.auth)
                 # A digest without a password says nothing: an empty configuration must not make it super.
                 is_super = bool(self._config.super_digest) and digest == self._config.super_digest
