@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from barnabas.zk.client import client as client_module
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.protocol.errors import MarshallingError, SessionExpired, ZooKeeperError
 from barnabas.zk.protocol.frames import JUTE_MAX_BUFFER, encode_request
-from barnabas.zk.protocol.ops import Create, GetData
+from barnabas.zk.protocol.ops import Create, GetData, SetData, ZkOperation
 from barnabas.zk.server.server import CoordinatorServer
 
 OVERHEAD = len(encode_request(1, Create("/long", b""))) - 4
@@ -50,6 +51,22 @@ def test_a_request_that_is_too_long_fails_alone(tmp_path: Path) -> None:
         await server.close()
 
     asyncio.run(asyncio.wait_for(story(), 60))
+
+
+@pytest.mark.parametrize("wrong", [Create("/\ud800"), SetData("/a", b"", 1 << 31)], ids=["a name", "a version"])
+def test_a_request_that_no_record_can_hold_fails_alone(tmp_path: Path, wrong: ZkOperation[Any]) -> None:
+    """A znode's JSON may name such a topic, by half of a character."""
+
+    async def story() -> None:
+        server, client = await served(tmp_path)
+        outcomes = await client.handle_requests([Create("/a"), Create("/b"), wrong, Create("/c"), wrong, Create("/d")])
+        told = [type(outcome) if isinstance(outcome, ZooKeeperError) else outcome for outcome in outcomes]
+        assert told == ["/a", "/b", MarshallingError, "/c", MarshallingError, "/d"]
+        assert client.disconnects == 0
+        await client.close()
+        await server.close()
+
+    asyncio.run(asyncio.wait_for(story(), 20))
 
 
 def test_more_requests_than_may_wait_are_submitted_when_there_is_room(

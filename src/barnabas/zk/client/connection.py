@@ -37,7 +37,7 @@ from barnabas.zk.protocol.frames import (
     encode_request,
     framed,
 )
-from barnabas.zk.protocol.jute import JuteError
+from barnabas.zk.protocol.jute import JuteError, StructError
 from barnabas.zk.protocol.ops import Exists, GetChildren, GetChildrenWithoutStat, GetData, ZkOperation
 from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl
 
@@ -323,14 +323,19 @@ class ClientConnection(asyncio.Protocol):
         return xid
 
     def send(self, requests: list[Request]) -> None:
-        """Sends all in one write. One that is too long for the server fails instead, as it would each time."""
+        """Sends all in one write. One that is too long for the server, or that no record can hold (half of a character,
+        as JSON may name it), fails instead, as it would each time."""
         frames = []
         now_ms = self._clock.monotonic_ms()
         longest = self._owner.request_bytes_max + LENGTH_BYTES
         for request in requests:
             xid = self._xid()
-            frame = encode_request(xid, self._prepared(request))
-            if len(frame) > longest:
+            frame: bytes | None
+            try:
+                frame = encode_request(xid, self._prepared(request))
+            except (UnicodeEncodeError, StructError):
+                frame = None
+            if frame is None or len(frame) > longest:
                 request.future.set_exception(MarshallingError(request.path))
                 continue
             request.sent_ms = now_ms
