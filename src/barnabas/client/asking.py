@@ -193,13 +193,13 @@ class Asking(ABC, Generic[Connected]):
         """The connection to a partition's leader; waits for an election that is under way."""
 
         async def attempt() -> Connected:
-            if self.metadata.leader(topic_partition) == NO_BROKER:
+            if self.metadata.leader(topic_partition) not in self.metadata.brokers:  # or it has died since
                 await self.refresh([topic_partition.topic])
             topic = self.metadata.topics.get(topic_partition.topic)
             if topic is not None and topic.error is not ErrorCode.NONE:
                 raise KafkaError(topic.error, f"topic {topic_partition.topic}: {topic.error.name}")
             leader = self.metadata.leader(topic_partition)
-            if leader == NO_BROKER:
+            if leader not in self.metadata.brokers:
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic_partition} has no leader")
             try:
                 return await self.broker(leader)

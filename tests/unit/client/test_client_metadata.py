@@ -104,3 +104,26 @@ def test_a_broker_that_starts_and_has_been_told_nothing_is_asked_again() -> None
     topic = MetadataResponse.MetadataResponseTopic(name="orders")
     client = Answered(MetadataResponse(), MetadataResponse(brokers=[node], topics=[topic]))
     assert list(asyncio.run(client.refresh()).topics) == ["orders"]
+
+
+class Connected(Answered):
+    """As far as to the address that it would connect to."""
+
+    async def connection(self, host: str, port: int, owner: object = None) -> Any:
+        return host
+
+
+def test_a_leader_that_has_died_is_asked_for_until_there_is_another() -> None:
+    def told(leader: int, *alive: int) -> MetadataResponse:
+        answer = led("orders")
+        answer.brokers = [MetadataResponse.MetadataResponseBroker(node_id=node, host=f"b{node}") for node in alive]
+        answer.topics[0].partitions[0].leader_id = leader
+        return answer
+
+    async def story() -> Any:
+        client = Connected(told(2, 1, 2), told(2, 1), told(2, 1), told(1, 1))
+        await client.refresh(["orders"])
+        await client.refresh(["orders"])
+        return await client.leader(TopicPartition("orders", 0))
+
+    assert asyncio.run(story()) == "b1"
