@@ -213,16 +213,24 @@ class GroupMember:
                 member_id=self._member_id,
                 group_instance_id=self._group_instance_id,
             )
-            answer = await self._send(request)
-            rebalances = answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
-            if answer.error_code and not rebalances:
-                return int(answer.error_code)
+            try:
+                code = ErrorCode((await self._send(request)).error_code)
+            except OSError:
+                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            if code in COORDINATOR_MOVED and clock.monotonic_ms() < self.session_ends_ms:
+                # Looked for here: the owner may be at work for longer than the session lasts.
+                self._coordinator = None
+                self._heartbeat_due_ms = clock.monotonic_ms() + RETRY_BACKOFF_MS
+                continue
+            rebalances = code is ErrorCode.REBALANCE_IN_PROGRESS
+            if code and not rebalances:
+                return int(code)
             self._confirmed(asked_ms)
             if rebalances and not through_rebalances:
                 # The group waits for the owner's next turn, if only its session does not end before.
                 self._staying = asyncio.get_running_loop().create_task(self.beat(through_rebalances=True))
                 self._staying.add_done_callback(lambda done: done.cancelled() or done.exception())
-                return int(answer.error_code)
+                return int(code)
 
     def take_heartbeat(self, heartbeat: asyncio.Task[int]) -> None:
         """Takes the error that ended the heartbeats: the generation may be over. Raises one that no retry will cure."""

@@ -92,3 +92,25 @@ def test_a_slow_owner_stays_a_member_while_the_group_waits_for_it(kafka_cluster:
             return (await slow.committed())[partition]
 
     assert asyncio.run(asyncio.wait_for(story(), 30)) == 1
+
+
+@pytest.mark.parametrize("trouble", ["NOT_COORDINATOR", "disconnected"])
+def test_a_slow_owner_stays_a_member_where_its_coordinator_is_lost(kafka_cluster: KafkaCluster, trouble: str) -> None:
+    kafka_cluster.create_topic("t")
+    partition = TopicPartition("t", 0)
+    session_ms = 1_000
+
+    async def story() -> int:
+        async with barnabas.client.connect(kafka_cluster.bootstrap) as cluster:
+            slow = cluster.consumer("t", group="g", enable_auto_commit=False, session_timeout_ms=session_ms)
+            await _joined(slow)
+            if trouble == "disconnected":
+                fault = kafka_cluster.disconnect("HEARTBEAT")
+            else:
+                fault = kafka_cluster.fail("HEARTBEAT", trouble)
+            await cluster.consumer("t").poll(3 * session_ms)
+            assert fault.hits == 1
+            await slow.commit({partition: 1})
+            return (await slow.committed())[partition]
+
+    assert asyncio.run(asyncio.wait_for(story(), 30)) == 1
