@@ -129,6 +129,8 @@ def pytest_runtest_makereport(
 
 
 def _told(item: pytest.Item, cluster: KafkaCluster) -> str:
+    from barnabas.testing.life import ClusterError
+
     story = cluster.timeline()
     lines = story.splitlines()
     shown = "\n".join(lines[-_LINES_SHOWN:])
@@ -140,8 +142,15 @@ def _told(item: pytest.Item, cluster: KafkaCluster) -> str:
         place = item.config.rootpath / place
     # One file a test, so that tests of several processes don't meet.
     file = place / (re.sub(r"[^\w.\[\]-]+", "_", item.nodeid)[-150:] + ".txt")
-    place.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"{item.nodeid}\nseed {cluster.seed}\n\n{story}\n")
     view = file.with_suffix(".html")
-    cluster.save_view(view)
-    return f"{shown}\n({min(len(lines), _LINES_SHOWN)} of {len(lines)} lines; all in {file}, as pictures in {view})"
+    saved = f"all in {file}"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{item.nodeid}\nseed {cluster.seed}\n\n{story}\n")
+        cluster.save_view(view)
+        saved += f", as pictures in {view}"
+    except ClusterError:  # the test closed it: what it told until then is all there is
+        view.unlink(missing_ok=True)
+    except OSError as error:  # a report that raises ends the whole run of the tests
+        saved = f"not saved: {error}"
+    return f"{shown}\n({min(len(lines), _LINES_SHOWN)} of {len(lines)} lines; {saved})"
