@@ -69,8 +69,8 @@ CLIENTS: Final[dict[str, str]] = {
     "stranger": "node. Somebody connects and sends what is no request",
     "silent-member": "client, group, topic. Joins a group and sends heartbeats, and never asks for its share",
     "group": "client, group, topic, also (another topic, from also_ms on), session_timeout_ms, rebalance_timeout_ms, "
-    "assignors (names, the best first), static, stays (until all has healed and is read). A member of a consumer group "
-    "that commits what it has read",
+    "assignors (names, the best first), static, stays (until all has healed and is read), auto_commit_ms (its consumer "
+    "commits by itself). A member of a consumer group that commits what it has read",
     "wander": "client, topic, isolation, in_group. Goes back and forth in what it reads",
     "keep-books": "client, topic. Commits for a group without members, and deletes what is committed, as tools do",
     "ask": "client, group, topic. What the group has committed, which groups and transactions are there, lookups",

@@ -6,7 +6,7 @@ sender was answered. An answer is one of three: acknowledged, surely not written
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -44,6 +44,8 @@ class History:
     """By partition and offset: the value a consumer was given, and when first."""
     commits: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     """By group and partition: the largest offset whose commit was acknowledged, and when."""
+    commit_by_themselves: dict[str, None] = field(default_factory=dict)
+    """Members of groups whose consumers commit what they have returned; `MemberWatch` notes what they commit."""
     asked_to_commit: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     """By group and partition: the offsets that some member wanted to commit, and when first."""
     given: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
@@ -67,6 +69,15 @@ class History:
     """Told of each record with an offset, when its sender is."""
     records_deleted: dict[str, int] = field(default_factory=dict)
     """By partition: the largest offset before which records were asked to be deleted."""
+
+    def asks_to_commit(self, group: str, offsets: Mapping[str, int], now_ns: int) -> None:
+        for partition, offset in offsets.items():
+            self.asked_to_commit.setdefault((group, partition), {}).setdefault(offset, now_ns)
+
+    def has_committed(self, group: str, offsets: Mapping[str, int], now_ns: int) -> None:
+        for partition, offset in offsets.items():
+            if offset >= self.commits.get((group, partition), (-1, 0))[0]:
+                self.commits[group, partition] = offset, now_ns
 
     def went(self, client: str, partition: str, begin: int, end: int, now_ns: int) -> None:
         """The position of a consumer went from `begin` to `end`, one poll after the other. What was passed before the

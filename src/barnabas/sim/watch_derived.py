@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS
 from barnabas.log.index_file import CorruptIndex
+from barnabas.log.leader_epoch_cache import FILE_NAME as EPOCHS
 from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
 from barnabas.log.producer_state import ProducerEntry, ProducerStateManager
@@ -120,6 +121,7 @@ class DerivedWatch:
         probes.after(Log, "truncate_fully_and_start_at", self._cut)
         for name in ("truncate_to", "truncate_fully_and_start_at"):
             probes.after(Log, name, self._is_gone_for_good)
+        probes.after(Log, "flush", self._flushed)
         probes.after(Log, "maybe_increment_log_start_offset", self._start_moved)
         probes.after(LogDirs, "checkpoint_log_start_offsets", self._starts_written)
         probes.after(LogDirs, "checkpoint_recovery_points", self._recovery_points_written)
@@ -164,6 +166,21 @@ class DerivedWatch:
             self.world.violated(
                 "R15", f"{chain.partition} on {chain.node} is cut to {log.log_end_offset}, and its segments {back} are "
                 "on the platter", chain.partition, chain.node,
+            )  # fmt: skip
+
+    def _flushed(self, moved: bool, log: Log, **_: object) -> None:
+        """R15: with the records below the recovery point the epochs that they were written in are on the platter: who
+        starts reads nothing before that point."""
+        chain = self.logs.chain_of(log)
+        if not moved or chain is None:
+            return
+        self.world.check("R15")
+        path, volume = f"{log.directory}/{EPOCHS}", self.world.nodes[chain.node].volume
+        file = volume.names.get(path)
+        if file is not None and volume.durable_files(path).get(path) != bytes(file.cached):
+            self.world.violated(
+                "R15", f"{chain.partition} on {chain.node} counts as flushed to {log.recovery_point}, and its epochs "
+                f"{log.leader_epochs.entries} are not on the platter", chain.partition, chain.node,
             )  # fmt: skip
 
     def _start_moved(self, moved: bool, log: Log, *_: object) -> None:

@@ -1,8 +1,13 @@
-"""Watches what followers ask for: R30, that a fetch session is asked for all that its follower wants, and no more.
+"""Watches what followers ask for, and what they are told: R30, that a fetch session is asked for all that its follower
+wants, and no more, and that the follower has what the session has told it.
 
 A request of a session names what has changed, and the leader remembers the rest. A partition that is not named, or that
 is forgotten in the request that names it, is not fetched until something else changes of it; one that nobody wants is
 fetched in vain, and its follower looks alive. Here the requests of each session are added up.
+
+An answer names what has changed as well: a high watermark that was told once is not told again. Where both sides agree
+how many requests there were, the follower of a partition that has all of it has to have the high watermark that the
+leader's side notes as told, and where the partition rests at the leader that has to be the one that there is.
 """
 
 from __future__ import annotations
@@ -10,9 +15,11 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias
 
 from barnabas.model.ids import ZERO_UUID, Uuid
+from barnabas.replica.fetch_session import CachedPartition, FetchSession
 from barnabas.replica.fetch_session_handler import FetchSessionHandler
+from barnabas.replica.replicas import Replicas
 from barnabas.sim.probes import Probes, node
-from barnabas.sim.world import World
+from barnabas.sim.world import World, broker_number
 from barnabas.wire.messages.fetch import FetchRequest
 
 FIRST_EPOCH: Final = (0, -1)
@@ -37,6 +44,7 @@ class FetchSessionWatch:
                 asked.pop((_name(topic), number), None)
         self._asked[session] = asked
         self._is_what_is_wanted(session, asked)
+        self._is_told(session, epoch)
 
     def _built_one(self, _: int, session: FetchSessionHandler, key: Key) -> None:
         asked = self._asked.setdefault(session, {})
@@ -51,6 +59,39 @@ class FetchSessionWatch:
                 "R30", f"{node()} has asked for {len(asked)} partitions in a session and wants {len(session.wanted)}; "
                 f"one of them alone has {wrong}", node=node(),
             )  # fmt: skip
+
+    def _is_told(self, session: FetchSessionHandler, epoch: int) -> None:
+        """Looks at the leader's side, where that has answered all that was asked before, and is asked for more now."""
+        name, brokers = node(), self.world.brokers
+        follower = brokers.get(name)
+        for leader_name, leader in brokers.items() if follower is not None else ():
+            kept = leader.replicas.fetch_sessions.find(session.session_id)
+            if kept is None or kept.epoch != epoch or kept.replica_id != broker_number(name):
+                continue
+            self.world.check("R30")
+            for key, cached in kept.partitions.items():
+                if key in session.wanted and (wrong := _untold(kept, cached, leader.replicas, follower.replicas)):
+                    self.world.violated(
+                        "R30", f"{leader_name} has told {name} of {cached.topic_partition} the high watermark "
+                        f"{cached.high_watermark}, and tells it no more: {wrong}", str(cached.topic_partition), name,
+                    )  # fmt: skip
+
+
+def _untold(kept: FetchSession, cached: CachedPartition, leading: Replicas, following: Replicas) -> str:
+    """What is wrong about a partition that both sides know in the same leader epoch, and of which the follower has
+    all: with records that it lacks it is told the high watermark again."""
+    place = cached.topic_partition
+    led, copy = (None, None) if place is None else (leading.partition(place), following.partition(place))
+    if led is None or copy is None or led.log is None or copy.log is None or not led.is_leader or copy.is_leader:
+        return ""
+    if led.leader_epoch != copy.leader_epoch or copy.log.log_end_offset != led.log.log_end_offset:
+        return ""
+    if copy.log.high_watermark < min(cached.high_watermark, copy.log.log_end_offset):
+        return f"the follower has all to {copy.log.log_end_offset}, and believes in {copy.log.high_watermark}"
+    rests = led.resting.get(kept.replica_id) is cached and cached.cache_key not in kept.stirred
+    if rests and cached.high_watermark != led.log.high_watermark:
+        return f"it rests, and {led.log.high_watermark} is committed"
+    return ""
 
 
 def _name(topic: FetchRequest.FetchTopic | FetchRequest.ForgottenTopic) -> Uuid | str:

@@ -2,9 +2,10 @@
 
 G3: when a coordinator ends a member's session, the member knows already that it owns nothing any more, be it only by
 its clock: another may own the same from this moment. G4: nobody is thrown back. Who reads on in what it was assigned is
-given nothing from before; and who is assigned a partition nothing that its group had committed when it joined. G8: no
-session ends before its time, which begins when the last answer was given: while a request of the member waits with its
-coordinator, it is alive.
+given nothing from before; and who is assigned a partition nothing that its group had committed when it joined. Nor
+does a member go on with a commit when it has asked for a later one: sent again behind that the older would count. G8:
+no session ends before its time, which begins when the last answer was given: while a request of the member waits with
+its coordinator, it is alive.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final
 from barnabas.broker.server import Broker
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import GroupMember, Joined
+from barnabas.client.offsets import CommittedOffset, committed_offset
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_members import Join, JoinResult, Member
 from barnabas.coordinator.group_values import Now
@@ -54,7 +56,10 @@ class MemberWatch:
         """By partition of groups: when more than one broker last took itself for their coordinator."""
         self._came_back: dict[str, tuple[int, dict[str, None]]] = {}
         """By group: the generation in which a static leader came back, and the partitions that there were by then."""
+        self._asked_last: dict[GroupMember, dict[str, int]] = {}
+        """What members asked to commit last."""
         probes.around(GroupMember, "ask_to_join", self._around_join)
+        probes.around(GroupMember, "commit", self._around_commit)
         probes.around(GroupCoordinator, "join", self._around_coordinated_join)
         probes.around(Group, "tick", self._around_tick)
         probes.after(OffsetsPartition, "complete", self._loaded)
@@ -185,6 +190,29 @@ class MemberWatch:
             )  # fmt: skip
 
     # G4
+
+    def _around_commit(self, original: Any) -> Any:
+        async def commit(member: GroupMember, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> None:
+            asked = {str(place): committed_offset(offset).offset for place, offset in offsets.items()}
+            self._asked_last[member] = asked
+            by_itself = node() in self.history.commit_by_themselves
+            if by_itself:
+                self.history.asks_to_commit(member.group, asked, self.world.loop.now_ns)
+            await original(member, offsets)
+            if by_itself:
+                self.history.has_committed(member.group, asked, self.world.loop.now_ns)
+            self._is_the_last(member, asked)
+
+        return commit
+
+    def _is_the_last(self, member: GroupMember, asked: Mapping[str, int]) -> None:
+        self.world.check("G4")
+        later = self._asked_last[member]
+        if older := sorted(place for place in asked if asked[place] < later.get(place, -1)):
+            self.world.violated(
+                "G4", f"{node()} went on committing {asked} in {member.group} when it had asked to commit {later}",
+                older[0], node(),
+            )  # fmt: skip
 
     def goes_on(
         self,

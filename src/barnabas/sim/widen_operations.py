@@ -269,6 +269,15 @@ def small_batches(plan: Plan, chance: Chance) -> Plan:
     return with_arguments(with_arguments(plan, "produce", small), "transact", small)
 
 
+def by_themselves(plan: Plan, chance: Chance) -> Plan:
+    """Members whose consumers commit by themselves, as most applications have it."""
+
+    def every() -> dict[str, Argument]:
+        return {"auto_commit_ms": chance.whole(50, 2_000)} if chance.happens(0.3) else {}
+
+    return with_arguments(plan, "group", every)
+
+
 def one_at_a_time(plan: Plan, chance: Chance) -> Plan:
     """Brokers have fewer requests under way to ZooKeeper than what they write at once takes: the connection may go
     when some of them are sent, and others are not."""

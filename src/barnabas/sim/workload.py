@@ -254,6 +254,9 @@ class Workload:
         assignors = str(action.arguments.get("assignors", RANGE)).split()
         instance = client if action.arguments.get("static") else None
         session_ms = _number(action, "session_timeout_ms", 6_000)
+        auto_commit_ms = _number(action, "auto_commit_ms", 0) or None
+        if auto_commit_ms is not None:
+            self.history.commit_by_themselves[client] = None
 
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             while not self.stopping and loop.now_ns < ends_ns:
@@ -263,6 +266,7 @@ class Workload:
                     max_poll_interval_ms=_number(action, "rebalance_timeout_ms", 20_000),
                     heartbeat_interval_ms=min(3_000, session_ms // 3), assignors=assignors,
                     group_instance_id=instance, metadata_max_age_ms=METADATA_MAX_AGE_MS,
+                    auto_commit_interval_ms=auto_commit_ms,
                 )  # fmt: skip
                 try:
                     while not self.stopping and loop.now_ns < ends_ns:
@@ -318,24 +322,20 @@ class Workload:
 
     async def _read_and_commit(self, consumer: Consumer, client: str, group: str, ends_ns: int) -> None:
         loop, due_ns = self.world.loop, 0
+        by_itself = client in self.history.commit_by_themselves
         while not self.stopping and loop.now_ns < ends_ns:
             await self.take(consumer, client, group, 300)
-            if loop.now_ns >= due_ns and consumer.assignment:
+            if not by_itself and loop.now_ns >= due_ns and consumer.assignment:
                 due_ns = loop.now_ns + round(COMMIT_EVERY_S * 1e9)
-                offsets = consumer.positions()
-                for partition, offset in offsets.items():
-                    asked = self.history.asked_to_commit.setdefault((group, str(partition)), {})
-                    asked.setdefault(offset, loop.now_ns)
+                offsets = {str(partition): offset for partition, offset in consumer.positions().items()}
+                self.history.asks_to_commit(group, offsets, loop.now_ns)
                 try:
                     await consumer.commit()
                 except KafkaError as error:
                     if error.code is not ErrorCode.REBALANCE_IN_PROGRESS:
                         raise
                     continue  # the next poll goes on with what it has then
-                for partition, offset in offsets.items():
-                    key = group, str(partition)
-                    if offset >= self.history.commits.get(key, (-1, 0))[0]:
-                        self.history.commits[key] = offset, loop.now_ns
+                self.history.has_committed(group, offsets, loop.now_ns)
             await asyncio.sleep(0.1)
 
     # Administrators

@@ -804,6 +804,15 @@ def r15_of_a_segment_that_comes_back(cluster: Cluster) -> None:
         cluster.at(name, lambda: log.truncate_to(log.log_end_offset, now_ms=now_ms(cluster.world)))
 
 
+def r15_of_epochs_that_are_not_flushed(cluster: Cluster) -> None:
+    """A log counts as flushed, and the file of its epochs is not on the platter."""
+    name, _, log, _ = cluster.leading(with_records(cluster))
+    log.leader_epochs.assign(99, log.log_end_offset)
+    cluster.at(name, lambda: cluster.checkers.derived._flushed(True, log))
+    log.leader_epochs.truncate_from_end(log.log_end_offset)
+    log.leader_epochs.flush()
+
+
 def r16(cluster: Cluster) -> None:
     name, _, log, chain = cluster.leading(6)
     cluster.logs.failed_dirs[name, chain.life, log.log_dir.path] = 0
@@ -1199,6 +1208,32 @@ class Asked(dict[tuple[str, int], None]):
         """Not even this."""
 
 
+def told_to_a_follower(cluster: Cluster) -> tuple[Log, Log, Callable[[], None]]:
+    """A partition's logs at its leader and at a follower, and the look at what a session has told of it."""
+    leader, partition, log, _ = cluster.leading(with_records(cluster))
+    member, known = next(iter(partition.progress)), str(partition.topic_partition)
+    sessions = cluster.world.brokers[leader].replicas.fetch_sessions._sessions.values()
+    kept = next(each for each in sessions if each.replica_id == member)
+    asked: Any = SimpleNamespace(session_id=kept.session_id, wanted=kept.partitions)
+    name = broker_name(member)
+    look = lambda: cluster.at(name, lambda: cluster.checkers.fetch_sessions._is_told(asked, kept.epoch))  # noqa: E731
+    return log, cluster.logs.of[name, known], look
+
+
+def r30_of_an_answer_that_was_not_taken(cluster: Cluster) -> None:
+    """A session has told the high watermark, and the follower does not know it."""
+    _, copy, look = told_to_a_follower(cluster)
+    with patched(copy, "high_watermark", 0):
+        look()
+
+
+def r30_of_one_that_rests_too_early(cluster: Cluster) -> None:
+    """A partition rests, and its high watermark is another than the one that was told."""
+    log, _, look = told_to_a_follower(cluster)
+    with patched(log, "high_watermark", log.high_watermark + 1):
+        look()
+
+
 def r30_of_a_high_watermark(cluster: Cluster) -> None:
     """A follower has all, and is not told that it is committed."""
     name, partition, log, _ = cluster.leading(with_records(cluster))
@@ -1388,6 +1423,23 @@ def g4_of_a_member_that_does_not_go_on(cluster: Cluster) -> None:
     cluster.checkers.members._committed["readers", "one"] = {"orders-11": 5}
     place = TopicPartition("orders", 11)
     cluster.checkers.members.goes_on("reader", SimpleNamespace(member=member), {place: 1}, 1, {place: 3})  # type: ignore[arg-type]
+
+
+class Committing:
+    group = "readers"
+
+
+def g4_of_an_older_commit(cluster: Cluster) -> None:
+    """A member's commit is done when it has asked for a later one."""
+    member: Any = Committing()
+    place = TopicPartition("orders", 11)
+
+    async def original(_: object, offsets: dict[TopicPartition, int]) -> None:
+        if offsets[place] == 3:
+            await commit(member, {place: 5})
+
+    commit = cluster.checkers.members._around_commit(original)
+    cluster.run(commit(member, {place: 3}))
 
 
 def g4(cluster: Cluster) -> None:
@@ -1778,7 +1830,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost, r10, r11, r12,
     r12_of_one_that_comes_back_too_early, r13, r13_of_a_log_whose_start_moves, r14, r15,
     r15_of_a_checkpoint_that_trusts_what_is_not_synced, r15_of_a_log_that_begins_before_its_start,
-    r15_of_a_segment_that_comes_back, r16, r17, r17_of_a_log_that_is_too_large, r18, r19, r20,
+    r15_of_a_segment_that_comes_back, r15_of_epochs_that_are_not_flushed,
+    r16, r17, r17_of_a_log_that_is_too_large, r18, r19, r20,
     r20_of_a_read_that_begins_elsewhere, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23,
     r23_of_the_latest, r23_of_what_an_operator_asks, r24, r24_by_fetches, r24_of_what_is_not_written_down, r25, r26,
     r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began, r27_of_an_abort,
@@ -1787,12 +1840,14 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r27_of_a_recovery_point_that_is_not_written_down, r27_of_a_snapshot_that_does_not_tell_all,
     r27_of_a_start_that_does_not_move_along, r27_of_a_producer_that_is_forgotten_too_early, r28, r29,
     r29_of_what_is_replicated, r29_of_what_is_deleted, r29_of_who_waits_for_the_dead, r30, r30_of_a_high_watermark,
-    r30_of_what_is_not_asked_for, t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
+    r30_of_what_is_not_asked_for, r30_of_an_answer_that_was_not_taken, r30_of_one_that_rests_too_early,
+    t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
     t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t5_of_one_that_is_prepared, t6, t6_of_one_with_two,
     t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again, t9,
     t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id, g1, g1_of_books, g2,
     g3, g3_of_one_that_believes_in_its_session, g3_of_one_that_believes_in_a_longer_session,
-    g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4, g4_of_a_group,
+    g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4_of_an_older_commit,
+    g4, g4_of_a_group,
     g4_of_one_that_goes_to_the_beginning, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed,
     g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer,
     l1_of_a_teller, l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
