@@ -24,6 +24,7 @@ from barnabas.sim.widen_operations import (
     cut_short,
     deleted_by_both,
     drowsy,
+    far,
     grown_amid_moves,
     made_again,
     moved_coordinators,
@@ -96,7 +97,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once, _stand_still, _cut_off,
         _unhurried, _at_coordinators, _by_hand, _crowds, busier, away, moved_coordinators, made_again, spared,
         usurped, blinded, book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time,
-        cut_short, alone, grown_amid_moves, deleted_by_both, drowsy, together, by_themselves,
+        cut_short, alone, grown_amid_moves, deleted_by_both, drowsy, together, by_themselves, far,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))

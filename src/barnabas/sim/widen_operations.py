@@ -269,6 +269,49 @@ def small_batches(plan: Plan, chance: Chance) -> Plan:
     return with_arguments(with_arguments(plan, "produce", small), "transact", small)
 
 
+def far(plan: Plan, chance: Chance) -> Plan:
+    """Who rules, or another broker, is far from ZooKeeper or from the rest for a while: what it asks and what it hears
+    is late. Meanwhile it is deposed, its session ends or it starts again, a follower stands still for longer than it
+    may lag, and administrators work."""
+    if not chance.happens(0.25):
+        return plan
+    lag_ms = chance.whole(600, 1_500)
+    short = {"replica.lag.time.max.ms": str(lag_ms), "replica.fetch.wait.max.ms": str(lag_ms // 2)}
+    topics = [topic for topic in plan.topics if topic.name != RESULTS]
+    brokers = [f"broker-{number}" for number in range(plan.brokers)]
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 3)):
+        at_ns, lasts_ns = chance.whole(2 * SECOND, plan.length_ns - 6 * SECOND), chance.whole(3_000, 9_000) * MS
+        node = chance.one_of(["controller", "controller", *brokers])
+        there = chance.one_of(["zookeeper", "zookeeper", chance.one_of(brokers)])
+        links = [[f"{node}>{there}"], [f"{there}>{node}"], [f"{node}>{there}", f"{there}>{node}"]]
+        slow: dict[str, Any] = {"links": chance.one_of(links), "delay_ns": chance.whole(100, 1_800) * MS}
+        more.append((at_ns, "delay", slow, min(lasts_ns, plan.length_ns - at_ns)))
+        topic = chance.one_of(topics)
+        numbers = list(range(plan.brokers))
+        chance.shuffle(numbers)
+        moved = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1), "replicas": numbers[:3]}
+        asked: list[tuple[str, dict[str, Any]]] = [
+            ("reassign", moved),
+            ("create-topic", {"topic": f"new-{chance.whole(1, 4)}", "partitions": chance.whole(1, 3)}),
+            ("elect", {"topic": topic.name, "unclean": False}),
+        ]
+        for name, said in asked[: chance.whole(1, 3)]:
+            more.append((at_ns + chance.whole(0, 2_000) * MS, name, said, 0))
+        struck: list[tuple[str, dict[str, Any], int]] = [
+            ("depose", {}, 0),
+            ("depose", {}, 0),
+            ("zk-expire", {"node": node}, 0),
+            ("bounce", {"node": chance.one_of([node, *brokers])}, chance.whole(20, 1_500) * MS),
+            ("pause", {"node": chance.one_of(brokers)}, chance.whole(2 * lag_ms, 4 * lag_ms) * MS),
+        ]
+        for _ in range(chance.whole(1, 3)):
+            name, said, for_ns = chance.one_of(struck)
+            more.append((at_ns + chance.whole(0, 4_000) * MS, name, said, for_ns))
+    config = {**plan.config, **short} if chance.happens(0.5) else plan.config
+    return with_actions(replace(plan, config=config), [drawn for drawn in more if drawn[0] < plan.length_ns - SECOND])
+
+
 def by_themselves(plan: Plan, chance: Chance) -> Plan:
     """Members whose consumers commit by themselves, as most applications have it."""
 
