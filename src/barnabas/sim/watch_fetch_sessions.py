@@ -64,7 +64,9 @@ class FetchSessionWatch:
         """Looks at the leader's side, where that has answered all that was asked before, and is asked for more now."""
         name, brokers = node(), self.world.brokers
         follower = brokers.get(name)
-        for leader_name, leader in brokers.items() if follower is not None else ():
+        if follower is None:
+            return  # it has not come up yet
+        for leader_name, leader in brokers.items():
             kept = leader.replicas.fetch_sessions.find(session.session_id)
             if kept is None or kept.epoch != epoch or kept.replica_id != broker_number(name):
                 continue
