@@ -304,7 +304,7 @@ def test_a_broker_whose_session_ends_while_it_stops_hands_over_what_it_leads() -
         await world.until(lambda: owner(world, victim) not in (0, before), "it is registered anew")
 
         led_last = list(range(6))
-        while owner(world, victim):  # noqa: ASYNC110
+        while owner(world, victim):
             led_last = [each for each in range(6) if (world.state(f"t-{each}") or {})["leader"] == number]
             await asyncio.sleep(0.001)
         assert led_last == [], "it was handed over while the broker was there"
