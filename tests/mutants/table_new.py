@@ -1672,7 +1672,7 @@ _UNSEEN: Final = (
         "N178",
         "replica",
         "a leader gives up what it leads: a wish that it had in an earlier epoch was refused, and it leads again since",
-        remove("replica.replicas:Replicas.alter_isr.answered", "partition.isr_state is proposed.state"),
+        remove("replica.replicas:Replicas._deposed", "partition.isr_state is not refused.state"),
     ),
     _new(
         "N179",
