@@ -199,7 +199,8 @@ class LeaderWatch:
         committed.take_in(chain, high)
 
     def _on_every_member(self, chain: Chain, high: int, assigned: tuple[int, ...]) -> None:
-        """R4: what is below a leader's high watermark is on every member of the ISR in ZooKeeper that runs."""
+        """R4: what is below a leader's high watermark is on every member of the ISR in ZooKeeper that runs: the very
+        batches, and not others up to the same offset."""
         world = self.world
         state = world.state(chain.partition)
         if state is None:
@@ -218,6 +219,22 @@ class LeaderWatch:
                     "R4", f"{name} is in the ISR {state['isr']} of {chain.partition} and ends at {log.log_end_offset}; "
                     f"{chain.node} leads with the high watermark {high}", chain.partition, chain.node,
                 )  # fmt: skip
+            elif (
+                other is not None
+                and other.topic_id == chain.topic_id
+                and chain.hash_at(high) is not None
+                and other.hash_at(high) not in (None, chain.hash_at(high))
+            ):
+                self._differs(chain, name, high)
+
+    def _differs(self, chain: Chain, name: str, high: int) -> None:
+        if self.losses.is_forked(chain.partition, high) or self.logs.may_be_lost(name, chain.partition):
+            self.world.waive("R4")
+            return
+        self.world.violated(
+            "R4", f"{name} is in the ISR of {chain.partition} and has other batches below {high} than {chain.node}, "
+            "which leads with that high watermark", chain.partition, chain.node,
+        )  # fmt: skip
 
     # Leading and following
 

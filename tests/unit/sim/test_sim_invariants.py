@@ -642,6 +642,16 @@ def r4(cluster: Cluster) -> None:
     cluster.at(name, lambda: log.truncate_to(0, now_ms=now_ms(cluster.world)))
 
 
+def r4_of_other_batches(cluster: Cluster) -> None:
+    """A member of the ISR ends where the leader does, and has written something else."""
+    number = with_records(cluster)
+    _, partition, log, chain = cluster.leading(number)
+    other = cluster.following(number)[3]
+    kept, other.links[-1] = other.links[-1], other.links[-1]._replace(hash=0)
+    cluster.leaders._on_every_member(chain, log.high_watermark, tuple(partition.assigned_replicas))
+    other.links[-1] = kept
+
+
 def with_records(cluster: Cluster) -> int:
     """A partition whose records are committed everywhere."""
     return next(number for number in range(PARTITIONS - 1, 0, -1) if cluster.following(number)[2].high_watermark > 2)
@@ -1826,7 +1836,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c17_of_a_stat, c17_of_children_that_go, c18, c18_of_what_was_announced, c19, c20,
     c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told, c21_of_a_replica_that_is_lost,
     c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c21_of_one_that_is_in_sync, c22, c23,
-    c23_of_a_topic_that_is_made_anew, r1, r1_of_a_log_that_moves, r2, r3, r4, r5, r5_of_an_end_that_nobody_asks_for, r6,
+    c23_of_a_topic_that_is_made_anew, r1, r1_of_a_log_that_moves, r2, r3,
+    r4, r4_of_other_batches, r5, r5_of_an_end_that_nobody_asks_for, r6,
     r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost, r10, r11, r12,
     r12_of_one_that_comes_back_too_early, r13, r13_of_a_log_whose_start_moves, r14, r15,
     r15_of_a_checkpoint_that_trusts_what_is_not_synced, r15_of_a_log_that_begins_before_its_start,
