@@ -313,12 +313,21 @@ def far(plan: Plan, chance: Chance) -> Plan:
 
 
 def by_themselves(plan: Plan, chance: Chance) -> Plan:
-    """Members whose consumers commit by themselves, as most applications have it."""
+    """Members whose consumers commit by themselves, as most applications have it; some are far from the brokers for a
+    while, so that a commit is under way when the next is due, or when partitions are given up."""
 
     def every() -> dict[str, Argument]:
         return {"auto_commit_ms": chance.whole(50, 2_000)} if chance.happens(0.3) else {}
 
-    return with_arguments(plan, "group", every)
+    plan = with_arguments(plan, "group", every)
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for member in [str(drawn.arguments["client"]) for drawn in plan.actions if "auto_commit_ms" in drawn.arguments]:
+        if chance.happens(0.4):
+            links = [f"broker-{number}>{member}" for number in range(plan.brokers)]
+            slow: dict[str, Any] = {"links": links, "delay_ns": chance.whole(100, 900) * MS}
+            at_ns = chance.whole(SECOND, plan.length_ns - 5 * SECOND)
+            more.append((at_ns, "delay", slow, min(chance.whole(3_000, 12_000) * MS, plan.length_ns - at_ns)))
+    return with_actions(plan, more)
 
 
 def one_at_a_time(plan: Plan, chance: Chance) -> Plan:
