@@ -543,6 +543,25 @@ def test_a_high_watermark_that_is_told_with_the_diverging_epoch_is_told_again(tm
     play(tmp_path, story, ImpatientPeer)
 
 
+def test_what_a_follower_has_yet_to_cut_commits_nothing(tmp_path: Path) -> None:
+    """It led in epoch 1, and has other records at these offsets than the leader that it is in the ISR of now."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1, 2))
+        await one.append(b"x", b"y", acks=1)
+        one.leads(1, 2, (1, 2))
+        params = FetchParams(2, two.broker_epoch, 0, 1, 1 << 20, FetchIsolation.LOG_END)
+        diverged = FetchRequest.FetchPartition(0, 2, 2, 1, 0, 1 << 20)
+        told = await fetch_one(one.replicas, params, diverged)
+        assert (told.diverging_epoch.epoch, told.diverging_epoch.end_offset) == (0, 2)
+        assert (told.high_watermark, one.partition.local_log().high_watermark) == (0, 0)
+        cut_and_fetched_again = FetchRequest.FetchPartition(0, 2, 2, 0, 0, 1 << 20)
+        told = await fetch_one(one.replicas, params, cut_and_fetched_again)
+        assert (told.high_watermark, one.partition.local_log().high_watermark) == (2, 2)
+
+    play(tmp_path, story)
+
+
 def test_a_leader_that_lets_a_follower_rest_hears_of_its_new_registration(tmp_path: Path) -> None:
     async def story(one: Peer, two: Peer) -> None:
         one.leads(1, 0, (1, 2))
