@@ -19,7 +19,8 @@ from barnabas.model.cluster import Endpoint
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
-from barnabas.model.leadership import LeaderAndIsr
+from barnabas.model.leadership import CommittedIsr, LeaderAndIsr
+from barnabas.replica import replicas
 from barnabas.replica.delayed_fetch import DelayedFetch, FetchParams, TopicIdPartition
 from barnabas.replica.delayed_produce import Appended
 from barnabas.replica.metadata_cache import MetadataCache
@@ -347,6 +348,33 @@ def test_a_leader_goes_on_in_the_next_epoch_that_a_refusal_has_overtaken(tmp_pat
         assert one.leads(1, 4, (1,)) is ErrorCode.NONE
         (result,) = await waits
         assert result.error is ErrorCode.NONE
+        assert changes == [([one.partition], [])], "coordinators stay"
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("is_told_first", [False, True], ids=["a refusal comes first", "the next epoch comes first"])
+def test_a_refusal_of_a_former_epochs_isr_deposes_nobody_when_its_time_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_told_first: bool
+) -> None:
+    monkeypatch.setattr(replicas, "DEPOSED_AFTER_MS", 1)
+
+    async def story(one: Peer, two: Peer) -> None:
+        changes: list[tuple[list[Partition], list[Partition]]] = []
+        one.replicas.on_leadership_change = lambda leaders, followers: changes.append((leaders, followers))
+        one.leads(1, 3, (1, 2))
+        one.controller.refuses = ErrorCode.FENCED_LEADER_EPOCH
+        assert one.partition.maybe_shrink_isr(1 << 60)
+        if is_told_first:
+            one.leads(1, 4, (1, 2))
+        await until(lambda: one.replicas.failed_isr_updates == 1)
+        if not is_told_first:
+            one.leads(1, 4, (1, 2))
+        time_is_up = asyncio.Event()  # set by a timer that goes off behind the one that the refusal began
+        asyncio.get_running_loop().call_later(replicas.DEPOSED_AFTER_MS / 1000, time_is_up.set)
+        await time_is_up.wait()
+        assert one.partition.is_leader
+        assert one.partition.isr_state == CommittedIsr(frozenset({1, 2}), 4)
         assert changes == [([one.partition], [])], "coordinators stay"
 
     play(tmp_path, story)
