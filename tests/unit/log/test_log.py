@@ -321,6 +321,21 @@ def test_aborted_transactions_are_listed_also_after_a_restart(tmp_path: Path) ->
     assert [tuple(each) for each in open_log(tmp_path).aborted_transactions(0, 5)] == expected
 
 
+def test_what_is_committed_where_an_abort_marker_was_cut_is_not_hidden(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    transactional(log, "a", 0)
+    abort_marker = end(log, ControlType.ABORT)
+    assert log.truncate_to(abort_marker, now_ms=NOW)
+    transactional(log, "b", 1)
+    end(log, ControlType.COMMIT)
+    assert log.aborted_transactions(0, 3) == []
+    log.close(now_ms=NOW)
+    log = open_log(tmp_path)
+    log.update_high_watermark(log.log_end_offset)
+    assert log.last_stable_offset == 3
+    assert log.aborted_transactions(0, 3) == []
+
+
 def test_an_open_transaction_is_open_after_a_restart(tmp_path: Path) -> None:
     for clean in (True, False):
         log = open_log(tmp_path / str(clean))
