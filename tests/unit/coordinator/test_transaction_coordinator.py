@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from clocks import ManualClock
 
+from barnabas.coordinator import partition_loading
 from barnabas.coordinator.coordinator_log import Stretch
 from barnabas.coordinator.transaction_coordinator import (
     TWO_PHASE_TIMEOUT_MS,
@@ -512,6 +513,31 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fen
         with refused(ErrorCode.PRODUCER_FENCED):
             await scene.coordinator.end("id", *producer, True)
         assert await scene.coordinator.init_producer_id("id", 60_000, None) == (producer.producer_id, 2)
+
+    play(story)
+
+
+def test_an_old_transaction_does_not_time_out_before_the_log_has_told_how_it_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition_loading, "SLICE", 1)  # others have their turn behind each record
+
+    async def story(scene: Play) -> None:
+        producer = await scene.begun(T0)
+        await scene.coordinator.end("id", *producer, True)
+        await scene.until_state("CompleteCommit")
+        scene.clock.ms += 60_001
+        scene.coordinator.elected(0, 4)
+        partition = scene.coordinator._partitions[0]
+        read: list[str] = []
+        async with asyncio.timeout(60):
+            while partition.loading:
+                read += [transaction.metadata.state.title for transaction in partition.transactions.values()]
+                scene.coordinator.abort_timed_out()
+                await asyncio.sleep(0)
+        assert "Ongoing" in read, "what had timed out by now was looked at"
+        assert scene.log.states() == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
+        await scene.coordinator.add_partitions("id", *producer, [T0])
 
     play(story)
 
