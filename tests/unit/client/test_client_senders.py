@@ -12,6 +12,7 @@ from barnabas.client import Cluster, TransactionalProducer, connect
 from barnabas.client.asking import TRANSACTION
 from barnabas.client.transaction_requests import ONGOING
 from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
 from barnabas.testing import KafkaCluster
 
 DELIVERY_TIMEOUT_MS = 3_000
@@ -127,3 +128,28 @@ def test_who_gives_a_batch_up_while_it_connects_doubles_nothing_of_the_next(kafk
 
     asyncio.run(play())
     assert [record.value for record in kafka_cluster.records("t")] == [b"first", b"second"]
+
+
+@pytest.mark.timeout(60)
+def test_records_go_to_the_leader_of_which_somebody_else_was_told_while_their_sender_lingered(
+    kafka_cluster: KafkaCluster,
+) -> None:
+    kafka_cluster.create_topic("t", replication_factor=1)
+    partition = kafka_cluster.partition("t", 0)
+    first = partition.leader
+    second = next(broker for broker in kafka_cluster.brokers if broker != first)
+
+    async def play() -> None:
+        async with connect(kafka_cluster.bootstrap) as cluster:
+            producer = cluster.producer(linger_ms=60_000, delivery_timeout_ms=15_000)
+            await cluster.refresh(["t"])
+            sent = await producer.append("t", b"lingers", partition=0)
+            await asyncio.sleep(0)  # the first leader's sender lingers
+            await cluster.admin.alter_reassignments({TopicPartition("t", 0): [second.id]})
+            await asyncio.to_thread(partition.wait, leader=second)
+            while cluster.metadata.leader(TopicPartition("t", 0)) != second.id:
+                await cluster.refresh(["t"])
+            await producer.flush()
+            assert (await sent).offset == 0
+
+    asyncio.run(play())
