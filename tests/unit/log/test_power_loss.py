@@ -1,0 +1,22 @@
+"""A log whose machine lost its power: what it flushed is there."""
+
+from __future__ import annotations
+
+from log_worlds import NOW, PARTITION, append
+
+from barnabas.log.log import Log
+from barnabas.model.config import broker_config, topic_config
+from barnabas.sim.chance import Chance
+from barnabas.sim.disk import Loss, SimDisk, Volume
+
+
+def test_the_epochs_of_flushed_records_are_in_their_file_after_a_power_loss() -> None:
+    """Batches tell them again where the file is lost, but not those of records that are compacted away by then."""
+    volume = Volume()
+    disk = SimDisk(volume, lambda operation, path: None, lambda: NOW)
+    log = Log.open(disk, "/logs/flights-0", PARTITION, topic_config(broker_config({}), {}), now_ms=NOW)
+    append(log, "a", epoch=1)
+    append(log, "b", epoch=4)
+    log.flush(now_ms=NOW)
+    volume.lose_power(Chance(1, "power"), Loss(page_survives=0.0, torn=0.0, name_survives=0.0))
+    assert disk.read("/logs/flights-0/leader-epoch-checkpoint") == b"0\n2\n1 0\n4 1\n"
