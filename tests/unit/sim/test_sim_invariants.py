@@ -1266,6 +1266,13 @@ def t1(cluster: Cluster) -> None:
     sequence(cluster, 3, 7)
 
 
+def t1_of_a_producer_that_begins(cluster: Cluster) -> None:
+    """Its sequence 0 is refused."""
+    _, _, log, chain = cluster.leading(with_records(cluster))
+    begins = build_batch([Record(0, EPOCH_MS, None, b"one")], producer_id=4712, producer_epoch=3, base_sequence=0)
+    cluster.logs.sequences.refused(chain, log, memoryview(begins))
+
+
 def t1_of_one_that_is_there_twice(cluster: Cluster) -> None:
     judged(cluster, {b"one": "acknowledged"}, {("orders-0", 3): b"one", ("orders-1", 0): b"one"})
 
@@ -1856,7 +1863,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r27_of_a_start_that_does_not_move_along, r27_of_a_producer_that_is_forgotten_too_early, r28, r29,
     r29_of_what_is_replicated, r29_of_what_is_deleted, r29_of_who_waits_for_the_dead, r30, r30_of_a_high_watermark,
     r30_of_what_is_not_asked_for, r30_of_an_answer_that_was_not_taken, r30_of_one_that_rests_too_early,
-    t1, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
+    t1, t1_of_a_producer_that_begins, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
     t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t5_of_one_that_is_prepared, t6, t6_of_one_with_two,
     t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again, t9,
     t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id, g1, g1_of_books, g2,
@@ -2206,6 +2213,17 @@ def test_who_fetches_a_little_at_a_time_may_have_to_leave() -> None:
         assert made.world.waived["R24"] == waived + 1
     finally:
         made.checkers.__exit__()
+
+
+def test_whose_records_were_deleted_and_whose_marker_was_not_is_refused_what_comes_next(cluster: Cluster) -> None:
+    _, _, log, chain = cluster.leading(with_records(cluster))
+    goes_on = build_batch([Record(0, EPOCH_MS, None, b"one")], producer_id=4712, producer_epoch=3, base_sequence=6)
+    chain.producers[4712], log.producers.entries[4712] = (3, 5), ProducerEntry(4712, 3)
+    cluster.world.violations.clear()
+    waived = cluster.world.waived.get("T1", 0)
+    cluster.logs.sequences.refused(chain, log, memoryview(goes_on))
+    assert cluster.world.violations == []
+    assert cluster.world.waived["T1"] == waived + 1
 
 
 def test_a_commit_may_be_lost_between_the_question_and_the_answer(cluster: Cluster) -> None:
