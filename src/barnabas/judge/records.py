@@ -112,7 +112,8 @@ def presence(seen: Seen, rows: Column) -> tuple[Column, Column]:
     """Which of these sends have to be there and are, and which have to be there and are not.
 
     A transaction's record has to be in the committed scan, as far as that came; above its end records wait for the last
-    stable offset, and have to be in the scan of all records.
+    stable offset, and have to be in the scan of all records. One whose offset nobody was told may be among those that
+    were deleted, unless its producer knows it to be above them.
     """
     history = seen.history
     place, offset, settled = history.place[rows], seen.stands_at[rows], seen.settled[rows]
@@ -126,7 +127,7 @@ def presence(seen: Seen, rows: Column) -> tuple[Column, Column]:
     missing_committed = judges_committed & in_time_committed & ~in_committed
     missing = (end_all >= 0) & in_time_all & ~in_all | missing_committed
     there = np.where(judges_committed, in_committed, in_all | in_committed)
-    excused = (offset >= 0) & (offset < seen.deleted[place])
+    excused = np.where(offset >= 0, offset, seen.least_offset[rows]) < seen.deleted[place]
     missing &= ~excused
     missing[missing] = ~_overwritten(seen, rows[missing])
     return there & ~missing, missing

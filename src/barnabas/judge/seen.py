@@ -177,6 +177,20 @@ class Seen:
         told[sends[nowhere]] = self.history.offset[reads[nowhere]]
         return told
 
+    @cached_property
+    def least_offset(self) -> Column:
+        """By row of a send: an offset below which it does not stand, by what its producer was told of those that it had
+        sent to the partition before; 0 where that says nothing, as in transactions, or without idempotence."""
+        history = self.history
+        sends = self.sends[(history.txn[self.sends] == NONE) & self.idempotent[history.process[self.sends]]]
+        lane = history.process[sends].astype(np.int64) * max(1, len(history.places)) + history.place[sends]
+        order = np.argsort(lane, kind="stable")
+        sends, lane = sends[order], lane[order]
+        told = np.maximum.accumulate(composite(lane, self.stands_at[sends] + 1))
+        least = np.zeros(len(history), np.int64)
+        least[sends] = told - composite(lane, np.zeros(len(lane), np.int64))
+        return least
+
     # transactions
 
     @cached_property
