@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from barnabas.judge.check import JudgeVerdict, check
@@ -26,7 +27,8 @@ def judged(
     assert set(faults) <= set(FAULTS)
     with ExitStack() as running:
         programs = started(drivers, running)
-        cluster = running.enter_context(made(kind, faults))
+        directory = running.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
+        cluster = running.enter_context(made(kind, Path(directory), faults))
         plan = RunPlan(
             cluster.brokers.bootstrap, minutes, faults, *cluster, clients=clients, drivers=drivers, programs=programs,
             seed=seed, told=lambda line: print(line, file=sys.stderr),

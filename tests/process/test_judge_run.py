@@ -164,7 +164,7 @@ def test_every_end_txn_that_came_late_is_in_the_history_by_its_transactional_id(
 
 
 def test_between_brokers_a_cut_has_two_directions_and_a_one_way_cut_one(tmp_path: Path) -> None:
-    with made("barnabas", PEER_FAULTS) as (brokers, peers, _):
+    with made("barnabas", tmp_path, PEER_FAULTS) as (brokers, peers, _):
         assert peers is not None
         follower = _follower_of_a_new(brokers.bootstrap, "t")
         asyncio.run(produced(brokers.bootstrap, "t", range(1)))
@@ -199,7 +199,7 @@ def test_a_produce_that_another_connection_overtakes_is_there_once_and_in_its_pl
 
 
 def test_a_broker_whose_link_to_zookeeper_is_cut_loses_its_session_and_others_lead(tmp_path: Path) -> None:
-    with made("barnabas", ZOOKEEPER_FAULTS) as (brokers, _, zookeeper):
+    with made("barnabas", tmp_path, ZOOKEEPER_FAULTS) as (brokers, _, zookeeper):
         assert zookeeper is not None
 
         def leader(bootstrap: str) -> int:
@@ -224,7 +224,7 @@ def test_a_broker_whose_link_to_zookeeper_is_cut_loses_its_session_and_others_le
 
 
 def test_a_broker_whose_disk_is_full_ends_and_nothing_is_lost_when_it_is_started(tmp_path: Path) -> None:
-    with made("barnabas") as (brokers, _, _):
+    with made("barnabas", tmp_path) as (brokers, _, _):
         leader = (_follower_of_a_new(brokers.bootstrap, "t") - 1) % 3
         assert asyncio.run(produced(brokers.bootstrap, "t", range(5))) == list(range(5))
         brokers.fill_disk(leader)
@@ -309,6 +309,58 @@ def test_a_run_that_is_interrupted_tells_its_verdict(kafka_cluster: KafkaCluster
     assert "interrupted: what was seen until now is judged" in told
     assert "\n0 anomalies, " in said, said
     assert read(history).op.size > 0
+
+
+async def delete_everything(bootstrap: str, topic: str) -> None:
+    async with connect(bootstrap) as cluster:
+        deleted = await cluster.admin.delete_records({TopicPartition(topic, 0): -1})
+    assert isinstance(deleted[TopicPartition(topic, 0)], int), deleted
+
+
+@pytest.mark.parametrize("loses", [True, False])
+def test_of_a_cluster_that_loses_records_the_logs_stay_with_the_history(loses: bool, tmp_path: Path) -> None:
+    """Somebody deletes records behind the judge's back."""
+    history, place = tmp_path / "h.parquet", tmp_path / "made"
+    place.mkdir()
+    words = f"--driver librdkafka --workload registers --nemesis none --clients 1 --partitions 1 --history {history}"
+    with subprocess.Popen(
+        [sys.executable, "-m", "barnabas", "judge", "run", "--make", "barnabas", *words.split()],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(place)},
+    ) as judging:  # fmt: skip
+        assert judging.stderr is not None
+        topic = next(said[1] for line in judging.stderr if (said := re.search(r"topics (\S+),", line)))
+        (properties,) = place.glob("*/broker-0/server.properties")
+        listener = re.search(r"listeners=PLAINTEXT://(\S+)", properties.read_text())
+        assert listener is not None
+        asyncio.run(read_one(listener[1], topic))
+        if loses:
+            asyncio.run(delete_everything(listener[1], topic))
+        judging.send_signal(signal.SIGINT)
+        said, told = judging.communicate(timeout=120)
+    logs = {log.name: log.read_text() for log in (tmp_path / "h.logs").glob("*")}
+    assert not list(place.iterdir())
+    if loses:
+        assert judging.returncode == 1, told
+        assert "lost-write" in said
+        assert f"the brokers' logs: {tmp_path / 'h.logs'}" in told
+        assert logs.keys() == {"broker-0.log", "broker-1.log", "broker-2.log", "zookeeper.log"}
+        assert all(logs.values())
+    else:
+        assert judging.returncode == 0, told
+        assert not logs
+
+
+def test_of_a_cluster_whose_run_ends_with_an_error_the_logs_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    words = ["--make", "barnabas", "--driver", "java", "--history", str(tmp_path / "h.parquet")]
+    assert command(["judge", "run", *words]) == 2
+    told = capsys.readouterr().err
+    assert "there is no driver java" in told
+    assert f"the brokers' logs: {tmp_path / 'h.logs'}" in told
+    assert (tmp_path / "h.logs" / "broker-2.log").stat().st_size
 
 
 def test_a_script_is_told_what_to_do_and_its_failure_is_told(tmp_path: Path) -> None:

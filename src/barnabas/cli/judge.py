@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -195,26 +196,49 @@ def run_command(
     def told(line: str) -> None:
         print(line, file=sys.stderr)
 
-    try:
-        with contextlib.ExitStack() as running:
-            bootstrap, brokers, peers, zookeeper = running.enter_context(_cluster(at, make, script, faults))
-            programs = started(drivers, running, told=told if driver == "all" else None, config=config)
-            plan = RunPlan(
-                bootstrap, minutes, faults, brokers, peers, zookeeper, acks, unclean, partitions, clients,
-                drivers, programs, workloads, config, seed=seed, told=told,
-            )  # fmt: skip
-            outcome = run(plan)
-    except (RunError, JudgedClusterError, KafkaError, ConfigError, OSError) as error:
-        raise CommandError(f"The run came to no history: {str(error).rstrip('.')}.", 2) from None
-    write(outcome.history, path)
-    told(f"history: {path}")
-    for line in outcome.told():
-        told(line)
-    try:
-        verdict = check(outcome.history)
-    except HistoryError as error:
-        raise CommandError(f"{error}.", 2) from None
-    _tell(verdict, html, view, output, whole=not outcome.disobeyed)
+    with _logs_kept(path.with_suffix(".logs"), told) as directory:
+        try:
+            with contextlib.ExitStack() as running:
+                bootstrap, brokers, peers, zookeeper = running.enter_context(
+                    _cluster(at, make, directory, script, faults)
+                )
+                programs = started(drivers, running, told=told if driver == "all" else None, config=config)
+                plan = RunPlan(
+                    bootstrap, minutes, faults, brokers, peers, zookeeper, acks, unclean, partitions, clients,
+                    drivers, programs, workloads, config, seed=seed, told=told,
+                )  # fmt: skip
+                outcome = run(plan)
+        except (RunError, JudgedClusterError, KafkaError, ConfigError, OSError) as error:
+            raise CommandError(f"The run came to no history: {str(error).rstrip('.')}.", 2) from None
+        write(outcome.history, path)
+        told(f"history: {path}")
+        for line in outcome.told():
+            told(line)
+        try:
+            verdict = check(outcome.history)
+        except HistoryError as error:
+            raise CommandError(f"{error}.", 2) from None
+        _tell(verdict, html, view, output, whole=not outcome.disobeyed)
+
+
+@contextlib.contextmanager
+def _logs_kept(kept: Path, told: Callable[[str], None]) -> Iterator[Path]:
+    """Yields a directory for a cluster that is made, which goes with the block. Where that ends with anything but a
+    verdict that all is well, the servers' logs are kept: what they did, no client can tell."""
+    from barnabas.judge.made import keep_logs
+
+    with tempfile.TemporaryDirectory(prefix="barnabas-judge-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        try:
+            yield directory
+        except BaseException as end:
+            if not (isinstance(end, Exit) and end.exit_code == 0):
+                try:
+                    if keep_logs(directory, kept):
+                        told(f"the brokers' logs: {kept}")
+                except OSError as error:
+                    told(f"the brokers' logs could not be kept in {kept}: {error.strerror or error}")
+            raise
 
 
 def _drivers(words: str) -> tuple[str, ...]:
@@ -279,10 +303,10 @@ def _faults(words: str | None, *, make: str | None, script: bool = False, tls: b
 
 @contextlib.contextmanager
 def _cluster(
-    at: Reach, make: str | None, script: Path | None, faults: Sequence[str]
+    at: Reach, make: str | None, directory: Path, script: Path | None, faults: Sequence[str]
 ) -> Iterator[tuple[str, Brokers | None, Proxy | None, Proxy | None]]:
     """Yields the bootstrap servers, what kills and starts the brokers, and the proxies between them, and between them
-    and ZooKeeper, if there are any."""
+    and ZooKeeper, if there are any. A cluster is made in `directory`."""
     from barnabas.judge.clusters import LocalBrokers, ScriptBrokers
     from barnabas.judge.nemesis import DISK_FULL, PROCESS_FAULTS
 
@@ -290,7 +314,7 @@ def _cluster(
     if make is not None:
         from barnabas.judge.made import made
 
-        with made(make, faults) as cluster:
+        with made(make, directory, faults) as cluster:
             yield cluster.brokers.bootstrap, *cluster
     elif script is not None:
         bootstrap = at.servers()

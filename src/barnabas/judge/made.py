@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -97,8 +96,9 @@ class MadeCluster(NamedTuple):
 
 
 @contextlib.contextmanager
-def made(kind: str, faults: Collection[str] = (), seed: int = 0) -> Iterator[MadeCluster]:
-    """Three brokers, with proxies on the links that one of `faults` may strike. Removed with the block.
+def made(kind: str, directory: Path, faults: Collection[str] = (), seed: int = 0) -> Iterator[MadeCluster]:
+    """Three brokers, with proxies on the links that one of `faults` may strike. They end with the block, and
+    what they wrote stays in `directory`.
 
     `kind` is one of `KINDS`, and for ``kraft`` may name a version, as ``kraft:4.0.0``. Raises `JudgedClusterError`.
     """
@@ -107,7 +107,6 @@ def made(kind: str, faults: Collection[str] = (), seed: int = 0) -> Iterator[Mad
         raise JudgedClusterError(f"no cluster can be made of {kind}: there are {', '.join(KINDS)} and kraft:VERSION")
     if name == "kraft" and set(faults) & set(ZOOKEEPER_FAULTS):
         raise JudgedClusterError(f"{kind} has no ZooKeeper, and no links to it")
-    directory = Path(tempfile.mkdtemp(prefix="barnabas-judge-"))
     peers = ProxiedPeers(range(_BROKERS), seed) if set(faults) & {*PEER_FAULTS, ISOLATE} else None
     zookeeper = bool(set(faults) & set(ZOOKEEPER_FAULTS))
     keeper = ProxiedZooKeeper(range(_BROKERS), lambda: cluster.zookeeper, seed) if zookeeper else None
@@ -133,4 +132,15 @@ def made(kind: str, faults: Collection[str] = (), seed: int = 0) -> Iterator[Mad
     finally:
         for each in proxied:
             each.proxy.close()
-        shutil.rmtree(directory, ignore_errors=True)
+
+
+def keep_logs(directory: Path, kept: Path) -> bool:
+    """Copies what the servers in `directory` logged to `kept`, each under its server's name. Whether there was any."""
+    found = False
+    for name, ending in (("server.log", ".log"), ("stdout.log", ".stdout.log")):
+        for log in directory.glob(f"*/{name}"):
+            if log.stat().st_size:
+                kept.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(log, kept / f"{log.parent.name}{ending}")
+                found = True
+    return found
