@@ -364,6 +364,11 @@ LIMITS: Final[dict[str, str]] = {
         "lost its office, and sends the next one to that partition with its epoch and sequence. The broker takes "
         "it for the record that it has, and the acknowledged one is nowhere."
     ),
+    "librdkafka-first-batch": (
+        "librdkafka (2.16.0) counts its first batch in a partition as delivered where the leader refused it, as one "
+        "does that does not know its office yet, and took the batch behind it: a broker takes any first sequence of a "
+        "producer that it does not know. The acknowledged record has no offset, and is nowhere."
+    ),
     "librdkafka-validation": (
         "librdkafka (up to 2.16.0) asks a new leader where the epoch of its position ends (KIP-320), may have gone on "
         "when the answer comes, and takes it for one about its new position: it goes back, and reads again what it has "

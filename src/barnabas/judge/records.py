@@ -14,6 +14,7 @@ UNCLEAN = "unclean-leader-election"
 NOT_IDEMPOTENT = "no-idempotence"
 DELAYED_END_TXN = "KAFKA-17754"
 SEQUENCE_REUSED = "franz-go-sequence-reuse"
+FIRST_BATCH_REFUSED = "librdkafka-first-batch"
 
 
 def phantom_records(seen: Seen) -> Judged:
@@ -168,6 +169,7 @@ def lost_writes(seen: Seen, *, in_transactions: bool | None = None) -> Judged:
         UNCLEAN: seen.unclean[history.place[rows]],
         DELAYED_END_TXN: seen.may_be_ended_late(rows),
         SEQUENCE_REUSED: seen.sequence_reused(rows),
+        FIRST_BATCH_REFUSED: seen.first_batch_refused(rows),
     }
     said = "value {0.value} of {0.client}, in {0.at}, was acknowledged or consumed, and is not there"
     return judged(history, "lost-write", int((there | missing).sum()), rows[:, None], said, limits)

@@ -183,13 +183,34 @@ class Seen:
         sent to the partition before; 0 where that says nothing, as in transactions, or without idempotence."""
         history = self.history
         sends = self.sends[(history.txn[self.sends] == NONE) & self.idempotent[history.process[self.sends]]]
-        lane = history.process[sends].astype(np.int64) * max(1, len(history.places)) + history.place[sends]
+        lane = self._lane(sends)
         order = np.argsort(lane, kind="stable")
         sends, lane = sends[order], lane[order]
         told = np.maximum.accumulate(composite(lane, self.stands_at[sends] + 1))
         least = np.zeros(len(history), np.int64)
         least[sends] = told - composite(lane, np.zeros(len(lane), np.int64))
         return least
+
+    def _lane(self, sends: Column) -> Column:
+        """The client and the partition of each of these sends as one number."""
+        history = self.history
+        lane: Column = history.process[sends].astype(np.int64) * max(1, len(history.places)) + history.place[sends]
+        return lane
+
+    def first_batch_refused(self, rows: Column) -> Column:
+        """For each of these sends, whether it is of librdkafka's first in a partition, and acknowledged without an
+        offset by the answer to one under way behind it, so that it may have been refused (`LIMITS`)."""
+        history = self.history
+        theirs = [client.driver.startswith("librdkafka") and client.idempotent for client in history.context.clients]
+        may = np.array(theirs, bool)[history.process[rows]] & (history.txn[rows] == NONE)
+        may &= (history.status[rows] == Status.OK) & (self.stands_at[rows] < 0) & (self.least_offset[rows] == 0)
+        told = self.sends[(history.status[self.sends] == Status.OK) & (history.offset[self.sends] >= 0)]
+        lanes, first = np.unique(self._lane(told), return_index=True)
+        at = np.searchsorted(lanes, self._lane(rows))
+        behind = np.append(lanes, NONE)[at] == self._lane(rows)
+        under_way = np.append(history.invoked[told[first]], NEVER)[at] < history.completed[rows]
+        found: Column = may & behind & under_way
+        return found
 
     # transactions
 
