@@ -249,6 +249,8 @@ class TransactionsCampaign(Campaign):
                 await consumer.close()
             except (KafkaError, OSError, ValueError):
                 producer = await self._after_trouble(cluster, name, producer, None)
+                with contextlib.suppress(KafkaError, OSError):
+                    await consumer.close()  # else it stays a member for max.poll.interval.ms, and the others wait
                 await asyncio.sleep(0.2)
 
     async def _reader(self, cluster: ClusterClient, name: str) -> None:
