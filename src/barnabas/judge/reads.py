@@ -49,7 +49,7 @@ def polls(seen: Seen) -> tuple[Judged, Judged]:
     """Within one assignment offsets grow, and nothing that the reader may see is left out between two of them."""
     history = seen.history
     rows = history.rows(Op.READ, Op.ASSIGN)
-    reader = history.process[rows].astype(np.int64) * max(1, len(history.places)) + history.place[rows]
+    reader = seen.lane(rows)
     order = np.argsort(reader, kind="stable")
     rows, reader = rows[order], reader[order]
     one, two = rows[:-1], rows[1:]

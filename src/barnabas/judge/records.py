@@ -211,7 +211,7 @@ def nonmonotonic_sends(seen: Seen) -> Judged:
     sends, at = _where(seen)
     answered = history.status[sends] == Status.OK
     acked, offset = sends[answered], at[answered]
-    producer = history.process[acked].astype(np.int64) * max(1, len(history.places)) + history.place[acked]
+    producer = seen.lane(acked)
     order = np.argsort(producer, kind="stable")
     one, two = order[:-1], order[1:]
     back = (producer[one] == producer[two]) & (offset[two] < offset[one])

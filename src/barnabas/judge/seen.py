@@ -183,7 +183,7 @@ class Seen:
         sent to the partition before; 0 where that says nothing, as in transactions, or without idempotence."""
         history = self.history
         sends = self.sends[(history.txn[self.sends] == NONE) & self.idempotent[history.process[self.sends]]]
-        lane = self._lane(sends)
+        lane = self.lane(sends)
         order = np.argsort(lane, kind="stable")
         sends, lane = sends[order], lane[order]
         told = np.maximum.accumulate(composite(lane, self.stands_at[sends] + 1))
@@ -191,10 +191,10 @@ class Seen:
         least[sends] = told - composite(lane, np.zeros(len(lane), np.int64))
         return least
 
-    def _lane(self, sends: Column) -> Column:
-        """The client and the partition of each of these sends as one number."""
+    def lane(self, rows: Column) -> Column:
+        """The client and the partition of each of these rows as one number."""
         history = self.history
-        lane: Column = history.process[sends].astype(np.int64) * max(1, len(history.places)) + history.place[sends]
+        lane: Column = history.process[rows].astype(np.int64) * max(1, len(history.places)) + history.place[rows]
         return lane
 
     def first_batch_refused(self, rows: Column) -> Column:
@@ -205,9 +205,9 @@ class Seen:
         may = np.array(theirs, bool)[history.process[rows]] & (history.txn[rows] == NONE)
         may &= (history.status[rows] == Status.OK) & (self.stands_at[rows] < 0) & (self.least_offset[rows] == 0)
         told = self.sends[(history.status[self.sends] == Status.OK) & (history.offset[self.sends] >= 0)]
-        lanes, first = np.unique(self._lane(told), return_index=True)
-        at = np.searchsorted(lanes, self._lane(rows))
-        behind = np.append(lanes, NONE)[at] == self._lane(rows)
+        lanes, first = np.unique(self.lane(told), return_index=True)
+        at = np.searchsorted(lanes, self.lane(rows))
+        behind = np.append(lanes, NONE)[at] == self.lane(rows)
         under_way = np.append(history.invoked[told[first]], NEVER)[at] < history.completed[rows]
         found: Column = may & behind & under_way
         return found
