@@ -886,16 +886,22 @@ def test_the_legacy_znode_reassigns_and_goes_when_it_is_done(play: Callable[[Pla
     play(story)
 
 
+async def _never_led(made: World) -> KafkaZkClient:
+    """Two brokers, and a partition whose only replica is down since before it was made."""
+    await made.start(1, 2)
+    zk = await made.zk()
+    await zk.create_topic_assignment("t", made.runtime.entropy.uuid(), {P0: (9,)})
+    await made.until(lambda: P0 in made.controller.reign.context.partition_states, "it is known")
+    await made.settled()
+    return zk
+
+
 @pytest.mark.parametrize("by", ["request", "znode", "cancellation"])
 def test_a_reassignment_of_what_nobody_has_led_yet_ends_no_reign(play: Callable[[Play], None], by: str) -> None:
     """What the znode asks for is met by each next controller again: nobody would reign any more."""
 
     async def story(made: World) -> None:
-        await made.start(1, 2)
-        zk = await made.zk()
-        await zk.create_topic_assignment("t", made.runtime.entropy.uuid(), {P0: (9,)})
-        await made.until(lambda: P0 in made.controller.reign.context.partition_states, "it is known")
-        await made.settled()
+        zk = await _never_led(made)
         if by != "request":
             asked_for = (9,) if by == "znode" else (8,)
             await zk.create_recursive(ReassignPartitionsZNode.path, ReassignPartitionsZNode.encode({P0: asked_for}))
@@ -920,11 +926,7 @@ def test_what_nobody_has_led_yet_is_led_by_the_live_brokers_that_it_is_reassigne
     """Its brokers were down when it was made; they may never come back."""
 
     async def story(made: World) -> None:
-        await made.start(1, 2)
-        zk = await made.zk()
-        await zk.create_topic_assignment("t", made.runtime.entropy.uuid(), {P0: (9,)})
-        await made.until(lambda: P0 in made.controller.reign.context.partition_states, "it is known")
-        await made.settled()
+        await _never_led(made)
         response = await made.controller.alter_partition_reassignments(reassigning(P0, target))
         assert reassigned(response) == {("t", 0): ErrorCode.NONE}
         await made.settled()
