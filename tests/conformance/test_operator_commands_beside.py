@@ -77,7 +77,7 @@ def story(bootstrap: str, place: Path) -> list[Any]:
     assert says(bootstrap, ["topic", "create", TOPIC, "-p", "2", "-r", "3"])[0] == 0
     for values in (range(5), range(5, 6)):  # the last one is alone, and so has the largest timestamp for itself
         lines.write_text("".join(f"{number}\n" for number in values))
-        assert says(bootstrap, ["produce", "-t", TOPIC, "-p", "0", "--file", str(lines)])[0] == 0
+        assert says(bootstrap, ["produce", "-t", TOPIC, "-p", "0", "--file", str(lines)]) == (0, "", "")
     told: list[Any] = []
     for command in COMMANDS:
         code, out, err = says(bootstrap, [*command.split(), "--format", "json"])

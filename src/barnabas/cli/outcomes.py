@@ -88,10 +88,9 @@ async def partitions_of(
     """
     asked = None if wanted is None else list(wanted)
     names = None if asked is None else sorted({word if isinstance(word, str) else word.topic for word in asked})
-    metadata = await cluster.refresh(names)
+    metadata = await cluster.look_up(names)
     for name in names or ():
-        topic = metadata.topics.get(name)
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
+        code = metadata.error_of(name)
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise CommandError(f"There is no topic {name}: `barnabas topic list` shows those there are.")
         if code is not ErrorCode.NONE:

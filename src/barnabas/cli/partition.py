@@ -33,7 +33,7 @@ def list_(
     Listed = dict[TopicPartition, ListedOffset]
 
     async def story(cluster: ClusterClient) -> tuple[ClusterMetadata, Listed, Listed]:
-        metadata = await cluster.refresh(topics or None)
+        metadata = await cluster.look_up(topics or None)
         for topic in metadata.topics.values():
             if topic.error is not ErrorCode.NONE:
                 raise KafkaError(topic.error, f"topic {topic.name}: {topic.error.name}")

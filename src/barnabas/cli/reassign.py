@@ -85,7 +85,7 @@ def plan(
         raise UsageError(f"--brokers {brokers}: it takes broker ids separated by commas.") from None
 
     async def story(cluster: ClusterClient) -> Moves:
-        metadata = await cluster.refresh(topics)
+        metadata = await cluster.look_up(topics)
         unknown = [broker for broker in allowed if broker not in metadata.brokers]
         if unknown:
             raise CommandError(f"There is no broker {numbers(unknown)}: {numbers(sorted(metadata.brokers))} are alive.")
@@ -183,7 +183,7 @@ def cancel(
 
 
 async def _replicas(cluster: ClusterClient, wanted: Mapping[TopicPartition, object]) -> Moves:
-    metadata = await cluster.refresh(sorted({partition.topic for partition in wanted}))
+    metadata = await cluster.look_up(sorted({partition.topic for partition in wanted}))
     found: Moves = {}
     for partition in wanted:
         topic = metadata.topics.get(partition.topic)

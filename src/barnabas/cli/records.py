@@ -354,9 +354,8 @@ async def _partitions(cluster: ClusterClient, topic: str, numbers: list[int] | N
 
 async def _described(cluster: ClusterClient, topic: str) -> Any:
     """The metadata with `topic` in it. Raises `CommandError` where there is no such topic."""
-    metadata = await cluster.refresh([topic])
-    known = metadata.topics.get(topic)
-    code = known.error if known is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    metadata = await cluster.look_up([topic])
+    code = metadata.error_of(topic)
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise CommandError(f"There is no topic {topic}: `barnabas topic create {topic}` makes one.")
     if code is not ErrorCode.NONE and not code.retriable:

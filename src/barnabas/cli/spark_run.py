@@ -82,7 +82,7 @@ def reach(at: Reach, topics: Sequence[str] | None) -> tuple[dict[str, str], Clus
     servers = reached["bootstrap.servers"]
     try:
         with cluster_of({**reached, "default.api.timeout.ms": _REACHABLE_MS}, "barnabas-spark") as cluster:
-            metadata = cluster.refresh(topics)
+            metadata = cluster.look_up(topics)
     except (ValueError, ConfigError) as error:
         raise UsageError(f"{str(error).rstrip('.')}.") from None
     except OSError:
@@ -90,8 +90,7 @@ def reach(at: Reach, topics: Sequence[str] | None) -> tuple[dict[str, str], Clus
             f"No broker answers at {servers}: start a cluster by `barnabas up` or name one by -b."
         ) from None
     for name in topics or ():
-        topic = metadata.topics.get(name)
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
+        code = metadata.error_of(name)
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise CommandError(
                 f"There is no topic {name} at {servers}: `barnabas topic list -b {servers}` shows those there are."

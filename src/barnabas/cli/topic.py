@@ -153,7 +153,7 @@ def describe(
     """Describe topics: leaders, replicas, ISR and the configuration that was set."""
 
     async def story(cluster: ClusterClient) -> list[tuple[TopicMetadata, dict[str, str]]]:
-        metadata = await cluster.refresh(names or None)
+        metadata = await cluster.look_up(names or None)
         found: list[tuple[TopicMetadata, dict[str, str]]] = []
         for topic in sorted(metadata.topics.values(), key=lambda topic: topic.name):
             configs: dict[str, str] = {}

@@ -170,16 +170,17 @@ class Asking(ABC, Generic[Connected]):
         *,
         allow_auto_topic_creation: bool = False,
         timeout_ms: int | None = None,
+        of: Callable[[], Awaitable[Connected]] | None = None,
     ) -> ClusterMetadata:
         """Asks one broker for the metadata of `topics` (None: of all); an error of a topic is left in its entry.
 
-        It asks again for `timeout_ms`, as `retrying` does; 0: once.
+        It asks again for `timeout_ms`, as `retrying` does; 0: once. `of` finds the broker: by default `any`.
         """
         asked = None if topics is None else list(topics)
         request = metadata_request(asked, allow_auto_topic_creation=allow_auto_topic_creation)
 
         async def attempt() -> ClusterMetadata:
-            answer = read_metadata(await self.ask(await self.any(), request))
+            answer = read_metadata(await self.ask(await (of or self.any)(), request))
             if not answer.brokers:  # a broker that starts: no controller has told it anything (Kafka's NetworkClient)
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the broker that answers knows of no broker yet")
             return answer
@@ -188,6 +189,20 @@ class Asking(ABC, Generic[Connected]):
         # What is known by now, which is more than when this was asked: another task may have asked for other topics.
         self.metadata = self.metadata.merged(newer, asked)
         return self.metadata
+
+    async def look_up(self, topics: Sequence[str] | None) -> ClusterMetadata:
+        """`refresh`, which asks the controller for topics that the first broker has not heard of.
+
+        The controller's broker answers who makes a topic as soon as it knows it itself; others are told meanwhile.
+        """
+        found = await self.refresh(topics)
+        unheard_of = [topic for topic in topics or () if found.error_of(topic) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        if not unheard_of or found.controller is None:
+            return found
+        try:
+            return await self.refresh(unheard_of, of=lambda: self.broker(found.controller_id), timeout_ms=0)
+        except (KafkaError, OSError):
+            return found  # a controller that cannot be asked knows no better
 
     async def leader(self, topic_partition: TopicPartition) -> Connected:
         """The connection to a partition's leader; waits for an election that is under way."""

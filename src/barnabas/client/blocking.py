@@ -299,6 +299,10 @@ class BlockingCluster:
         """Asks for the metadata of `topics` (None: of all); an error of a topic is left in its entry."""
         return finished(self.asking.refresh(topics))
 
+    def look_up(self, topics: Sequence[str] | None) -> ClusterMetadata:
+        """`refresh`, which asks the controller for topics that the first broker has not heard of."""
+        return finished(self.asking.look_up(topics))
+
     def leader(self, topic_partition: TopicPartition) -> BlockingConnection:
         """The connection to a partition's leader; waits for an election that is under way."""
         return finished(self.asking.leader(topic_partition))

@@ -213,8 +213,7 @@ class Consumer(Fetcher):
 
     async def _partitions(self, topic: str) -> list[TopicPartition]:
         async def attempt() -> list[TopicPartition]:
-            known = (await self.cluster.refresh([topic])).topics.get(topic)
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known.error
+            code = (await self.cluster.refresh([topic])).error_of(topic)
             if code is not ErrorCode.NONE:
                 raise KafkaError(code, f"topic {topic!r}: {code.name}")
             return self.cluster.metadata.partitions(topic)

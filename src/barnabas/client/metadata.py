@@ -79,6 +79,11 @@ class ClusterMetadata:
         known = self.topics.get(topic)
         return known.topic_id if known is not None else ZERO_UUID
 
+    def error_of(self, topic: str) -> ErrorCode:
+        """What stands in the way of using a topic that was asked for; NONE where nothing does."""
+        known = self.topics.get(topic)
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known.error
+
     def partitions(self, topic: str) -> list[TopicPartition]:
         known = self.topics.get(topic)
         return [] if known is None else [TopicPartition(topic, number) for number in sorted(known.partitions)]

@@ -75,8 +75,8 @@ async def examine(cluster: RunningCluster, timeout: float) -> tuple[Verdict, lis
     compacted: dict[str, bool] = {}
     for topic_partition, promised in sorted(concerned.items(), key=lambda item: item[0]):
         topic = topic_partition.topic
-        found = (await cluster.client.refresh([topic])).topics.get(topic)
-        if found is None or found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        metadata = await cluster.client.look_up([topic])
+        if metadata.error_of(topic) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             continue  # deleted, and its promises with it
         if topic not in compacted:
             compacted[topic] = await cluster.client.retrying(lambda name=topic: _is_compacted(cluster, name))  # type: ignore[misc]
@@ -88,7 +88,7 @@ async def examine(cluster: RunningCluster, timeout: float) -> tuple[Verdict, lis
         )
         assert view is not None
         looked_at, wrong = await _examine_partition(
-            cluster, topic_partition, promised.of(found.topic_id), view, compacted[topic]
+            cluster, topic_partition, promised.of(metadata.topic_id(topic)), view, compacted[topic]
         )
         replicas += looked_at
         broken += wrong

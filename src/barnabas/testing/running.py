@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, SupportsInt, TypeVar
 
 from barnabas.client.cluster import ClusterClient
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.testing.history import ClusterHistory
 from barnabas.testing.host import ZOOKEEPER, Host, broker_name
@@ -93,12 +93,11 @@ class RunningCluster:
         return [broker_id for broker_id in self.broker_ids if self.host.state(broker_id) == "running"]
 
     async def partitions_of(self, topic: str) -> list[TopicPartition]:
-        metadata = await self.client.refresh([topic])
-        found = metadata.topics.get(topic)
-        if found is None or found.error:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error
+        metadata = await self.client.look_up([topic])
+        code = metadata.error_of(topic)
+        if code:
             raise KafkaError(code, f"topic {topic}: {code.name}")
-        return sorted(TopicPartition(topic, number) for number in found.partitions)
+        return metadata.partitions(topic)
 
     async def offsets(self, partitions: Sequence[TopicPartition], which: int) -> dict[TopicPartition, int]:
         listed = await self.client.list_offsets(dict.fromkeys(partitions, which))

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from barnabas.client import connect
+from barnabas.client.admin import NewTopic
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
+from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_EPOCH, TopicPartition, Uuid
 from barnabas.runtime.real import real_runtime
+from barnabas.testing import KafkaCluster
 from barnabas.wire.messages.metadata import MetadataResponse
 
 FIRST, SECOND = Uuid(bytes(15) + b"\x01"), Uuid(bytes(15) + b"\x02")
@@ -127,3 +131,22 @@ def test_a_leader_that_has_died_is_asked_for_until_there_is_another() -> None:
         return await client.leader(TopicPartition("orders", 0))
 
     assert asyncio.run(story()) == "b1"
+
+
+def test_a_topic_of_which_the_asked_broker_has_not_heard_is_looked_up_at_the_controller(
+    kafka_cluster: KafkaCluster,
+) -> None:
+    controller = kafka_cluster.controller
+    deaf = next(broker for broker in kafka_cluster.brokers if broker != controller)
+
+    async def play() -> tuple[ErrorCode, list[TopicPartition], ErrorCode]:
+        async with connect(deaf.address) as cluster:
+            await cluster.refresh()  # it knows the controller
+            deaf.partition(from_=controller)
+            assert await cluster.admin.create_topics([NewTopic("new", 1, 1)]) == {"new": None}
+            unheard_of = (await cluster.refresh(["new"])).error_of("new")
+            found = (await cluster.look_up(["new"])).partitions("new")
+            return unheard_of, found, (await cluster.look_up(["new", "nowhere"])).error_of("nowhere")
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert asyncio.run(play()) == (unknown, [TopicPartition("new", 0)], unknown)

@@ -106,8 +106,8 @@ def topic_and_partitions(text: str) -> list[TopicPartition]:
 
 async def partitions_of(admin: ToolAdmin, topic: str) -> list[TopicPartition]:
     """A topic's partitions. Raises `JavaError`, as out of a future, where there is no such topic."""
-    known = (await admin.cluster.refresh([topic])).topics.get(topic)
-    if known is None or known.error is not ErrorCode.NONE:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known.error
+    metadata = await admin.cluster.look_up([topic])
+    code = metadata.error_of(topic)
+    if code is not ErrorCode.NONE:
         raise wrapped(EXECUTION, java_error_of(code))
-    return [TopicPartition(topic, number) for number in sorted(known.partitions)]
+    return metadata.partitions(topic)

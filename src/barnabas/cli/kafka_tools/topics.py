@@ -313,7 +313,7 @@ async def _describe(admin: ToolAdmin, words: _Words) -> None:
     names = await _described_names(admin, words)
     if not names:
         return
-    metadata = await admin.cluster.refresh(names)
+    metadata = await admin.cluster.look_up(names)
     for name in names:
         topic = metadata.topics[name]
         if topic.error is not ErrorCode.NONE:
