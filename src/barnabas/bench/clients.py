@@ -28,7 +28,6 @@ from barnabas.bench.clusters import Subject, both, drop_topic, make_topic, stand
 from barnabas.bench.controller import BROKERS
 from barnabas.bench.go_programs import built
 from barnabas.bench.replication import PATIENT
-from barnabas.bench.shapes import cpu_ns
 from barnabas.bench.side_by_side import Figure, console, warming_up
 from barnabas.bench.undisturbed import undisturbed
 
@@ -208,9 +207,9 @@ def run(subject: Subject, other: Subject, client: BenchClient, load: ClientLoad,
 
     def measure() -> ClientCost:
         with standing_still(other):
-            before = cpu_ns(subject.pids)
+            before = subject.cpu_s()
             rate = (client.consume if load.read else client.produce)(servers, topic, load)
-            return ClientCost((cpu_ns(subject.pids) - before) / load.records / 1000, rate)
+            return ClientCost((subject.cpu_s() - before) / load.records * 1e6, rate)
 
     values = undisturbed(measure, os.sync)
     drop_topic(subject, topic)

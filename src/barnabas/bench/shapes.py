@@ -5,8 +5,7 @@ leaders are on one broker or on all, records have keys and are compressed, and s
 second, one at a time, as services send them, where what a broker does between two records counts as well. All with
 three replicas and acks=all, from plain sockets with frames made before, one request in flight for each broker.
 
-CPU is that of all three brokers of a cluster, as the scheduler counts it (``/proc/PID/task/*/schedstat``, nanoseconds):
-a paced load of some seconds is too short for the clock's ticks.
+CPU is that of all three brokers of a cluster.
 """
 
 from __future__ import annotations
@@ -162,16 +161,6 @@ def check(answer: bytes) -> None:
                 raise Refused(f"a produce to {topic.name}-{partition.index} got error {partition.error_code}")
 
 
-def cpu_ns(pids: Sequence[int]) -> int:
-    """What all threads of these processes have run, those that ended meanwhile left out."""
-    total = 0
-    for pid in pids:
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                total += int((task / "schedstat").read_text().split()[0])
-    return total
-
-
 def run(subject: Subject, other: Subject, topic: str, shape: LoadShape, seconds: float) -> dict[str, float]:
     """Records a second, CPU a record in µs, and what a round trip takes at the median and at the 99th percentile."""
     make_topic(subject, topic, shape.assignment())
@@ -181,7 +170,7 @@ def run(subject: Subject, other: Subject, topic: str, shape: LoadShape, seconds:
             trips.until_taken()
             for _ in range(_WARM_UP_REQUESTS if not shape.pace else 5):
                 trips.once()
-            before, begun = cpu_ns(subject.pids), time.monotonic()
+            before, begun = subject.cpu_s(), time.monotonic()
             took: list[float] = []
             while (now := time.monotonic()) < begun + seconds:
                 if shape.pace and (early := begun + len(took) / shape.pace - now) > 0:
@@ -189,11 +178,11 @@ def run(subject: Subject, other: Subject, topic: str, shape: LoadShape, seconds:
                 sent = time.perf_counter()
                 trips.once()
                 took.append((time.perf_counter() - sent) * 1000)
-            elapsed, used = time.monotonic() - begun, cpu_ns(subject.pids) - before
+            elapsed, used = time.monotonic() - begun, subject.cpu_s() - before
         records = len(took) * shape.records_in_all
         return {
             "rate": records / elapsed,
-            "cpu": used / records / 1000,
+            "cpu": used / records * 1e6,
             **median_and_p99(took),
         }
 

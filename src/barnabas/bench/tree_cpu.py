@@ -6,6 +6,7 @@ processes that are there falls. So each process is looked at again and again, an
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Iterator
@@ -13,12 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from barnabas.bench.clusters import process_cpu_s
+
 _INTERVAL_S: Final = 0.25
 """How much at most of a process that ends is not seen."""
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
-_used: dict[tuple[int, int], int] = {}
-"""By process id and start, the ticks that it has had of the CPU, user and system."""
+_used: dict[tuple[int, int], float] = {}
+"""By process id and start, the seconds that it has had of the CPU."""
 _lock: Final = threading.Lock()
 
 
@@ -26,7 +28,7 @@ def tree_cpu_s() -> float:
     """CPU seconds, user and system, of this process and of all that were ever seen below it."""
     with _lock:
         _look()
-        return sum(_used.values()) / _TICKS
+        return sum(_used.values())
 
 
 @contextmanager
@@ -50,18 +52,16 @@ def watched() -> Iterator[None]:
 
 def _look() -> None:
     parents: dict[int, int] = {}
-    found: dict[int, tuple[tuple[int, int], int]] = {}
+    identities: dict[int, tuple[int, int]] = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
-        try:
+        with contextlib.suppress(OSError):  # ended meanwhile
             fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # ended meanwhile
-        parents[int(entry)] = int(fields[1])
-        found[int(entry)] = (int(entry), int(fields[19])), int(fields[11]) + int(fields[12])
+            parents[int(entry)] = int(fields[1])
+            identities[int(entry)] = int(entry), int(fields[19])
     # Who was seen once is ours, also where its parent has ended and left it to another one.
-    ours = {os.getpid()} | {pid for pid, (identity, _) in found.items() if identity in _used}
+    ours = {os.getpid()} | {pid for pid, identity in identities.items() if identity in _used}
     grown = True
     while grown:
         grown = False
@@ -70,5 +70,5 @@ def _look() -> None:
                 ours.add(pid)
                 grown = True
     for pid in ours:
-        identity, ticks = found[pid]
-        _used[identity] = ticks
+        with contextlib.suppress(OSError):
+            _used[identities[pid]] = process_cpu_s(pid)
