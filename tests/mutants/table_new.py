@@ -889,8 +889,8 @@ _GROUND: Final = (
         "verify passes over a topic that has no leader just then, whatever was lost of it",
         replace(
             "testing.promises:examine",
-            "found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION",
-            "found.error is not ErrorCode.NONE",
+            "metadata.error_of(topic) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION",
+            "metadata.error_of(topic) is not ErrorCode.NONE",
         ),
     ),
 )
