@@ -204,6 +204,7 @@ def tool(name: str, *arguments: str, text: str | None = None, timeout: float = 9
     )  # fmt: skip
 
 
+_ANSWER_S: Final = 2.0
 _GIVEN: Final[list[socket.socket]] = []
 _MARKED_ABOVE: Final = 33_000
 """Where no server that is given a port listens for datagrams itself, as Kerberos does."""
@@ -227,11 +228,10 @@ def free_port() -> int:
         given.close()
 
 
-def cluster_view(host: str, port: int, timeout: float = 2.0) -> tuple[dict[int, str], int]:
+def cluster_view(host: str, port: int) -> tuple[dict[int, str], int]:
     """What the broker at `port` says of its cluster (Metadata v1): addresses by broker id, and the controller."""
     request = struct.pack(">hhih", 3, 1, 7, 5) + b"probe" + struct.pack(">i", 0)
-    with socket.create_connection((host, port), timeout) as connection:
-        connection.settimeout(timeout)
+    with socket.create_connection((host, port), _ANSWER_S) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
         answer = b""
         while len(answer) < 4 or len(answer) < 4 + struct.unpack_from(">i", answer)[0]:
@@ -397,11 +397,11 @@ class ApacheCluster:
                 process.wait()
 
 
-def four_letter_word(address: str, word: str, timeout: float = 2.0) -> str:
+def four_letter_word(address: str, word: str) -> str:
     """What the server at ``host:port`` answers to ``srvr``, ``mntr`` and the like. Raises `OSError`."""
     host, _, port = address.rpartition(":")
     answer = b""
-    with socket.create_connection((host, int(port)), timeout) as connection:
+    with socket.create_connection((host, int(port)), _ANSWER_S) as connection:
         connection.sendall(word.encode())
         while part := connection.recv(65536):
             answer += part

@@ -56,7 +56,7 @@ _POM: Final = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def zookeeper_classpath(version: str = KAFKAS_VERSION) -> str:
+def zookeeper_classpath(version: str) -> str:
     """The class path of ZooKeeper's server in this version. Raises `ApacheUnavailable`."""
     if version == KAFKAS_VERSION:
         return classpath()

@@ -274,7 +274,7 @@ def _securing(at: Reach) -> dict[str, str]:
     return securing(settings_of(at))
 
 
-def _faults(words: str | None, *, make: str | None, script: bool = False, tls: bool = False) -> tuple[str, ...]:
+def _faults(words: str | None, *, make: str | None, script: bool, tls: bool) -> tuple[str, ...]:
     """`make` is of a cluster that is made for the run, whose brokers reach each other and ZooKeeper as we like. With
     `tls` nobody between clients and brokers can read what they say."""
     from barnabas.judge.coordination import ZOOKEEPER_FAULTS

@@ -37,15 +37,13 @@ class BlockingTransaction:
         transactional_id: str,
         *,
         transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
-        predecessor: TransactionIdentity | None = None,
         timeout_ms: int = DELIVERY_TIMEOUT_MS,
     ) -> Self:
         """Takes another epoch of `transactional_id`: whoever had it is fenced, and what they left open is aborted.
 
-        With `predecessor` only if that is still the newest. Raises `KafkaError`, `ProducerFenced`, or `OSError` where
-        no coordinator answers in `timeout_ms`.
+        Raises `KafkaError`, `ProducerFenced`, or `OSError` where no coordinator answers in `timeout_ms`.
         """
-        made = cls(cluster, predecessor or TransactionIdentity(transactional_id), timeout_ms=timeout_ms)
+        made = cls(cluster, TransactionIdentity(transactional_id), timeout_ms=timeout_ms)
         finished(made.steps.initialize(transaction_timeout_ms))
         return made
 
@@ -67,16 +65,9 @@ class BlockingTransaction:
         """Adds partitions, before the first record goes to them. Those already in the transaction cost nothing."""
         finished(self.steps.add(partitions))
 
-    def add_offsets(
-        self,
-        group: str,
-        offsets: Mapping[TopicPartition, CommittedOffset],
-        *,
-        generation: int = -1,
-        member_id: str = "",
-    ) -> None:
+    def add_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commits offsets of `group` with the transaction."""
-        finished(self.steps.add_offsets(ConsumerGroupMetadata(group, generation, member_id), offsets))
+        finished(self.steps.add_offsets(ConsumerGroupMetadata(group), offsets))
 
     def written(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionProducer]:
         """What leaders have of this producer id and epoch; partitions that have nothing are left out."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Generic, TypeVar
 
-from barnabas.controller.election import ElectionTrigger
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import ElectionType
@@ -264,7 +263,6 @@ class ReplicaLeaderElection(AnsweredEvent[dict[TopicPartition, "int | KafkaError
     partitions: tuple[TopicPartition, ...] | None
     election_type: ElectionType
     answer: asyncio.Future[dict[TopicPartition, int | KafkaError]]
-    trigger: ElectionTrigger = ElectionTrigger.ADMIN_CLIENT_TRIGGERED
     state = ControllerState.ManualLeaderBalance
 
 

@@ -120,9 +120,8 @@ async def process_replica_leader_election(
     reign: Reign, event: events.ReplicaLeaderElection
 ) -> dict[TopicPartition, int | KafkaError]:
     partitions = reign.context.all_partitions() if event.partitions is None else event.partitions
-    outcomes = await elect_leaders(
-        reign.context, reign.partitions, list(partitions), event.election_type, event.trigger
-    )
+    trigger = ElectionTrigger.ADMIN_CLIENT_TRIGGERED
+    outcomes = await elect_leaders(reign.context, reign.partitions, list(partitions), event.election_type, trigger)
     if event.partitions is not None:
         return outcomes
     return {

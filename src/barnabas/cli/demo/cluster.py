@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.metadata import ClusterMetadata
@@ -20,7 +20,10 @@ from barnabas.runtime.real import real_runtime
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.protocol.errors import ZooKeeperError
 
+T = TypeVar("T")
+
 _COMMAND: Final = [sys.executable, "-m", "barnabas"]
+_PATIENCE_S: Final = 120
 
 
 class Controller(NamedTuple):
@@ -70,22 +73,18 @@ class DemoCluster:
         """Read from ZooKeeper; None while there is none."""
         return asyncio.run(_read_controller(self.state["zookeeper"]))
 
-    def controller_other_than(self, broker: int, timeout_s: float = 60) -> Controller:
-        found = self._until(
-            lambda: (now := self.controller()) is not None and now.broker_id != broker and now,
-            timeout_s,
-            "a new controller",
-        )
-        assert isinstance(found, Controller)
-        return found
+    def controller_other_than(self, broker: int | None) -> Controller:
+        def ask() -> Controller | None:
+            now = self.controller()
+            return now if now is not None and now.broker_id != broker else None
+
+        return self._until(ask, "a new controller")
 
     def metadata(self, topic: str) -> ClusterMetadata:
         with BlockingCluster(self.bootstrap, "demo", request_timeout_ms=3000, retry_timeout_ms=10_000) as cluster:
             return cluster.refresh([topic])
 
-    def metadata_when(
-        self, topic: str, fact: Callable[[ClusterMetadata], bool], what: str, timeout_s: float = 60
-    ) -> ClusterMetadata:
+    def metadata_when(self, topic: str, fact: Callable[[ClusterMetadata], bool], what: str) -> ClusterMetadata:
         """Asks any live broker again and again until `fact` holds of its answer."""
         with BlockingCluster(self.bootstrap, "demo", request_timeout_ms=3000, retry_timeout_ms=10_000) as cluster:
 
@@ -96,20 +95,16 @@ class DemoCluster:
                     return None
                 return seen if fact(seen) else None
 
-            found = self._until(ask, timeout_s, what)
-        assert isinstance(found, ClusterMetadata)
-        return found
+            return self._until(ask, what)
 
     @staticmethod
-    def _until(ask: Callable[[], object], timeout_s: float, what: str) -> object:
-        deadline = time.monotonic() + timeout_s
-        while True:
-            found = ask()
-            if found:
-                return found
+    def _until(ask: Callable[[], T | None], what: str) -> T:
+        deadline = time.monotonic() + _PATIENCE_S
+        while (found := ask()) is None:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{what} did not come within {timeout_s:.0f} s")
+                raise TimeoutError(f"{what} did not come within {_PATIENCE_S} s")
             time.sleep(0.02)
+        return found
 
 
 async def _read_controller(connect: str) -> Controller | None:

@@ -98,7 +98,7 @@ def _run(directory: Path, cluster: DemoCluster, rate: float) -> DemoReport:
 
     _step(1, "Three brokers and their coordinator")
     ready_s = cluster.up(f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}")
-    first = cluster.controller_other_than(-1)
+    first = cluster.controller_other_than(None)
     _say(f"ready in {ready_s:.2f} s at {cluster.bootstrap}")
     _say(f"/controller says broker [bold]{first.broker_id}[/]; /controller_epoch says {first.epoch}")
     report.figures.append(("Three brokers and the coordinator, ready in", f"{ready_s:.2f} s"))
@@ -205,7 +205,7 @@ def _fail_over(cluster: DemoCluster, stream: FlightStream, report: DemoReport) -
         _say(f"[dim]{time.monotonic() - stream.begun:5.1f} s[/]  {text}")
 
     _when_sent(stream, 0.08)
-    before = cluster.controller_other_than(-1)
+    before = cluster.controller_other_than(None)
     victim = before.broker_id
     led = _led_by(cluster.metadata(TOPIC), victim)
     cluster.kill(victim)
@@ -221,7 +221,7 @@ def _fail_over(cluster: DemoCluster, stream: FlightStream, report: DemoReport) -
     _comes_back(cluster, victim, happened)
 
     _when_sent(stream, 0.5)
-    now = cluster.controller_other_than(-1)
+    now = cluster.controller_other_than(None)
     seen = cluster.metadata(TOPIC)
     victim = max((broker for broker in BROKERS if broker != now.broker_id), key=lambda b: len(_led_by(seen, b)))
     if not _led_by(seen, victim):
@@ -253,7 +253,7 @@ def _comes_back(cluster: DemoCluster, broker: int, happened: _Happened) -> None:
     begun = time.monotonic()
     cluster.up()
     happened(f"broker {broker} started again", f"start {broker}")
-    back = cluster.metadata_when(TOPIC, _all_in_sync, f"broker {broker} in every ISR", timeout_s=120)
+    back = cluster.metadata_when(TOPIC, _all_in_sync, f"broker {broker} in every ISR")
     happened(f"broker {broker} caught up and in every ISR, {time.monotonic() - begun:.2f} s later: {_leaders(back)}")
 
 

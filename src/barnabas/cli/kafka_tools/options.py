@@ -59,7 +59,6 @@ class ToolOption:
     placeholder: str = ""
     default: tuple[Any, ...] = ()
     separator: str | None = None
-    required: bool = False
     for_help: bool = False
     available_if: tuple[ToolOption, ...] = field(default=())
 
@@ -191,7 +190,6 @@ class OptionParser:
         default: Any = None,
         optional: bool = False,
         separator: str | None = None,
-        required: bool = False,
         available_if: tuple[ToolOption, ...] = (),
     ) -> ToolOption:
         """An option with an argument; with `optional` it may stand without one."""
@@ -199,11 +197,8 @@ class OptionParser:
         defaults = () if default is None else default if isinstance(default, tuple) else (default,)
         argument = ArgumentNeed.OPTIONAL if optional else ArgumentNeed.REQUIRED
         return self._accept(
-            ToolOption(
-                names, description, argument, kind, placeholder, defaults, separator, required,
-                available_if=available_if,
-            )
-        )  # fmt: skip
+            ToolOption(names, description, argument, kind, placeholder, defaults, separator, available_if=available_if)
+        )
 
     # reading
 
@@ -277,9 +272,6 @@ class OptionParser:
     def _check(self, options: Options) -> None:
         if any(options.has(option) for option in self._options if option.for_help):
             return
-        missing = [option for option in self._options if option.required and not options.has(option)]
-        if missing:
-            raise OptionError("MissingRequiredOptionsException", f"Missing required option(s) {_in_brackets(missing)}")
         forbidden = [
             option
             for option in self._options
@@ -333,9 +325,7 @@ class OptionParser:
 
     def formatted_help(self) -> str:
         shown = sorted(self._options, key=lambda option: option.names[0])
-        required = any(option.required for option in shown)
-        header = "Option (* = required)" if required else "Option"
-        rows = [(header, "Description"), ("-" * len(header), "-----------")]
+        rows = [("Option", "Description"), ("------", "-----------")]
         rows += [(_option_column(option), _description_column(option)) for option in shown]
         left = min((_WIDTH - _GAP) // 2, max(len(first) for first, _ in rows))
         right = min(_WIDTH - left - _GAP, max(len(second) for _, second in rows))
@@ -351,12 +341,11 @@ class OptionParser:
 
 def _option_column(option: ToolOption) -> str:
     names = ", ".join(("-" if len(name) == 1 else "--") + name for name in option.names)
-    text = ("* " if option.required else "") + names
     if option.argument is ArgumentNeed.NONE:
-        return text
+        return names
     start, end = option.argument.value
     placeholder = f": {option.placeholder}" if option.placeholder else ""
-    return f"{text} {start}{option.kind}{placeholder}{end}"
+    return f"{names} {start}{option.kind}{placeholder}{end}"
 
 
 def _description_column(option: ToolOption) -> str:

@@ -79,7 +79,7 @@ def _login(properties: Mapping[str, str]) -> Login:
         raise _refused(str(error)) from None
 
 
-def client_of(properties: Mapping[str, str], *, default_id: str = "adminclient-1") -> ClusterClient:
+def client_of(properties: Mapping[str, str]) -> ClusterClient:
     """A client without connections yet. Raises `JavaError` for properties that cannot be honoured."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
@@ -99,7 +99,7 @@ def client_of(properties: Mapping[str, str], *, default_id: str = "adminclient-1
     return ClusterClient(
         real_runtime(),
         addresses,
-        properties.get("client.id", default_id),
+        properties.get("client.id", "adminclient-1"),
         request_timeout_ms=milliseconds(properties, "request.timeout.ms", 30_000),
         retry_timeout_ms=milliseconds(properties, "default.api.timeout.ms", API_TIMEOUT_MS),
         tls=_tls(properties) if protocol.endswith("SSL") else None,

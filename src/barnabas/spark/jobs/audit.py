@@ -145,7 +145,6 @@ def read_topics(
     producer: str | None = None,
     sequence: str | None = None,
     isolation_level: str = "read_committed",
-    min_partitions: int | None = None,
 ) -> DataFrame:
     """The records of `topics` with the columns of `like` that a topic can have.
 
@@ -172,8 +171,6 @@ def read_topics(
         .option("kafka.isolation.level", isolation_level)
         .option("columns", ",".join(columns_of(wanted.values())))
     )
-    if min_partitions is not None:
-        reader = reader.option("minPartitions", str(min_partitions))
     frame = reader.load().select(
         *(sql.expr(expression).cast(_MANIFEST[name]).alias(name) for name, expression in wanted.items())
     )

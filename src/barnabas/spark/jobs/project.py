@@ -152,7 +152,7 @@ def make_project(directory: Path, bootstrap: str, client: Path | None = None) ->
     return [directory / name for name in files]
 
 
-def run_project(directory: Path, master: str, words: tuple[str, ...] = ()) -> int:
+def run_project(directory: Path, master: str) -> int:
     """``spark-pipelines run`` with the Java, the Python and the Spark that Barnabas uses; its exit code.
 
     Raises `JobError`, `SparkUnavailable`.
@@ -186,7 +186,6 @@ def run_project(directory: Path, master: str, words: tuple[str, ...] = ()) -> in
     conf = directory / "spark.conf"
     if conf.exists():
         command += ["--properties-file", str(conf.absolute())]
-    command += words
     return subprocess.run(command, env=environment, cwd=directory, check=False).returncode
 
 

@@ -19,8 +19,8 @@ from barnabas.zk.client.connection import ClientSecurity
 from barnabas.zk.client.login import DigestMd5Login, KerberosLogin, ZooKeeperLogin
 
 
-def client_of(runtime: Runtime, config: Config, *, name: str, connect: str | None = None) -> ZooKeeperClient:
-    """A client that is not started yet; `connect` instead of ``zookeeper.connect``. Raises `ConfigError`."""
+def client_of(runtime: Runtime, config: Config, *, name: str) -> ZooKeeperClient:
+    """A client that is not started yet. Raises `ConfigError`."""
     session_timeout_ms = config.number("zookeeper.session.timeout.ms")
     security = security_of(config)
     if config.flag("zookeeper.set.acl") and not _proves_identity(config, security):
@@ -31,7 +31,7 @@ def client_of(runtime: Runtime, config: Config, *, name: str, connect: str | Non
         )
     return ZooKeeperClient(
         runtime,
-        config.text("zookeeper.connect") if connect is None else connect,
+        config.text("zookeeper.connect"),
         session_timeout_ms=session_timeout_ms,
         connection_timeout_ms=config.optional_number("zookeeper.connection.timeout.ms") or session_timeout_ms,
         max_in_flight=config.number("zookeeper.max.in.flight.requests"),

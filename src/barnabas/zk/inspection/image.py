@@ -102,12 +102,12 @@ class TreeImage:
         return path in self.znodes
 
 
-async def read_image(client: ZooKeeperClient, root: str = "/") -> TreeImage:
-    """The whole tree at `root` in memory, without ACLs. Raises as `read_tree`."""
+async def read_image(client: ZooKeeperClient) -> TreeImage:
+    """The whole tree in memory, without ACLs. Raises as `read_tree`."""
     znodes: dict[str, ReadZNode] = {}
 
     def take(batch: Sequence[ReadZNode]) -> None:
         znodes.update((znode.path, znode) for znode in batch)
 
-    await read_tree(client, root, take, hidden=(SYSTEM_ROOT,))
+    await read_tree(client, "/", take, hidden=(SYSTEM_ROOT,))
     return TreeImage(znodes)

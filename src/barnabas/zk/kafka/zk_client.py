@@ -174,7 +174,6 @@ class KafkaZkClient(KafkaZkTopics):
         self,
         broker: BrokerInfo,
         *,
-        jmx_port: int = -1,
         wait_ms: int = 0,
         on_waiting: Callable[[RegistrationWait], None] | None = None,
     ) -> int:
@@ -188,7 +187,7 @@ class KafkaZkClient(KafkaZkTopics):
         began_ms = self._runtime.clock.monotonic_ms()
         told_ms = began_ms - REGISTRATION_TOLD_MS
         while True:
-            data = BrokerIdZNode.encode(broker, timestamp_ms=self._runtime.clock.now_ms(), jmx_port=jmx_port)
+            data = BrokerIdZNode.encode(broker, timestamp_ms=self._runtime.clock.now_ms())
             # Created empty and then set within one multi, because only a set answers with a stat, and so the czxid.
             create = Create(path, None, ephemeral=True, acl=self.acl_of(path))
             (answer,) = await self._requests([Multi([create, SetData(path, data, 0)])])
@@ -241,9 +240,9 @@ class KafkaZkClient(KafkaZkTopics):
         finally:
             self.client.unregister_node_change_handler(path)
 
-    async def update_broker_info(self, broker: BrokerInfo, *, jmx_port: int = -1) -> None:
+    async def update_broker_info(self, broker: BrokerInfo) -> None:
         """Rewrites the registration, for instance after listeners changed. The broker epoch stays."""
-        data = BrokerIdZNode.encode(broker, timestamp_ms=self._runtime.clock.now_ms(), jmx_port=jmx_port)
+        data = BrokerIdZNode.encode(broker, timestamp_ms=self._runtime.clock.now_ms())
         await self._request(SetData(BrokerIdZNode.path(broker.broker_id), data))
 
     async def get_sorted_broker_list(self) -> list[int]:

@@ -96,7 +96,6 @@ _REQUEST = Struct(">iii")  # length, xid, op code
 _REQUEST_HEADER = Struct(">ii")
 _REPLY = Struct(">iiqi")  # length, xid, zxid, err
 _REPLY_HEADER = Struct(">iqi")
-REQUEST_HEADER_SIZE: Final = _REQUEST_HEADER.size
 REPLY_HEADER_SIZE: Final = _REPLY_HEADER.size
 
 
@@ -106,12 +105,12 @@ def encode_request(xid: int, operation: ZkOperation[Any]) -> bytes:
     return _REQUEST.pack(8 + len(record), xid, operation.op_code) + record
 
 
-def decode_request_header(frame: Bytes, position: int = 0) -> tuple[int, int]:
-    """(xid, op code); the record begins `REQUEST_HEADER_SIZE` further on."""
+def decode_request_header(frame: Bytes) -> tuple[int, int]:
+    """(xid, op code) of a request (frame without its length)."""
     try:
-        xid, op_code = _REQUEST_HEADER.unpack_from(frame, position)
+        xid, op_code = _REQUEST_HEADER.unpack_from(frame)
     except StructError:
-        raise JuteError(f"a request of {len(frame) - position} bytes") from None
+        raise JuteError(f"a request of {len(frame)} bytes") from None
     return xid, op_code
 
 
@@ -126,12 +125,12 @@ class ReplyHeader(NamedTuple):
     code: int
 
 
-def decode_reply_header(frame: Bytes, position: int = 0) -> ReplyHeader:
-    """The header of an answer (frame without its length); the record begins `REPLY_HEADER_SIZE` further on."""
+def decode_reply_header(frame: Bytes) -> ReplyHeader:
+    """The header of an answer (frame without its length); the record begins at `REPLY_HEADER_SIZE`."""
     try:
-        return ReplyHeader._make(_REPLY_HEADER.unpack_from(frame, position))
+        return ReplyHeader._make(_REPLY_HEADER.unpack_from(frame))
     except StructError:
-        raise JuteError(f"an answer of {len(frame) - position} bytes") from None
+        raise JuteError(f"an answer of {len(frame)} bytes") from None
 
 
 class WatchEvent(NamedTuple):
@@ -165,27 +164,27 @@ class ConnectRequest:
     password: bytes = bytes(16)
     last_zxid_seen: int = 0
     read_only: bool | None = False
-    protocol_version: int = 0
 
     def encode(self) -> bytes:
         """The record without its length."""
-        head = _CONNECT.pack(self.protocol_version, self.last_zxid_seen, self.timeout_ms, self.session_id)
+        head = _CONNECT.pack(_PROTOCOL_VERSION, self.last_zxid_seen, self.timeout_ms, self.session_id)
         tail = b"" if self.read_only is None else bytes([self.read_only])
         return head + encode_buffer(self.password) + tail
 
     @classmethod
-    def decode(cls, buffer: Bytes, position: int = 0) -> ConnectRequest:
+    def decode(cls, buffer: Bytes) -> ConnectRequest:
         try:
-            version, last_zxid_seen, timeout_ms, session_id = _CONNECT.unpack_from(buffer, position)
+            _, last_zxid_seen, timeout_ms, session_id = _CONNECT.unpack_from(buffer)
         except StructError:
-            raise JuteError(f"a connect request of {len(buffer) - position} bytes") from None
-        password, position = read_buffer(buffer, position + _CONNECT.size)
+            raise JuteError(f"a connect request of {len(buffer)} bytes") from None
+        password, position = read_buffer(buffer, _CONNECT.size)
         read_only = read_bool(buffer, position)[0] if position < len(buffer) else None
-        return cls(timeout_ms, session_id, password or b"", last_zxid_seen, read_only, version)
+        return cls(timeout_ms, session_id, password or b"", last_zxid_seen, read_only)
 
 
 _CONNECT = Struct(">iqiq")
 _CONNECTED = Struct(">iiq")
+_PROTOCOL_VERSION: Final = 0
 
 
 @dataclass(slots=True)
@@ -196,23 +195,22 @@ class ConnectResponse:
     session_id: int
     password: bytes
     read_only: bool | None = False
-    protocol_version: int = 0
 
     def encode(self) -> bytes:
         """The record without its length."""
-        head = _CONNECTED.pack(self.protocol_version, self.timeout_ms, self.session_id)
+        head = _CONNECTED.pack(_PROTOCOL_VERSION, self.timeout_ms, self.session_id)
         tail = b"" if self.read_only is None else bytes([self.read_only])
         return head + encode_buffer(self.password) + tail
 
     @classmethod
-    def decode(cls, buffer: Bytes, position: int = 0) -> ConnectResponse:
+    def decode(cls, buffer: Bytes) -> ConnectResponse:
         try:
-            version, timeout_ms, session_id = _CONNECTED.unpack_from(buffer, position)
+            _, timeout_ms, session_id = _CONNECTED.unpack_from(buffer)
         except StructError:
-            raise JuteError(f"a connect response of {len(buffer) - position} bytes") from None
-        password, position = read_buffer(buffer, position + _CONNECTED.size)
+            raise JuteError(f"a connect response of {len(buffer)} bytes") from None
+        password, position = read_buffer(buffer, _CONNECTED.size)
         read_only = read_bool(buffer, position)[0] if position < len(buffer) else None
-        return cls(timeout_ms, session_id, password or b"", read_only, version)
+        return cls(timeout_ms, session_id, password or b"", read_only)
 
     @property
     def expired(self) -> bool:
