@@ -1165,7 +1165,7 @@ _LATER: Final = (
         "N122",
         "zk",
         "a controller back from a lost connection never hears of brokers that died meanwhile",
-        remove("zk.server.tree:DataTree._take_away", "parent.pzxid = zxid"),
+        remove("zk.server.tree:DataTree._take_away", "parent.pzxid = write.zxid"),
     ),
     _new(
         "N123",

@@ -12,7 +12,7 @@ less the number of children there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from barnabas.zk.protocol import acl as acls
 from barnabas.zk.protocol.acl import Identity
@@ -56,6 +56,16 @@ _UNDELETABLE: Final = ("/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota
 Undo: TypeAlias = Callable[[], None]
 Change: TypeAlias = "tuple[Callable[[str, ACLs, ACLs, list[Fired[W]]], None], str, ACLs, ACLs]"
 """What to do with the watches when the whole operation has succeeded: with the ACLs of the znode and of its parent."""
+
+
+class TreeWrite(NamedTuple):
+    """For whom, under which zxid and when something is written, and which `Change`s come of it."""
+
+    session_id: int
+    identities: Sequence[Identity]
+    zxid: int
+    now_ms: int
+    changes: list[Any]
 
 
 class Znode:
@@ -129,7 +139,7 @@ class DataTree(Generic[W]):
                 self.nodes[path].aversion = -1  # as ZooKeeper's, whose ACL is set under this version
             if path != "/":
                 self.nodes[parent_of(path)].children[path.rpartition("/")[2]] = None
-        self._writes: dict[type, Callable[[Any, int, Sequence[Identity], int, int, list[Any]], tuple[Any, Undo]]] = {
+        self._writes: dict[type, Callable[[Any, TreeWrite], tuple[Any, Undo]]] = {
             Create: self._create,
             Delete: self._delete,
             DeleteContainer: self._delete_container,
@@ -242,65 +252,45 @@ class DataTree(Generic[W]):
         A `Multi` that failed is no exception but a list of errors; nothing was done then and `last_zxid` has not moved.
         """
         assert zxid > self.last_zxid, f"zxid {zxid} after {self.last_zxid}"
-        changes: list[Change[W]] = []
+        write = TreeWrite(session_id, identities, zxid, now_ms, [])
         result: Any
         if type(operation) is Multi:
-            result = self._multi(operation, session_id, identities, zxid, now_ms, changes)
+            result = self._multi(operation, write)
             if result and isinstance(result[-1], ZooKeeperError):
                 return result, []
         elif type(operation) is CloseSession:
             result = None
-            self._close_session(session_id, zxid, changes)
+            self._close_session(write)
         else:
-            result, _ = self._writes[type(operation)](operation, session_id, identities, zxid, now_ms, changes)
+            result, _ = self._writes[type(operation)](operation, write)
         self.last_zxid = zxid
         fired: list[Fired[W]] = []
-        for tell, path, acl, parent_acl in changes:
+        for tell, path, acl, parent_acl in write.changes:
             tell(path, acl, parent_acl, fired)
             if len(fired) > EVENTS_MAX:
                 self.watches.give_up_persistent()
         return result, fired
 
-    def _multi(
-        self,
-        multi: Multi,
-        session_id: int,
-        identities: Sequence[Identity],
-        zxid: int,
-        now_ms: int,
-        changes: list[Any],
-    ) -> list[Any]:
+    def _multi(self, multi: Multi, write: TreeWrite) -> list[Any]:
         results: list[Any] = []
         undo: list[Undo] = []
         try:
             for operation in multi.operations:
-                result, back = self._writes[type(operation)](operation, session_id, identities, zxid, now_ms, changes)
+                result, back = self._writes[type(operation)](operation, write)
                 results.append(result)
                 undo.append(back)
         except ZooKeeperError as error:
             for back in reversed(undo):
                 back()
             done = len(results)
-            untried = len(multi.operations) - done - 1
             return [
                 *(ZooKeeperError(ZkErrorCode.OK, operation.path) for operation in multi.operations[:done]),
                 error,
-                *(
-                    RuntimeInconsistency(operation.path)
-                    for operation in multi.operations[done + 1 : done + 1 + untried]
-                ),
+                *(RuntimeInconsistency(operation.path) for operation in multi.operations[done + 1 :]),
             ]
         return results
 
-    def _create(
-        self,
-        operation: Create,
-        session_id: int,
-        identities: Sequence[Identity],
-        zxid: int,
-        now_ms: int,
-        changes: list[Any],
-    ) -> tuple[str | tuple[str, Stat], Undo]:
+    def _create(self, operation: Create, write: TreeWrite) -> tuple[str | tuple[str, Stat], Undo]:
         path = operation.path
         if operation.ttl_ms is not None:
             if operation.ttl_ms >= 0 and not self.extended_types:
@@ -310,11 +300,11 @@ class DataTree(Generic[W]):
         slash = path.rfind("/")
         if slash == -1 or "\0" in path:
             raise BadArguments(path)
-        acl = acls.resolved(operation.acl, identities, path)
+        acl = acls.resolved(operation.acl, write.identities, path)
         parent_path = path[:slash] or "/"
         parent = self.node(parent_path)
         if parent.acl is not OPEN_ACL_UNSAFE:
-            acls.check(parent.acl, ZkPermission.CREATE, identities, path)
+            acls.check(parent.acl, ZkPermission.CREATE, write.identities, path)
         if operation.sequential:
             path = f"{path}{parent.creations:010d}"
         if not is_valid_path(path):
@@ -323,18 +313,18 @@ class DataTree(Generic[W]):
             raise NodeExists(path)
         if is_session(parent.ephemeral_owner):
             raise NoChildrenForEphemerals(path)
-        owner = session_id if operation.ephemeral else CONTAINER_OWNER if operation.container else 0
+        owner = write.session_id if operation.ephemeral else CONTAINER_OWNER if operation.container else 0
         if operation.ttl_ms is not None:
             owner = TTL_OWNER + operation.ttl_ms
         before = parent.creations, parent.pzxid
-        node = Znode(operation.data, acl, owner, zxid, now_ms)
+        node = Znode(operation.data, acl, owner, write.zxid, write.now_ms)
         self.nodes[path] = node
         name = path[slash + 1 :]
         parent.children[name] = None
         parent.creations += 1
-        parent.pzxid = zxid
+        parent.pzxid = write.zxid
         self._account(path, node, 1)
-        changes.append((self.watches.created, path, acl, parent.acl))
+        write.changes.append((self.watches.created, path, acl, parent.acl))
 
         def undo() -> None:
             self._account(path, node, -1)
@@ -364,36 +354,20 @@ class DataTree(Generic[W]):
             if not paths:
                 del self.ephemerals[owner]
 
-    def _delete(
-        self,
-        operation: Delete,
-        session_id: int,
-        identities: Sequence[Identity],
-        zxid: int,
-        now_ms: int,
-        changes: list[Any],
-    ) -> tuple[None, Undo]:
+    def _delete(self, operation: Delete, write: TreeWrite) -> tuple[None, Undo]:
         path = operation.path
         if "/" not in path or "\0" in path or path in _UNDELETABLE:
             raise BadArguments(path)
         parent = self.node(parent_of(path))
         if parent.acl is not OPEN_ACL_UNSAFE:
-            acls.check(parent.acl, ZkPermission.DELETE, identities, path)
+            acls.check(parent.acl, ZkPermission.DELETE, write.identities, path)
         node = self.node(path)
         _checked(node.version, operation.version, path)
         if node.children:
             raise NotEmpty(path)
-        return None, self._take_away(path, node, parent, zxid, changes)
+        return None, self._take_away(path, node, parent, write)
 
-    def _delete_container(
-        self,
-        operation: DeleteContainer,
-        session_id: int,
-        identities: Sequence[Identity],
-        zxid: int,
-        now_ms: int,
-        changes: list[Any],
-    ) -> tuple[None, Undo]:
+    def _delete_container(self, operation: DeleteContainer, write: TreeWrite) -> tuple[None, Undo]:
         path = operation.path
         if "/" not in path or "\0" in path or path in _UNDELETABLE:
             raise BadArguments(path)
@@ -402,16 +376,16 @@ class DataTree(Generic[W]):
             raise NotEmpty(path)
         if is_session(node.ephemeral_owner):
             raise BadVersion(path)
-        return None, self._take_away(path, node, self.node(parent_of(path)), zxid, changes)
+        return None, self._take_away(path, node, self.node(parent_of(path)), write)
 
-    def _take_away(self, path: str, node: Znode, parent: Znode, zxid: int, changes: list[Any]) -> Undo:
+    def _take_away(self, path: str, node: Znode, parent: Znode, write: TreeWrite) -> Undo:
         name = path[path.rindex("/") + 1 :]
         pzxid = parent.pzxid
         self._account(path, node, -1)
         del self.nodes[path]
         del parent.children[name]
-        parent.pzxid = zxid
-        changes.append((self.watches.deleted, path, node.acl, parent.acl))
+        parent.pzxid = write.zxid
+        write.changes.append((self.watches.deleted, path, node.acl, parent.acl))
 
         def undo() -> None:
             parent.pzxid = pzxid
@@ -427,26 +401,18 @@ class DataTree(Generic[W]):
             raise BadArguments(path)
         return self.readable(path, identities, permission)
 
-    def _set_data(
-        self,
-        operation: SetData,
-        session_id: int,
-        identities: Sequence[Identity],
-        zxid: int,
-        now_ms: int,
-        changes: list[Any],
-    ) -> tuple[Stat, Undo]:
+    def _set_data(self, operation: SetData, write: TreeWrite) -> tuple[Stat, Undo]:
         path = operation.path
-        node = self._named(path, identities, ZkPermission.WRITE)
+        node = self._named(path, write.identities, ZkPermission.WRITE)
         version = _checked(node.version, operation.version, path)
         before = node.data, node.version, node.mzxid, node.mtime
         data = operation.data
         self.data_bytes += len(data or b"") - len(node.data or b"")
         node.data = data
         node.version = version
-        node.mzxid = zxid
-        node.mtime = now_ms
-        changes.append((self.watches.data_changed, path, node.acl, node.acl))
+        node.mzxid = write.zxid
+        node.mtime = write.now_ms
+        write.changes.append((self.watches.data_changed, path, node.acl, node.acl))
 
         def undo() -> None:
             self.data_bytes += len(before[0] or b"") - len(data or b"")
@@ -454,35 +420,19 @@ class DataTree(Generic[W]):
 
         return node.stat(), undo
 
-    def _check(
-        self,
-        operation: Check,
-        session_id: int,
-        identities: Sequence[Identity],
-        zxid: int,
-        now_ms: int,
-        changes: list[Any],
-    ) -> tuple[None, Undo]:
+    def _check(self, operation: Check, write: TreeWrite) -> tuple[None, Undo]:
         path = operation.path
-        node = self._named(path, identities, ZkPermission.READ)
+        node = self._named(path, write.identities, ZkPermission.READ)
         _checked(node.version, operation.version, path)
         return None, _nothing_to_undo
 
-    def _set_acl(
-        self,
-        operation: SetACL,
-        session_id: int,
-        identities: Sequence[Identity],
-        zxid: int,
-        now_ms: int,
-        changes: list[Any],
-    ) -> tuple[Stat, Undo]:
+    def _set_acl(self, operation: SetACL, write: TreeWrite) -> tuple[Stat, Undo]:
         path = operation.path
         if not is_valid_path(path):
             raise BadArguments(path)
-        acl = acls.resolved(operation.acl, identities, path)
+        acl = acls.resolved(operation.acl, write.identities, path)
         node = self.node(path)
-        acls.check(node.acl, ZkPermission.ADMIN, identities, path)
+        acls.check(node.acl, ZkPermission.ADMIN, write.identities, path)
         aversion = _checked(node.aversion, operation.version, path)
         before = node.acl, node.aversion
         node.acl = acl
@@ -493,9 +443,9 @@ class DataTree(Generic[W]):
 
         return node.stat(), undo
 
-    def _close_session(self, session_id: int, zxid: int, changes: list[Any]) -> None:
-        for path in list(self.ephemerals.get(session_id, ())):
-            self._take_away(path, self.nodes[path], self.nodes[parent_of(path)], zxid, changes)
+    def _close_session(self, write: TreeWrite) -> None:
+        for path in list(self.ephemerals.get(write.session_id, ())):
+            self._take_away(path, self.nodes[path], self.nodes[parent_of(path)], write)
 
     def outlived(self, now_ms: int) -> list[str]:
         """What ZooKeeper deletes by and by: containers that had a child and have none any more, and znodes without
