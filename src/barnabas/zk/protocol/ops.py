@@ -180,10 +180,7 @@ class Delete(ZkOperation[None]):
     path: str
     version: int = ANY_VERSION
     op_code: ClassVar[OpCode] = OpCode.DELETE
-    record = (
-        STRING,
-        INTEGER,
-    )
+    record = (STRING, INTEGER)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -201,11 +198,7 @@ class SetData(ZkOperation[Stat]):
     data: bytes | None
     version: int = ANY_VERSION
     op_code: ClassVar[OpCode] = OpCode.SET_DATA
-    record = (
-        STRING,
-        BUFFER,
-        INTEGER,
-    )
+    record = (STRING, BUFFER, INTEGER)
     answer = STAT
 
 
@@ -216,10 +209,7 @@ class Check(ZkOperation[None]):
     path: str
     version: int = ANY_VERSION
     op_code: ClassVar[OpCode] = OpCode.CHECK
-    record = (
-        STRING,
-        INTEGER,
-    )
+    record = (STRING, INTEGER)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -229,10 +219,7 @@ class Exists(ZkOperation[Stat]):
     path: str
     watch: bool = False
     op_code: ClassVar[OpCode] = OpCode.EXISTS
-    record = (
-        STRING,
-        BOOLEAN,
-    )
+    record = (STRING, BOOLEAN)
     answer = STAT
 
 
@@ -241,10 +228,7 @@ class GetData(ZkOperation["tuple[bytes | None, Stat]"]):
     path: str
     watch: bool = False
     op_code: ClassVar[OpCode] = OpCode.GET_DATA
-    record = (
-        STRING,
-        BOOLEAN,
-    )
+    record = (STRING, BOOLEAN)
     answer = both(BUFFER, STAT)
 
 
@@ -255,10 +239,7 @@ class GetChildren(ZkOperation["tuple[list[str], Stat]"]):
     path: str
     watch: bool = False
     op_code: ClassVar[OpCode] = OpCode.GET_CHILDREN2
-    record = (
-        STRING,
-        BOOLEAN,
-    )
+    record = (STRING, BOOLEAN)
     answer = both(STRINGS, STAT)
 
 
@@ -269,10 +250,7 @@ class GetChildrenWithoutStat(ZkOperation["list[str]"]):
     path: str
     watch: bool = False
     op_code: ClassVar[OpCode] = OpCode.GET_CHILDREN
-    record = (
-        STRING,
-        BOOLEAN,
-    )
+    record = (STRING, BOOLEAN)
     answer = STRINGS
 
 
@@ -312,11 +290,7 @@ class SetACL(ZkOperation[Stat]):
     acl: ACLs
     version: int = ANY_VERSION
     op_code: ClassVar[OpCode] = OpCode.SET_ACL
-    record = (
-        STRING,
-        ACL_LIST,
-        INTEGER,
-    )
+    record = (STRING, ACL_LIST, INTEGER)
     answer = STAT
 
 

@@ -18,7 +18,6 @@ import errno
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from struct import Struct
 from typing import Any, Final, cast
 
 from barnabas.model.cluster import is_loopback
@@ -34,6 +33,7 @@ from barnabas.zk.protocol.frames import (
     ConnectResponse,
     WatchEvent,
     decode_operation,
+    decode_request_header,
     encode_reply,
     framed,
 )
@@ -63,7 +63,6 @@ WATCHES_MAX: Final = 100_000
 ZooKeeper has no such bound.
 """
 
-_HEADER: Final = Struct(">ii")
 _WRITES: Final = frozenset(
     int(code)
     for code in (
@@ -205,9 +204,7 @@ class CoordinatorServer(ThisServer):
         if not self._listens:
             return
         self._stop_listening()
-        if self._expiry_timer is not None:
-            self._expiry_timer.cancel()
-            self._expiry_timer = None
+        self._stop_the_clock()
         self._flush()
         for connection in list(self.connections):
             connection.closing = True
@@ -231,9 +228,7 @@ class CoordinatorServer(ThisServer):
         self.failure = error
         logger.critical("the coordinator stops: its log in %s cannot be written: %s", self.data_dir, error)
         self._stop_listening()
-        if self._expiry_timer is not None:
-            self._expiry_timer.cancel()
-            self._expiry_timer = None
+        self._stop_the_clock()
         for connection in list(self.connections):
             connection.abort()
         if self._on_failure is not None:
@@ -406,11 +401,14 @@ class CoordinatorServer(ThisServer):
             self.turns.next().add_done_callback(partial(self._forget_watches, work))
             return
 
-    def _watch_the_clock(self) -> None:
-        """Sets the timer for the next session that would expire."""
+    def _stop_the_clock(self) -> None:
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
             self._expiry_timer = None
+
+    def _watch_the_clock(self) -> None:
+        """Sets the timer for the next session that would expire."""
+        self._stop_the_clock()
         due_ms = self.sessions.next_expiry_ms()
         self._passing_is_watched = bool(self.tree.containers or self.tree.ttls)
         if self._passing_is_watched:
@@ -454,9 +452,7 @@ class CoordinatorServer(ThisServer):
     # -- Requests ------------------------------------------------------------------------------------------------------
 
     def request(self, connection: ServerConnection, frame: bytes) -> None:
-        if len(frame) < 8:
-            raise JuteError(f"a request of {len(frame)} bytes")
-        xid, op_code = _HEADER.unpack_from(frame)
+        xid, op_code = decode_request_header(frame)
         connection.last_xid, connection.last_op_code = xid, op_code
         if op_code == _PING:
             connection.send(encode_reply(PING_XID, self.tree.last_zxid, 0))
