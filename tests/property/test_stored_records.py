@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pytest
@@ -17,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import mutated
 from stored_logs import StoredLog, batch_of, log_of
+from turns import until
 
 from barnabas.coordinator import offsets_records, transaction_records
 from barnabas.coordinator.group_answers import Leaver
@@ -97,12 +97,6 @@ async def turns() -> None:
     """Lets everything have its turn that waits for nothing but a turn."""
     for _ in range(20):
         await asyncio.sleep(0)
-
-
-async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not fact():  # noqa: ASYNC110 - what is waited for has no event of its own
-            await asyncio.sleep(0)
 
 
 async def used(groups: GroupCoordinator, group_id: str) -> None:

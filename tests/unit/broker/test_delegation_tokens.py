@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from turns import until
 
 from barnabas.broker.delegation_tokens import DelegationTokens, concerns, requests_allowed
 from barnabas.broker.passing import passing
@@ -67,14 +68,6 @@ def play(directory: Path, story: Story, **config: str) -> None:
     asyncio.run(run())
 
 
-async def until(fact: Callable[[], object], what: str) -> None:
-    for _ in range(6_000):
-        if fact():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError(f"never: {what}")
-
-
 def refusal(error: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
     return error.value.code
 
@@ -101,17 +94,17 @@ def test_a_token_made_at_one_broker_is_used_renewed_and_removed_at_the_other(tmp
         assert token.max_timestamp - token.issue_timestamp == 7 * DAY_MS
         assert token.expiry_timestamp - token.issue_timestamp == DAY_MS
         there = second.delegation_tokens
-        await until(there.all, "the other broker hears of it")
+        await until(there.all)
         assert (there.all(), there.hmac(token.token_id)) == ([token], mac)
         assert await login(second, token.token_id, mac) == ALICE
         with pytest.raises(ValueError, match="invalid credentials"):
             await login(second, token.token_id, bytes(64))
         ends = await there.renew(CAROL, mac, 2 * DAY_MS)
         assert ends > token.expiry_timestamp
-        await until(lambda: [each.expiry_timestamp for each in first.delegation_tokens.all()] == [ends], "renewed")
+        await until(lambda: [each.expiry_timestamp for each in first.delegation_tokens.all()] == [ends])
         assert await there.renew(ALICE, mac, 100 * DAY_MS) == token.max_timestamp
         await first.delegation_tokens.expire(ALICE, mac, -1)
-        await until(lambda: not there.all(), "the other broker hears that it is gone")
+        await until(lambda: not there.all())
         with pytest.raises(ValueError, match="invalid credentials"):
             await login(second, token.token_id, mac)
         with pytest.raises(KafkaError) as error:
@@ -183,9 +176,7 @@ def test_who_may_change_a_token_and_until_when(tmp_path: Path) -> None:
                 await change(ALICE, mac[:-1], 1)
             assert refusal(error) == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
         assert await tokens.expire(CAROL, mac, 0) <= first.runtime.clock.now_ms()
-        await until(
-            lambda: all(each.expiry_timestamp < first.runtime.clock.now_ms() for each in tokens.all()), "its end"
-        )
+        await until(lambda: all(each.expiry_timestamp < first.runtime.clock.now_ms() for each in tokens.all()))
         with pytest.raises(ValueError, match="invalid credentials"):
             await login(first, token.token_id, mac)
         for change in (tokens.renew, tokens.expire):
@@ -242,10 +233,10 @@ def test_a_users_password_changes_while_brokers_run(tmp_path: Path) -> None:
         assert users.credential(ScramMechanism.SCRAM_SHA_256, "a/b") is None
         await zk.set_or_create_entity_configs(USERS, "a%2Fb", {"SCRAM-SHA-512": new.encode()})
         await zk.create_config_change_notification(f"{USERS}/a%2Fb")
-        await until(lambda: users.credential(mechanism, "a/b") == new, "the new password")
+        await until(lambda: users.credential(mechanism, "a/b") == new)
         await zk.set_or_create_entity_configs(USERS, "a%2Fb", {})
         await zk.create_config_change_notification(f"{USERS}/a%2Fb")
-        await until(lambda: users.credential(mechanism, "a/b") is None, "the user is gone")
+        await until(lambda: users.credential(mechanism, "a/b") is None)
 
     play(tmp_path, story)
 

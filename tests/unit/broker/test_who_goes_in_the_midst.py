@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_delegation_tokens import ALICE, play, until
+from test_delegation_tokens import ALICE, play
+from turns import until
 
 from barnabas.broker import client_quotas
 from barnabas.broker.server import Broker
@@ -88,6 +89,6 @@ def test_who_goes_while_it_is_written_leaves_no_change_that_nobody_hears_of(tmp_
         assert isinstance(asked, Story)
         await written
         asked.abandon()
-        await until(lambda: heard(second), "the other broker hears of it")
+        await until(lambda: heard(second))
 
     play(tmp_path, story, **CONFIG)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from turns import until
 
 from barnabas.coordinator.coordinator_log import Stretch
 from barnabas.coordinator.group_answers import FetchedOffset, Leaver, partition_for
@@ -101,12 +102,6 @@ def play(story: Callable[[GroupCoordinator, MemoryLog], Awaitable[None]], log: M
         assert failures == []
 
     asyncio.run(run())
-
-
-async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not fact():  # noqa: ASYNC110 - what is waited for has no event of its own
-            await asyncio.sleep(0)
 
 
 def join(member_id: str, **changes: Any) -> Join:

@@ -11,6 +11,7 @@ from typing import NoReturn
 import pytest
 from clocks import ManualClock
 from stored_logs import StoredLog, batch_of, log_of
+from turns import until
 
 from barnabas.coordinator import partition_loading
 from barnabas.coordinator.coordinator_log import Stretch
@@ -46,12 +47,6 @@ ISSUE_KEY = b"\x00\x01\x00\x02fp\x00\x04oooo" + bytes(4)
 
 def committed(group_id: str, offset: int) -> KeyValue:
     return offset_record(group_id, T0, OffsetAndMetadata(offset))
-
-
-async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not fact():  # noqa: ASYNC110 - what is waited for has no event of its own
-            await asyncio.sleep(0)
 
 
 async def unasked(*_: object) -> NoReturn:

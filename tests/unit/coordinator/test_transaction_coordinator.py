@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from clocks import ManualClock
+from turns import until
 
 from barnabas.coordinator import partition_loading
 from barnabas.coordinator.coordinator_log import Stretch
@@ -202,12 +203,6 @@ def new_leaders() -> Leaders:
     leaders = Leaders()
     leaders._written = []
     return leaders
-
-
-async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not fact():  # noqa: ASYNC110 - what is waited for has no event of its own
-            await asyncio.sleep(0.001)
 
 
 def refused(error: ErrorCode) -> object:

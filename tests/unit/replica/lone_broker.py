@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 from replica_worlds import TOPIC_ID, TOPIC_PARTITION, batch, state
@@ -92,10 +90,3 @@ class Broker:
         await self.tasks.end()
         self.log_dirs.close(clean=clean)
         assert not self.failures
-
-
-async def until(fact: Callable[[], bool]) -> None:
-    """Looks at every turn of the loop: what goes on in pieces is caught in its middle."""
-    async with asyncio.timeout(60):
-        while not fact():  # noqa: ASYNC110
-            await asyncio.sleep(0)

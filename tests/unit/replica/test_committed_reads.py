@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from replica_worlds import TOPIC_PARTITION, fetch_one
-from test_replicas import Peer, play, until
+from test_replicas import Peer, play
+from turns import until
 
 from barnabas.log.batches import batches_in
 from barnabas.log.log import AppendOrigin

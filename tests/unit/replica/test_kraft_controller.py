@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lone_broker import until
 from replica_worlds import TOPIC_ID, state
 from test_replicas import TOPIC_PARTITION, Peer, play
+from turns import until
 
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import LEADER_DURING_DELETE, NO_BROKER, TopicPartition, Uuid

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lone_broker import Broker, until
+from lone_broker import Broker
 from replica_worlds import TOPIC_PARTITION
+from turns import until
 
 from barnabas.log.checkpoints import HIGH_WATERMARKS, read_offsets
 from barnabas.model.errors import ErrorCode

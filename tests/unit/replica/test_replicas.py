@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lone_broker import until
 from replica_worlds import TOPIC_ID, TOPIC_PARTITION, batch, fetch_one, state
+from turns import until
 
 from barnabas.client.connection import Frame
 from barnabas.log.log_dir import LogDirFailure

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lone_broker import Broker, until
+from lone_broker import Broker
 from replica_worlds import TOPIC_ID, TOPIC_PARTITION, fetch_one
 from test_replicas import Peer, SippingPeer
 from test_replicas import play as play_two
+from turns import until
 
 from barnabas.broker.configs import validate_topic_values
 from barnabas.model.config import broker_config

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from replica_worlds import TOPIC_PARTITION
-from test_replicas import Peer, play, until
+from test_replicas import Peer, play
+from turns import until
 
 from barnabas.broker.peers import PeerTooOld
 from barnabas.broker.transactions import partitions_of, transaction_result

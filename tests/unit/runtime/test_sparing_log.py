@@ -5,17 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections.abc import Callable
 
 import pytest
+from turns import until
 
 from barnabas.runtime import sparing_log
 from barnabas.runtime.sparing_log import SparingLog
-
-
-async def until(fact: Callable[[], bool]) -> None:
-    while not fact():  # noqa: ASYNC110
-        await asyncio.sleep(0.001)
 
 
 def test_the_first_line_of_a_cause_is_written_and_those_of_the_minute_behind_it_are_counted(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from certificates import Authority
+from turns import until
 
 from barnabas.runtime.real import real_runtime
 from barnabas.security.sasl.exchange import SaslRefused
@@ -80,14 +81,6 @@ class Stranger:
             return await self._reader.read(1) == b""
         except ConnectionError:
             return True
-
-
-async def until(fact: Callable[[], bool]) -> None:
-    for _ in range(PATIENCE_S * 100):
-        if fact():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it does not come")
 
 
 def unverified() -> ssl.SSLContext:
