@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import subprocess
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import apache
 import pytest
+from cluster import until
 from confluent_kafka import Consumer as Librdkafka
 from confluent_kafka import KafkaException
 
@@ -37,13 +37,6 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 def cluster(bootstrap: str) -> Iterator[SyncCluster]:
     with blocking.connect(bootstrap) as connected:
         yield connected
-
-
-def until(fact: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not fact():
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        time.sleep(0.05)
 
 
 class Member:

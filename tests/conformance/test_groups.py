@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import apache
 import pytest
-from cluster import Cluster, running
+from cluster import Cluster, running, until
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
-
-
-def until(fact: Callable[[], bool], timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not fact():
-        assert time.monotonic() < deadline, "it did not become true in time"
-        time.sleep(0.05)
 
 
 def produced(bootstrap: str, topic: str, count: int, partitions: int = 6, factor: int = 3) -> AdminClient:
@@ -103,16 +94,16 @@ def test_members_share_partitions_and_hand_them_on(cluster: Cluster, strategy: s
     admin = produced(cluster.bootstrap, topic, 600)
     settings = {"partition_assignment_strategy": strategy}
     first = Member(cluster.bootstrap, group, topic, **settings)
-    until(lambda: first.partitions == [0, 1, 2, 3, 4, 5])
+    until(lambda: first.partitions == [0, 1, 2, 3, 4, 5], "the first has all partitions")
     second = Member(cluster.bootstrap, group, topic, **settings)
-    until(lambda: len(first.partitions) == len(second.partitions) == 3)
+    until(lambda: len(first.partitions) == len(second.partitions) == 3, "both have three partitions")
     assert sorted(first.partitions + second.partitions) == [0, 1, 2, 3, 4, 5]
     (description,) = admin.describe_consumer_groups([group]).values()
     assert description.result().state == ConsumerGroupState.STABLE
     assert description.result().partition_assignor == strategy
     first.end()
-    until(lambda: second.partitions == [0, 1, 2, 3, 4, 5])
-    until(lambda: {*first.read, *second.read} == set(range(600)))
+    until(lambda: second.partitions == [0, 1, 2, 3, 4, 5], "who stays has all partitions")
+    until(lambda: {*first.read, *second.read} == set(range(600)), "all is read by the two")
     second.end()
     assert committed(admin, group) == 600
     (description,) = admin.describe_consumer_groups([group]).values()
@@ -123,11 +114,11 @@ def test_a_static_member_that_restarts_gets_its_partitions_back_without_a_rebala
     topic = group = "static"
     admin = produced(cluster.bootstrap, topic, 10)
     members = [Member(cluster.bootstrap, group, topic, group_instance_id=name) for name in ("one", "two")]
-    until(lambda: [len(each.partitions) for each in members] == [3, 3])
+    until(lambda: [len(each.partitions) for each in members] == [3, 3], "both have three partitions")
     before = members[0].partitions
     members[0].end()  # a static member does not leave when it closes
     again = Member(cluster.bootstrap, group, topic, group_instance_id="one")
-    until(lambda: again.partitions == before)
+    until(lambda: again.partitions == before, "it has the partitions that it had")
     assert len(members[1].partitions) == 3
     (description,) = admin.describe_consumer_groups([group]).values()
     assert sorted(each.group_instance_id for each in description.result().members) == ["one", "two"]
@@ -140,11 +131,11 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(tmp_path: Path) -> None:
         topic = group = "failover"
         admin = produced(cluster.bootstrap, topic, 300)
         members = [Member(cluster.bootstrap, group, topic) for _ in range(2)]
-        until(lambda: {*members[0].read, *members[1].read} == set(range(300)))
+        until(lambda: {*members[0].read, *members[1].read} == set(range(300)), "the first half is read")
         (description,) = admin.describe_consumer_groups([group]).values()
         cluster.kill(description.result().coordinator.id)
         append(cluster.bootstrap, topic, range(300, 600))
-        until(lambda: {*members[0].read, *members[1].read} == set(range(600)))
+        until(lambda: {*members[0].read, *members[1].read} == set(range(600)), "all is read by the two")
         for member in members:
             member.end()
         assert committed(admin, group) == 600
@@ -155,7 +146,7 @@ def test_kafkas_tool_describes_resets_and_deletes_a_group(cluster: Cluster) -> N
     topic = group = "tool"
     produced(cluster.bootstrap, topic, 60)
     member = Member(cluster.bootstrap, group, topic)
-    until(lambda: len(member.read) == 60)
+    until(lambda: len(member.read) == 60, "all is read")
 
     def tool(*arguments: str) -> str:
         done = apache.tool("kafka-consumer-groups", "--bootstrap-server", cluster.bootstrap, *arguments)
@@ -169,7 +160,7 @@ def test_kafkas_tool_describes_resets_and_deletes_a_group(cluster: Cluster) -> N
     member.end()
     tool("--group", group, "--topic", topic, "--reset-offsets", "--to-earliest", "--execute")
     again = Member(cluster.bootstrap, group, topic)
-    until(lambda: len(again.read) == 60)
+    until(lambda: len(again.read) == 60, "all is read again")
     again.end()
     tool("--group", group, "--topic", f"{topic}:0", "--delete-offsets")
     assert "Deletion of requested consumer groups" in tool("--delete", "--group", group)

@@ -11,20 +11,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cluster import BARNABAS, until
 
 from barnabas.cli.local_brokers import wait_for_metadata
-from barnabas.cli.local_state import BrokerState, ClusterState
+from barnabas.cli.local_state import BrokerState, ClusterState, StartedProcess
 from barnabas.cli.output import CommandError
 from barnabas.runtime.compiled import compiled_files
 from barnabas.testing import KafkaCluster
 from barnabas.wire import scan
-
-BARNABAS = [sys.executable, "-m", "barnabas"]
 
 
 def run(*arguments: str, stdin: str | None = None, expect: int = 0) -> subprocess.CompletedProcess[str]:
@@ -40,20 +39,6 @@ def one_sentence(done: subprocess.CompletedProcess[str]) -> str:
     assert line.startswith("barnabas: ")
     assert line.endswith((".", "?"))
     return line
-
-
-def until(fact: Callable[[], bool], timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not fact():
-        assert time.monotonic() < deadline, "it did not become true in time"
-        time.sleep(0.1)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.fixture
@@ -100,7 +85,7 @@ def test_a_cluster_lives_through_the_death_of_a_broker_and_leaves_nothing_behind
         described = json.loads(run("topic", "describe", "-b", bootstrap, "t", "--format", "json").stdout)
         return all(len(partition["isr"]) == 3 for partition in described[0]["partitions"])
 
-    until(in_sync)
+    until(in_sync, "every replica in sync")
     assert f"records are checked by {scan.RUNNING}" in run("status", "--dir", str(place)).stdout
     log = (place / "broker-0" / "broker.log").read_text()
     form = "compiled" if compiled_files() else "interpreted"
@@ -110,7 +95,7 @@ def test_a_cluster_lives_through_the_death_of_a_broker_and_leaves_nothing_behind
 
     pids += [broker["pid"] for broker in again["brokers"]]
     run("down", "--dir", str(place))
-    assert [pid for pid in pids if alive(pid)] == []
+    assert [pid for pid in pids if StartedProcess(pid).alive] == []
 
 
 def test_a_stopped_cluster_starts_again_with_its_data(place: Path) -> None:
@@ -143,13 +128,16 @@ def test_a_broker_that_ends_as_soon_as_it_is_ready_is_named_at_once() -> None:
 def test_brokers_stop_in_order_when_the_coordinator_is_dead(place: Path) -> None:
     state = up(place, "-n", "2")
     os.kill(state["coordinator"]["pid"], signal.SIGKILL)
-    until(lambda: all("lost ZooKeeper" in path.read_text() for path in place.glob("broker-*/broker.log")))
+    until(
+        lambda: all("lost ZooKeeper" in path.read_text() for path in place.glob("broker-*/broker.log")),
+        "every broker notices",
+    )
     assert run("down", "--dir", str(place)).stdout == "stopped broker 1, broker 0\n"
 
 
 def test_an_interrupted_start_leaves_nothing_behind(place: Path) -> None:
     starting = subprocess.Popen([*BARNABAS, "up", "-n", "3", "--dir", str(place)], stderr=subprocess.PIPE)
-    until((place / "coordinator.log").exists)
+    until((place / "coordinator.log").exists, "the coordinator's log")
     starting.send_signal(signal.SIGINT)
     starting.communicate(timeout=60)
     assert starting.returncode == 130
@@ -223,7 +211,7 @@ def test_a_stop_on_a_full_disk_has_stopped_everything_and_exits_zero(place: Path
     done = on_a_full_disk("down", "--dir", str(place))
     assert (done.returncode, done.stdout) == (0, "stopped broker 0, coordinator\n")
     assert f"{place}/cluster.json cannot be written (File too large)" in done.stderr
-    assert not any(map(alive, pids))
+    assert not any(StartedProcess(pid).alive for pid in pids)
     run("down", "--dir", str(place))
 
 
