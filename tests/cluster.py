@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.bench.apache import cluster_view
-from barnabas.cli.local_state import StartedProcess
+from barnabas.runtime.started_process import StartedProcess
 
 BARNABAS = [sys.executable, "-m", "barnabas"]
 

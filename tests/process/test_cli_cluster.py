@@ -19,9 +19,10 @@ import pytest
 from cluster import BARNABAS, until
 
 from barnabas.cli.local_brokers import wait_for_metadata
-from barnabas.cli.local_state import BrokerState, ClusterState, StartedProcess
+from barnabas.cli.local_state import BrokerState, ClusterState
 from barnabas.cli.output import CommandError
 from barnabas.runtime.compiled import compiled_files
+from barnabas.runtime.started_process import StartedProcess
 from barnabas.testing import KafkaCluster
 from barnabas.wire import scan
 

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 from barnabas.bench.apache import ApacheCluster
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.metadata import ClusterMetadata, metadata_request, read_metadata
+from barnabas.runtime.started_process import StartedProcess
 
 _CPU_CLOCK: Final = 2
 """What Linux has in the low bits of the clock of a process's CPU time (``clock_getcpuclockid``)."""
@@ -155,9 +156,9 @@ class BarnabasSubject(Subject):
         os.kill(self.pid(broker), signal.SIGKILL)
 
     def stop(self, broker: int) -> None:
-        pid = self.pid(broker)
-        os.kill(pid, signal.SIGTERM)
-        until(lambda: not _lives(pid), "the end of a broker's process")
+        process = StartedProcess(self.pid(broker))
+        process.signal(signal.SIGTERM)
+        until(lambda: not process.alive, "the end of a broker's process")
 
     def start(self, broker: int) -> None:
         self._up()
@@ -165,13 +166,6 @@ class BarnabasSubject(Subject):
     def close(self) -> None:
         command = [sys.executable, "-m", "barnabas", "down", "--kill", "--dir", str(self._directory)]
         subprocess.run(command, capture_output=True, check=True)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 class ApacheSubject(Subject):

@@ -16,7 +16,8 @@ from barnabas.cli.options import Directory, OutputFormat, directory_of, pairs_of
 from barnabas.cli.output import Bad, Exit, Format, UsageError, numbers, print_json, print_table
 
 if TYPE_CHECKING:
-    from barnabas.cli.local_state import ClusterState, StartedProcess
+    from barnabas.cli.local_state import ClusterState
+    from barnabas.runtime.started_process import StartedProcess
 
 
 def up(

@@ -34,13 +34,12 @@ from barnabas.cli.local_state import (
     BrokerState,
     ClusterState,
     CoordinatorState,
-    StartedProcess,
-    birth_of,
     cluster_in,
     state_in,
 )
 from barnabas.cli.output import CommandError, UsageError, complain
 from barnabas.cli.plain import HOST, KAFKA_OPTS, READY_FD, STATUS_FILE
+from barnabas.runtime.started_process import StartedProcess, birth_of
 
 OWN_PORTS: Final = range(16_384, 32_768)
 """Linux and macOS give ports above these to whoever connects somewhere: one that a broker is to have, and has not bound

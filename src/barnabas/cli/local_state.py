@@ -2,56 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from barnabas.cli.output import CommandError
 from barnabas.cli.plain import HOST, STATUS_FILE
+from barnabas.runtime.started_process import StartedProcess
 
 STATE_FILE: Final = "cluster.json"
-
-
-@dataclass
-class StartedProcess:
-    """A process we started; `began` is its start time in the kernel's ticks, None where the kernel does not tell."""
-
-    pid: int | None = None
-    began: int | None = None
-
-    @property
-    def alive(self) -> bool:
-        if self.pid is None:
-            return False
-        stat = _stat(self.pid)
-        if stat is not None:
-            letter, began = stat
-            return letter != "Z" and self.began in (None, began)
-        if os.path.isdir("/proc/self"):
-            return False
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
-
-    def signal(self, number: signal.Signals) -> None:
-        if self.alive and self.pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
-
-
-def _stat(pid: int) -> tuple[str, int] | None:
-    """State letter and start time of a process, where there is a ``/proc``."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return fields[0], int(fields[19])  # state and starttime in proc_pid_stat(5)
 
 
 @dataclass
@@ -118,12 +78,6 @@ class ClusterState:
 
     def processes(self) -> list[StartedProcess]:
         return [*([self.coordinator] if self.coordinator is not None else []), *self.brokers]
-
-
-def birth_of(pid: int | None) -> int | None:
-    """When the process began, in the kernel's ticks; None where the kernel does not tell."""
-    stat = None if pid is None else _stat(pid)
-    return None if stat is None else stat[1]
 
 
 def state_in(directory: Path | str) -> ClusterState | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from barnabas.bench.apache import ApacheCluster
+from barnabas.runtime.started_process import StartedProcess
 
 PATIENCE_S: Final = 300
 
@@ -55,12 +55,12 @@ class LocalBrokers:
         self._directory = Path(directory).absolute()
         self._state()
 
-    def _state(self) -> Mapping[int, tuple[int, int, int | None]]:
-        """Of each broker its process' id, its port, and when the process began, in the kernel's ticks, or None."""
+    def _state(self) -> Mapping[int, tuple[StartedProcess, int]]:
+        """Of each broker its process and its port."""
         try:
             told = json.loads((self._directory / "cluster.json").read_text())
             return {
-                int(broker["id"]): (int(broker["pid"] or 0), int(broker["port"]), broker.get("began"))
+                int(broker["id"]): (StartedProcess(broker["pid"], broker.get("began")), int(broker["port"]))
                 for broker in told["brokers"]
             }
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -68,55 +68,42 @@ class LocalBrokers:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"127.0.0.1:{port}" for _, port, _ in self._state().values())
+        return ",".join(f"127.0.0.1:{port}" for _, port in self._state().values())
 
     @property
     def ids(self) -> Sequence[int]:
         return list(self._state())
 
-    def _signal(self, broker: int, number: signal.Signals) -> int:
-        pid, *_ = self._state()[broker]
-        try:
-            os.kill(pid, number)
-        except OSError as error:
-            raise JudgedClusterError(f"broker {broker} has no process {pid}: {error.strerror}") from None
-        return pid
+    def _running(self, broker: int) -> StartedProcess:
+        process, _ = self._state()[broker]
+        if not process.alive:
+            raise JudgedClusterError(f"broker {broker} does not run")
+        return process
 
     def kill(self, broker: int) -> None:
-        if self._runs(broker):
-            self._end(self._signal(broker, signal.SIGKILL))
-
-    def _runs(self, broker: int) -> bool:
-        """Whether the process is the one that was started: its id may be another's by now."""
-        pid, _, began = self._state()[broker]
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return False
-        return fields[0] != "Z" and began in (None, int(fields[19]))
+        process, _ = self._state()[broker]
+        process.signal(signal.SIGKILL)
+        self._ended(process)
 
     def shutdown(self, broker: int) -> None:
-        self._end(self._signal(broker, signal.SIGTERM))
+        process = self._running(broker)
+        process.signal(signal.SIGTERM)
+        self._ended(process)
 
     @staticmethod
-    def _end(pid: int) -> None:
-        def ended() -> bool:
-            try:
-                return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-            except OSError:
-                return True
-
-        _until(ended, f"the process {pid} to end")
+    def _ended(process: StartedProcess) -> None:
+        _until(lambda: not process.alive, f"the process {process.pid} to end")
 
     def fill_disk(self, broker: int) -> None:
-        pid, *_ = self._state()[broker]
+        pid = self._running(broker).pid
+        assert pid is not None
         _let_no_file_grow(pid)
 
     def pause(self, broker: int) -> None:
-        self._signal(broker, signal.SIGSTOP)
+        self._running(broker).signal(signal.SIGSTOP)
 
     def resume(self, broker: int) -> None:
-        self._signal(broker, signal.SIGCONT)
+        self._running(broker).signal(signal.SIGCONT)
 
     def start(self, broker: int) -> None:
         command = [sys.executable, "-m", "barnabas", "up", "--dir", str(self._directory)]

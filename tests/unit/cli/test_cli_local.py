@@ -18,11 +18,12 @@ from barnabas.broker.protection import require_no_more_than_there_is
 from barnabas.cli import local
 from barnabas.cli.local import OWN_PORTS, LocalCluster
 from barnabas.cli.local_brokers import server_properties
-from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, StartedProcess, cluster_in, state_in
+from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, cluster_in, state_in
 from barnabas.cli.output import CommandError
 from barnabas.cli.plain import STATUS_FILE
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.model.config import broker_config, parse_properties
+from barnabas.runtime.started_process import StartedProcess
 
 
 def state(count: int, **config: str) -> ClusterState:
