@@ -26,10 +26,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from chaos_faults import TOPICS, Scene, kinds
 from chaos_machines import Abilities, Cluster, eventually
 from chaos_traffic import PARTITIONS, TOPIC, Traffic, origin
+from chaos_verdict import acknowledged_survive, order_is_kept, reads_stay
 
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import RealDisk
-from barnabas.testing.verdict import acknowledged_survive, order_is_kept, read_replica, reads_stay, replicas_agree
+from barnabas.testing.verdict import read_replica, replicas_agree
 
 EVERY_S = 20.0
 WHOLE_WITHIN_S = 10.0

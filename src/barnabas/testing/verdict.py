@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from barnabas.model.ids import TopicPartition
@@ -63,16 +65,9 @@ def read_replica(disk: Disk, log_dir: str, topic_partition: TopicPartition) -> S
 
 def covering(replica: StoredReplica, offset: int) -> ReplicaBatch | None:
     """The batch that holds `offset`."""
-    low, high = 0, len(replica.batches)
-    while low < high:
-        middle = (low + high) // 2
-        if replica.batches[middle].last_offset < offset:
-            low = middle + 1
-        else:
-            high = middle
-    if low < len(replica.batches) and replica.batches[low].base_offset <= offset:
-        return replica.batches[low]
-    return None
+    at = bisect_left(replica.batches, offset, key=attrgetter("last_offset"))
+    found = replica.batches[at] if at < len(replica.batches) else None
+    return found if found is not None and found.base_offset <= offset else None
 
 
 def promised_is_there(
@@ -109,63 +104,3 @@ def replicas_agree(replicas: Mapping[int, StoredReplica], log_start_offset: int,
             differing = sorted(set(batches_of) ^ set(first))[0]
             wrong.append(f"brokers {first_id} and {broker_id} differ below the high watermark, at {differing}")
     return wrong
-
-
-Place = tuple[TopicPartition, int]
-"""A partition and an offset in it."""
-
-
-def acknowledged_survive(
-    acknowledged: Mapping[bytes, Place], sent: Iterable[bytes], found: Mapping[Place, bytes]
-) -> list[str]:
-    """R7 and T1: every acknowledged value is there, once, where the producer was told; none was never sent.
-
-    For idempotent producers that send every value once. `found` is everything a reader was given in the end.
-    """
-    wrong: list[str] = []
-    places: dict[bytes, list[Place]] = {}
-    for place, value in found.items():
-        places.setdefault(value, []).append(place)
-    for value, (topic_partition, offset) in acknowledged.items():
-        at = places.get(value, [])
-        if not at:
-            wrong.append(f"R7: {value[:40]!r} was acknowledged at {topic_partition}@{offset} and is lost")
-        elif offset >= 0 and (topic_partition, offset) not in at:
-            wrong.append(f"R7: {value[:40]!r} was acknowledged at {topic_partition}@{offset} and is at {_named(at)}")
-    wrong += [
-        f"T1: {value[:40]!r} is there more than once: {_named(at)}" for value, at in places.items() if len(at) > 1
-    ]
-    known = frozenset(sent)
-    wrong += [
-        f"R10: {value[:40]!r} at {_named(at)} was never sent" for value, at in places.items() if value not in known
-    ]
-    return wrong
-
-
-def order_is_kept(found: Mapping[Place, bytes], origin: Callable[[bytes], tuple[str, int]]) -> list[str]:
-    """T1: what one idempotent producer sent to a partition is there in the order in which it was sent.
-
-    `origin` tells of a value which producer sent it, and as its how many-eth.
-    """
-    wrong: list[str] = []
-    last: dict[tuple[str, TopicPartition], int] = {}
-    for (topic_partition, offset), value in sorted(found.items()):
-        producer, number = origin(value)
-        before = last.get((producer, topic_partition), -1)
-        if number <= before:
-            wrong.append(f"T1: record {number} of {producer} is at {topic_partition}@{offset}, after {before}")
-        last[producer, topic_partition] = max(number, before)
-    return wrong
-
-
-def reads_stay(read: Mapping[Place, bytes], found: Mapping[Place, bytes]) -> list[str]:
-    """R10: what a consumer was once given is still there, unchanged."""
-    return [
-        f"R10: {place[0]}@{place[1]} was read as {value[:40]!r} and is {found.get(place, b'gone')[:40]!r}"
-        for place, value in read.items()
-        if found.get(place) != value
-    ]
-
-
-def _named(places: Iterable[Place]) -> str:
-    return ", ".join(f"{topic_partition}@{offset}" for topic_partition, offset in places)
