@@ -263,7 +263,7 @@ _THROTTLED_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?").fullmatch
 
 
 def _unknown(name: str) -> Definition:
-    return Definition(name, "unknown", None, "low", None, "read-only", None, False, "")
+    return Definition(name, "unknown", None, None, "read-only", None, False, "")
 
 
 def _are_replicas(text: str) -> bool:

@@ -348,9 +348,6 @@ class LogDirs(CheckpointedLogs):
         log.producers.requires_verification = True
         return log
 
-    def had_clean_shutdown(self, path: str) -> bool:
-        return self._was_clean.get(path, False)
-
     # Logs
 
     def update_topic_config(self, topic: str, values: Mapping[str, str]) -> None:

@@ -55,7 +55,6 @@ class Definition:
     name: str
     type: str
     default: str | None
-    importance: str
     valid: str | None
     update_mode: str
     broker_config: str | None
@@ -139,7 +138,6 @@ def _load(resource: str) -> Mapping[str, Definition]:
                 entry["name"],
                 entry["type"],
                 entry.get("default"),
-                entry.get("importance", "low"),
                 entry.get("valid"),
                 entry.get("update_mode", "cluster-wide"),
                 entry.get("broker_config"),
@@ -152,7 +150,7 @@ def _load(resource: str) -> Mapping[str, Definition]:
 
 
 def _own(name: str, type_: str, default: str, doc: str, valid: str | None = None) -> Definition:
-    return Definition(name, type_, default, "low", valid, "read-only", None, type_ == "password", doc)
+    return Definition(name, type_, default, valid, "read-only", None, type_ == "password", doc)
 
 
 LEADER_THROTTLED_RATE: Final = "leader.replication.throttled.rate"
@@ -162,9 +160,7 @@ UNLIMITED_RATE: Final = (1 << 63) - 1
 
 
 def _rate(name: str, doc: str) -> Definition:
-    return Definition(
-        name, "long", str(UNLIMITED_RATE), "medium", "[0,...]", "cluster-wide", None, False, f"{doc}, in bytes/s."
-    )
+    return Definition(name, "long", str(UNLIMITED_RATE), "[0,...]", "cluster-wide", None, False, f"{doc}, in bytes/s.")
 
 
 DYNAMIC_ONLY: Final = {

@@ -98,8 +98,6 @@ ADMINISTRATION: Final[dict[str, str]] = {
     "rolling-restart": "pause_ns. Each broker in turn: controlled shutdown, start",
 }
 
-ACTIONS: Final[dict[str, str]] = {**FAULTS, **CLIENTS, **ADMINISTRATION}
-
 INVARIANTS: Final = (
     "C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13", "C14", "C15", "C16", "C17", "C18",
     "C19", "C20", "C21", "C22", "C23",

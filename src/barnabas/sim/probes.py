@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 from barnabas.sim.loop import current_incarnation
 
@@ -82,6 +82,3 @@ def node() -> str:
 def life() -> int:
     incarnation = current_incarnation.get()
     return -1 if incarnation is None else incarnation.number
-
-
-NOBODY: Final = ""

@@ -33,7 +33,6 @@ ZOOKEEPER_PORT: Final = 2181
 _BROKER_PORT: Final = 9092
 DATA: Final = "/kafka"
 LOG_DIR: Final = f"{DATA}/a"
-LOG_DIRS: Final = {1: LOG_DIR, 2: f"{LOG_DIR},{DATA}/b"}
 RESTART_S: Final = 1.0
 """How long whoever looks after the processes waits before it starts one again that ended by itself."""
 

@@ -66,12 +66,6 @@ class Message(Struct):
         parts.append(self.encode_into(version, bytearray(), parts))
         return b"".join(parts)
 
-    def encode_parts(self, version: int) -> list[Bytes]:
-        """Like ``encode`` but with records left in their own buffers."""
-        parts: list[Bytes] = []
-        parts.append(self.encode_into(version, bytearray(), parts))
-        return parts
-
     def encode_into(self, version: int, buffer: bytearray, parts: list[Bytes]) -> bytearray:
         """Appends to `buffer`; each time records come, moves `buffer` and them to `parts`. Returns the open buffer."""
         return encoded_into(self, version, buffer, parts)

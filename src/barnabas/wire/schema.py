@@ -107,9 +107,7 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-RESERVED: Final = frozenset(
-    {"name", "api_key", "min_version", "max_version", "flexible_since", "encode", "encode_parts", "decode"}
-)
+RESERVED: Final = frozenset({"name", "api_key", "min_version", "max_version", "flexible_since", "encode", "decode"})
 """Names that every message class has, so that a top-level field of that name gets an underscore behind it."""
 
 

@@ -12,6 +12,7 @@ from controller_world import World, world
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
 from barnabas.zk.kafka.security_znodes import DelegationTokenChangeNotificationZNode, DelegationTokensZNode
 from barnabas.zk.protocol.data import ACL, ZkPermission
+from barnabas.zk.protocol.ops import SetACL
 
 Play = Callable[[World], Awaitable[None]]
 
@@ -76,7 +77,7 @@ def test_a_token_that_cannot_be_removed_keeps_no_other(play: Callable[[Play], No
         # "a" cannot be deleted: what is below it would have to go first, and may not.
         await zk.create_recursive(f"{DelegationTokensZNode.path}/a/child")
         kept = ACL(ZkPermission.ALL & ~ZkPermission.DELETE, "world", "anyone")
-        await zk.set_acl(f"{DelegationTokensZNode.path}/a", (kept,))
+        await zk.client.handle_requests([SetACL(f"{DelegationTokensZNode.path}/a", (kept,))])
         made.config["delegation.token.secret.key"] = "secret"
         await made.start(1)
         await made.until(lambda: _are(made, "a"), "the other token is removed")

@@ -15,13 +15,13 @@ from barnabas.sim.rehearsal.steps import parse_steps
 from barnabas.sim.rehearsal.tree import (
     RehearsalError,
     cluster_tree,
+    copied_of,
     export_lines,
     read_cluster_tree,
-    znodes_of_export,
 )
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.inspection.image import read_tree
-from barnabas.zk.inspection.transfer import ExportedZNode
+from barnabas.zk.inspection.transfer import ExportedZNode, parse_export
 from barnabas.zk.kafka.config_znodes import ConfigEntityZNode
 from barnabas.zk.kafka.znodes import (
     BrokerIdZNode,
@@ -292,7 +292,7 @@ def test_a_living_tree_is_read_without_its_secrets_and_nothing_is_written_to_it(
         text = lines.read()
     assert "hush" not in text
     assert "listener.name" not in text
-    assert znodes_of_export(text.splitlines()) == znodes
+    assert copied_of(parse_export(text.splitlines())) == znodes
     live = json.loads(capsys.readouterr().out)
     assert run(["rehearse", "kill", "1", "--file", saved, "--format", "json"]) == 0
     again = json.loads(capsys.readouterr().out)

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from importlib import metadata
 from typing import Any, Final, NamedTuple
 
-FLIGHTS: Final = 336_776
 _WHOLE_NUMBERS: Final = (
     "year", "month", "day", "dep_time", "sched_dep_time", "arr_time", "sched_arr_time", "flight", "hour", "minute",
 )  # fmt: skip

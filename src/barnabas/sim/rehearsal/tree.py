@@ -14,7 +14,7 @@ from barnabas.model.cluster import BrokerInfo
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.inspection.image import SYSTEM_ROOT, ReadZNode, TreeImage, creations_of, read_tree
-from barnabas.zk.inspection.transfer import ExportedZNode, first_line, last_line, parse_export
+from barnabas.zk.inspection.transfer import ExportedZNode, first_line, last_line
 from barnabas.zk.kafka.config_znodes import BROKERS, DEFAULT_ENTITY, TOPICS, ConfigEntityTypeZNode, ConfigEntityZNode
 from barnabas.zk.kafka.znodes import (
     BrokerIdsZNode,
@@ -210,18 +210,13 @@ def copied(znode: ExportedZNode) -> ExportedZNode | None:
 
 
 def export_lines(source: str, znodes: Sequence[ExportedZNode]) -> Iterator[str]:
-    """The lines of a file that `znodes_of_export` reads, in the form of ``barnabas zk export``."""
+    """The lines of a file, in the form of ``barnabas zk export``."""
     yield first_line(source)
     ephemerals = 0
     for znode in znodes:
         ephemerals += znode.ephemeral
         yield znode.line()
     yield last_line(len(znodes) - ephemerals, ephemerals)
-
-
-def znodes_of_export(lines: Iterable[str | bytes]) -> tuple[ExportedZNode, ...]:
-    """What is copied of an export, ours or one of the whole tree. Raises `TransferError`."""
-    return copied_of(parse_export(lines))
 
 
 def copied_of(znodes: Iterable[ExportedZNode]) -> tuple[ExportedZNode, ...]:

@@ -212,14 +212,12 @@ def parse_export(lines: Iterable[str | bytes]) -> Iterator[ExportedZNode]:
 
 @dataclass
 class Imported:
-    """What an import did, in znodes; `sets` and `children` are the operations that only brought counters up."""
+    """What an import did, in znodes."""
 
     created: int = 0
     unchanged: int = 0
     overwritten: int = 0
     left_out: int = 0
-    sets: int = 0
-    children: int = 0
     higher: list[str] = field(default_factory=list)
     """The first of those whose version was above the export's already, and stays there."""
 
@@ -379,7 +377,6 @@ class _Import:
                     version += 1
             if version > znode.version and path != "/" and len(self.done.higher) < CONFLICTS_SHOWN:
                 self.done.higher.append(path)
-        self.done.sets += max(0, znode.version - version)
         for before in range(version, znode.version):
             yield SetData(path, data, before)
 
@@ -402,7 +399,6 @@ class _Import:
         path = znode.path
         missing = znode.creations - creations
         if missing > 0:
-            self.done.children += missing
             child = joined(path, PROBE[1:])
             yield from _multis(
                 operation for _ in range(missing) for operation in (Create(child, acl=self.lock), Delete(child))

@@ -22,7 +22,7 @@ from barnabas.zk.kafka.security_znodes import (
 from barnabas.zk.kafka.znodes import UNKNOWN_VERSION
 from barnabas.zk.protocol.data import ACLs
 from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode
-from barnabas.zk.protocol.ops import Delete, GetACL, SetACL, SetData
+from barnabas.zk.protocol.ops import Delete, GetACL, SetData
 
 ACL_RESOURCE_TYPES: Final = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")
 """The names under ``/kafka-acl``; change notifications have them as ``TOPIC``, ``TRANSACTIONAL_ID`` and so on."""
@@ -154,6 +154,3 @@ class KafkaZkSecurity(KafkaRequests):
         acl, _ = await self._request(GetACL(path))
         found: ACLs = acl
         return found
-
-    async def set_acl(self, path: str, acl: ACLs) -> None:
-        await self._request(SetACL(path, acl))
