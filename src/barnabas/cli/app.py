@@ -86,7 +86,7 @@ for _name, _place, _help in (
     ("spark", "spark:app", "Jobs on topics, archives and log directories."),
     ("judge", "judge:app", "A verdict on any broker that speaks Kafka, by what its clients saw."),
     ("bench", "bench:app", "Side by side with Apache Kafka, in one run."),
-    ("demo", "demo.main:demo", "The main job, end to end."),
+    ("demo", "demo.main:demo", "Real records through brokers that are killed, into Spark; then an audit."),
     ("broker", "process:broker", "One broker in the foreground, by Kafka's server.properties."),
     ("coordinator", "process:coordinator", "The embedded ZooKeeper-compatible server, in the foreground."),
     ("completion", "completion:completion", "What makes a shell complete these commands."),

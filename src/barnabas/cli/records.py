@@ -61,10 +61,12 @@ def producer_by(
 def produce(
     topic: Topic,
     at: Reach = HERE,
-    partition: Annotated[int | None, Option("-p", "--partition", help="By the key's hash by default.")] = None,
+    partition: Annotated[
+        int | None, Option("-p", "--partition", help="To this one; by the key's hash by default.")
+    ] = None,
     key: Annotated[str | None, Option("-k", "--key", help="One key for every record.")] = None,
     key_delimiter: Annotated[str | None, Option("-K", help="Each line is KEY, this delimiter, VALUE.")] = None,
-    delimiter: Annotated[str, Option("-D", help="Between records.")] = "\\n",
+    delimiter: Annotated[str, Option("-D", help="What stands between two records.")] = "\\n",
     headers: Annotated[list[str] | None, Option("-H", metavar="NAME=V", help="A header; may be repeated.")] = None,
     null: Annotated[bool, Option("-Z", help="An empty value or key is null (a tombstone).")] = False,
     compression: Compression = None,
@@ -205,16 +207,30 @@ async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
         yield chunk
 
 
+FormatString = Annotated[
+    str | None,
+    Option(
+        "-f",
+        help="How a record is printed: %t topic, %p partition, %o offset, %k key, %v value, %K and %S their lengths, "
+        "%T time in ms, %h headers, \\n, \\t.",
+    ),
+]
+
+
 def consume(
     topic: Topic,
     at: Reach = HERE,
     partitions: Annotated[list[int] | None, Option("-p", "--partition", help="Only these; may be repeated.")] = None,
     offset: Annotated[
         str | None,
-        Option("-o", "--offset", help="start, end, N, -N (the last N), @ts, @ts:ts; start by default."),
+        Option(
+            "-o",
+            "--offset",
+            help="start, end, N, -N (the last N), or by time in ms: @FROM, @FROM:TO; start by default.",
+        ),
     ] = None,
     count: Annotated[int | None, Option("-n", "-c", "--num", min=1, help="Stop after so many records.")] = None,
-    format_string: Annotated[str | None, Option("-f", help="%t %p %o %k %v %K %S %T %h, \\n \\t.")] = None,
+    format_string: FormatString = None,
     json_lines: Annotated[bool, Option("-J", help="One JSON object a record.")] = False,
     exit_at_end: Annotated[bool, Option("-e", "--exit-eof", help="Stop at the partitions' ends.")] = False,
     group: Annotated[

@@ -50,7 +50,7 @@ def demo(
     ),
     rate: Annotated[float, Option("--rate", min=1, help="Records a second the producer aims at.")] = RATE,
 ) -> None:
-    """The main job: real input through a replicated cluster while brokers are killed, into Parquet, and an audit."""
+    """Real records through three brokers, two of which are killed meanwhile, into Parquet by Spark; then an audit."""
     directory = directory.resolve()
     cluster = DemoCluster(directory / "cluster")
     try:
