@@ -24,6 +24,7 @@ from barnabas.bench.apache import (
     cluster_view,
     four_letter_word,
     free_port,
+    is_in_cluster,
     java,
     zookeeper_server,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "cluster_view",
     "four_letter_word",
     "free_port",
+    "is_in_cluster",
     "java",
     "official_connector",
     "program_command",

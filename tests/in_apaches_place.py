@@ -19,7 +19,7 @@ def our_broker(kafka: apache.ApacheCluster, *, clean: bool = True) -> Iterator[N
     with open(directory / "ours.log", "ab") as out:
         broker = subprocess.Popen([*BARNABAS, "broker", str(directory / "server.properties")], stdout=out, stderr=out)
     try:
-        until(lambda: _answers(kafka), "our broker answers")
+        until(lambda: apache.is_in_cluster(0, kafka.ports[0]), "our broker answers")
         yield
         if clean:
             broker.terminate()
@@ -28,14 +28,6 @@ def our_broker(kafka: apache.ApacheCluster, *, clean: bool = True) -> Iterator[N
         if broker.poll() is None:
             broker.kill()
             broker.wait()
-
-
-def _answers(kafka: apache.ApacheCluster) -> bool:
-    try:
-        brokers, controller = apache.cluster_view("127.0.0.1", kafka.ports[0])
-    except OSError:
-        return False
-    return 0 in brokers and controller == 0
 
 
 def wait_until_unregistered(zookeeper: str, broker: int) -> None:

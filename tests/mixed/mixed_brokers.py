@@ -17,7 +17,7 @@ from cluster import BARNABAS, until
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from barnabas.bench.apache import cluster_view, free_port
+from barnabas.bench.apache import free_port, is_in_cluster
 from barnabas.judge.clusters import PATIENCE_S, JudgedClusterError
 
 SESSION_MS = 3000
@@ -182,11 +182,7 @@ class BothKinds:
     def _answers(self, broker: int) -> bool:
         if self.process(broker).poll() is not None:
             raise RuntimeError(f"broker {broker} ended with {self.process(broker).returncode}")
-        try:
-            brokers, controller = cluster_view("127.0.0.1", self.ports[broker])
-        except OSError:
-            return False
-        return broker in brokers and controller in brokers
+        return is_in_cluster(broker, self.ports[broker])
 
 
 @contextlib.contextmanager

@@ -17,12 +17,14 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
 from barnabas.bench import BenchError
 
 VERSION: Final = "3.9.2"
+SERVER_LOG: Final = "server.log"
 
 _POM: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -141,7 +143,7 @@ def _log4j(directory: Path, levels: Mapping[str, str]) -> str:
     target.write_text(
         "log4j.rootLogger=INFO, out\n"
         "log4j.appender.out=org.apache.log4j.FileAppender\n"
-        f"log4j.appender.out.File={directory}/server.log\n"
+        f"log4j.appender.out.File={directory}/{SERVER_LOG}\n"
         "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
         "log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
         "log4j.logger.org.apache.zookeeper=WARN\nlog4j.logger.org.reflections=ERROR\n"
@@ -175,7 +177,7 @@ def until_ready(fact: Callable[[], bool], process: subprocess.Popen[bytes], dire
 
 
 def _tail(directory: Path) -> str:
-    log = directory / "server.log"
+    log = directory / SERVER_LOG
     return "\n".join(log.read_text().splitlines()[-15:]) if log.exists() else "(no log)"
 
 
@@ -250,6 +252,15 @@ def cluster_view(host: str, port: int) -> tuple[dict[int, str], int]:
         position += 6 + max(rack, 0)
         brokers[broker] = f"{name}:{broker_port}"
     return brokers, struct.unpack_from(">i", answer, position)[0]
+
+
+def is_in_cluster(broker: int, port: int) -> bool:
+    """Whether the broker names itself and a controller in its Metadata."""
+    try:
+        brokers, controller = cluster_view("127.0.0.1", port)
+    except OSError:
+        return False
+    return broker in brokers and controller in brokers
 
 
 class ApacheCluster:
@@ -362,17 +373,8 @@ class ApacheCluster:
         return self._spawn(properties.parent, *options, "kafka.Kafka", str(properties))
 
     def wait_ready(self, broker: int, begun: float | None = None) -> None:
-        """Waits until the broker names itself and a controller in its Metadata."""
         start = time.monotonic() if begun is None else begun
-        port = self.ports[broker]
-
-        def ready() -> bool:
-            try:
-                brokers, controller = cluster_view("127.0.0.1", port)
-            except OSError:
-                return False
-            return broker in brokers and controller in brokers
-
+        ready = partial(is_in_cluster, broker, self.ports[broker])
         until_ready(ready, self.processes[broker], self.directory / f"broker-{broker}", self._timeout)
         self.ready_s[broker] = time.monotonic() - start
 

@@ -19,10 +19,11 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from barnabas.bench.apache import ApacheCluster, cluster_view, free_port
+from barnabas.bench.apache import SERVER_LOG, ApacheCluster, free_port, is_in_cluster, until_ready
 from barnabas.bench.clusters import Running
 from barnabas.bench.side_by_side import Figure, consume, in_turns, produce, warm_up
 from barnabas.client.admin import Admin
@@ -144,25 +145,14 @@ def _ours(directory: Path, stores: Path) -> Iterator[Secured]:
     file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
     command = [sys.executable, "-m", "barnabas", "broker", str(file), "--coordinator", str(directory / "coordinator")]
     begun = time.monotonic()
-    with (directory / "broker.log").open("wb") as log:
+    with (directory / SERVER_LOG).open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        _wait(process, ports["PLAINTEXT"], directory)
+        until_ready(partial(is_in_cluster, 0, ports["PLAINTEXT"]), process, directory, 90)
         yield Secured("Barnabas", ports["PLAINTEXT"], process.pid, time.monotonic() - begun, ports, stores)
     finally:
         process.terminate()
         process.wait(60)
-
-
-def _wait(process: subprocess.Popen[bytes], port: int, directory: Path) -> None:
-    deadline = time.monotonic() + 90
-    while True:
-        with contextlib.suppress(OSError):
-            if cluster_view("127.0.0.1", port)[1] == 0:
-                return
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"the broker is not ready: {(directory / 'broker.log').read_text()[-2000:]}")
-        time.sleep(0.05)
 
 
 async def _make_user(subject: Secured) -> None:

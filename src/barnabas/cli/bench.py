@@ -57,7 +57,7 @@ def report(figures: list[Figure], output: Format, theirs: str = "Apache Kafka", 
 
 Rounds = Annotated[int, Option("--rounds", min=1, help="Interleaved pairs; the median of their ratios counts.")]
 Directory = Annotated[Path | None, Option("--dir", help="Where both keep their logs; a temporary one by default.")]
-Output = OutputFormat
+WarmUp = Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")]
 
 
 @contextlib.contextmanager
@@ -74,7 +74,7 @@ def _place(directory: Path | None) -> Iterator[Path]:
 
 
 @app.command("produce")
-def produce_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
+def produce_command(rounds: Rounds = 5, directory: Directory = None, output: OutputFormat = Format.text) -> None:
     """Large batches at 1 KB and at 100 B, acks=1: broker CPU, throughput, memory after the load."""
     with _place(directory) as place, both(place) as subjects:
         figures = measure_produce(subjects, rounds)
@@ -82,7 +82,7 @@ def produce_command(rounds: Rounds = 5, directory: Directory = None, output: Out
 
 
 @app.command("consume")
-def consume_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
+def consume_command(rounds: Rounds = 5, directory: Directory = None, output: OutputFormat = Format.text) -> None:
     """Reading a topic from its start: broker CPU per GB, throughput."""
     with _place(directory) as place, both(place) as subjects:
         figures = measure_consume(subjects, rounds)
@@ -90,7 +90,7 @@ def consume_command(rounds: Rounds = 5, directory: Directory = None, output: Out
 
 
 @app.command("latency")
-def latency_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
+def latency_command(rounds: Rounds = 5, directory: Directory = None, output: OutputFormat = Format.text) -> None:
     """Single-record requests: broker CPU each, requests per second, p50 and p99."""
     with _place(directory) as place, both(place) as subjects:
         figures = measure_latency(subjects, rounds)
@@ -102,7 +102,7 @@ def start_command(
     rounds: Rounds = 5,
     brokers: Annotated[int, Option("-n", min=1)] = 1,
     directory: Directory = None,
-    output: Output = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """From nothing to a broker that answers, coordination included."""
     with _place(directory) as place:
@@ -111,7 +111,7 @@ def start_command(
 
 
 @app.command("all")
-def all_command(rounds: Rounds = 5, directory: Directory = None, output: Output = Format.text) -> None:
+def all_command(rounds: Rounds = 5, directory: Directory = None, output: OutputFormat = Format.text) -> None:
     """Everything above, one after the other."""
     with _place(directory) as place:
         with both(place) as subjects:
@@ -127,9 +127,9 @@ def all_command(rounds: Rounds = 5, directory: Directory = None, output: Output 
 def zookeeper_command(
     rounds: Rounds = 5,
     seconds: Annotated[float, Option("--seconds", min=0.2, help="How long each load lasts in a round.")] = 2.0,
-    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
+    warm_up: WarmUp = 40.0,
     directory: Directory = None,
-    output: Output = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """The embedded coordinator beside Apache ZooKeeper 3.9: reads, durable writes, start, memory."""
     from barnabas.bench import zookeeper
@@ -147,7 +147,7 @@ def groups_command(
     members: Annotated[int, Option("--members", min=1, help="Of each group.")] = 4,
     seconds: Annotated[float, Option("--seconds", min=1, help="How long a round lasts.")] = 20.0,
     directory: Directory = None,
-    output: Output = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """A new group's first record on a fresh cluster; heartbeats of many groups that rebalance; memory."""
     from barnabas.bench.groups import measure
@@ -162,7 +162,7 @@ def controller_command(
     topics: Annotated[int, Option("--topics", min=1)] = 1000,
     partitions: Annotated[int, Option("--partitions", min=1)] = 10,
     directory: Directory = None,
-    output: Output = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Three brokers and many partitions: creation, controller failover, a broker's death, controlled shutdown."""
     from barnabas.bench import controller
@@ -179,9 +179,9 @@ def replication_command(
     requests: Annotated[
         int, Option("--requests", min=100, help="Of one record each time; five times a round.")
     ] = 10_000,
-    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 40.0,
+    warm_up: WarmUp = 40.0,
     directory: Directory = None,
-    output: Output = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Three brokers, three replicas, acks=all: throughput, CPU per GB, one record's latency, five in flight."""
     from barnabas.bench import replication
@@ -195,10 +195,10 @@ def replication_command(
 def shapes_command(
     rounds: Rounds = 1,
     seconds: Annotated[float, Option("--seconds", min=0.5, help="How long each shape is sent in a round.")] = 3.0,
-    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 30.0,
+    warm_up: WarmUp = 30.0,
     only: Annotated[str, Option("--only", help="Shapes with this in their name; all by default.")] = "",
     directory: Directory = None,
-    output: Output = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Produces as clients shape them: partitions a request, leaders, keys, compression, paced: CPU, p50, p99."""
     from barnabas.bench import shapes
@@ -214,13 +214,13 @@ def shapes_command(
 @app.command("clients")
 def clients_command(
     rounds: Rounds = 1,
-    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 30.0,
+    warm_up: WarmUp = 30.0,
     client: Annotated[
         list[str] | None, Option("--client", help="librdkafka, Java or franz-go; may be repeated, all by default.")
     ] = None,
     only: Annotated[str, Option("--only", help="Loads with this in their name; all by default.")] = "",
     directory: Directory = None,
-    output: Output = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Java's client, franz-go and librdkafka on 64 partitions: fast, in transactions, paced, and reading; CPU, rate."""
     from barnabas.bench import clients
@@ -239,9 +239,9 @@ def metrics_command(
     requests: Annotated[
         int, Option("--requests", min=100, help="Of one record each time, over each connection.")
     ] = 10_000,
-    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 20.0,
+    warm_up: WarmUp = 20.0,
     directory: Directory = None,
-    output: Output = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """What it costs that metrics are read each second: latency, rate, CPU; at rest beside a cluster without."""
     from barnabas.bench import metrics
@@ -256,7 +256,7 @@ Gigabytes = Annotated[float, Option("--gigabytes", min=0.01, help="How large the
 
 @app.command("catch-up")
 def catch_up_command(
-    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: Output = Format.text
+    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: OutputFormat = Format.text
 ) -> None:
     """A new follower copies a large log until it is in sync."""
     from barnabas.bench import replication
@@ -268,7 +268,7 @@ def catch_up_command(
 
 @app.command("recovery")
 def recovery_command(
-    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: Output = Format.text
+    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: OutputFormat = Format.text
 ) -> None:
     """A broker with a large log starts again after kill -9."""
     from barnabas.bench import replication
@@ -284,7 +284,7 @@ def idle_command(
     partitions: Annotated[int, Option("--partitions", min=20, help="On each of the three brokers.")] = 2000,
     seconds: Annotated[float, Option("--seconds", min=1, help="How long each round is.")] = 10.0,
     directory: Directory = None,
-    output: Output = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Three brokers with many partitions that nobody uses: CPU and memory of one."""
     from barnabas.bench import replication
@@ -305,11 +305,11 @@ def growth_command(
     ] = None,
     rounds: Rounds = 3,
     seconds: Annotated[float, Option("--seconds", min=0.1, help="How long each point is loaded a round.")] = 1.5,
-    warm_up: Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")] = 30.0,
+    warm_up: WarmUp = 30.0,
     plots: Plots = None,
     redraw: Annotated[bool, Option("--redraw", help="Measure nothing: draw what is there in --plots.")] = False,
     directory: Directory = None,
-    output: Output = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Throughput and CPU against record size, batch size, clients, replication factor and partitions."""
     from barnabas.bench import growth
@@ -340,7 +340,7 @@ def security_command(
     ] = 1000,
     records: Annotated[int, Option("--records", min=0, help="Of 1 KB, in a round; 0: arrivals alone.")] = 400_000,
     directory: Directory = None,
-    output: Output = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """TLS, mTLS, SCRAM and PLAIN over TLS: broker CPU per GB of records, and of one handshake or login."""
     from barnabas.bench import security
@@ -369,7 +369,7 @@ def spark_command(
     trips: Annotated[int, Option("--trips", min=10, help="Of one record, in a round of --real-time.")] = 500,
     plots: Plots = None,
     directory: Directory = None,
-    output: Output = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """The Spark source and sink beside the official connector: rows a second of CPU, and of the clock."""
     from barnabas.bench import spark, spark_real_time
