@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from barnabas.model.cluster import BrokerInfo
@@ -103,21 +104,15 @@ def read_cluster(image: TreeImage, now_ms: int) -> ClusterRecord:
                 )
             )
             continue
-        number, data, stat = int(name), znode.data, znode.stat
-        info = parsed(znode, lambda: BrokerIdZNode.decode(number, data, stat.czxid))  # noqa: B023
+        info = parsed(znode, partial(BrokerIdZNode.decode, int(name), znode.data, znode.stat.czxid))
         if info is not None:
-            brokers[number] = RegisteredBroker(info, stat, parsed_json(znode.path, data))
+            brokers[int(name)] = RegisteredBroker(info, znode.stat, parsed_json(znode.path, znode.data))
 
-    controller = None
-    znode_of_controller = image.znodes.get(ControllerZNode.path)
-    if znode_of_controller is not None:
-        found = znode_of_controller
-        controller = parsed(found, lambda: ControllerZNode.decode(found.data, found.stat.version))
-    controller_epoch = None
-    znode_of_epoch = image.znodes.get(ControllerEpochZNode.path)
-    if znode_of_epoch is not None:
-        epoch = znode_of_epoch
-        controller_epoch = parsed(epoch, lambda: ControllerEpochZNode.decode(epoch.data))
+    controller = controller_epoch = None
+    if (found := image.znodes.get(ControllerZNode.path)) is not None:
+        controller = parsed(found, partial(ControllerZNode.decode, found.data, found.stat.version))
+    if (found := image.znodes.get(ControllerEpochZNode.path)) is not None:
+        controller_epoch = parsed(found, partial(ControllerEpochZNode.decode, found.data))
 
     return ClusterRecord(
         image,
@@ -134,8 +129,8 @@ def read_cluster(image: TreeImage, now_ms: int) -> ClusterRecord:
 def _topics(image: TreeImage, parsed: Parse) -> dict[str, TopicRecord]:
     topics: dict[str, TopicRecord] = {}
     for znode in image.below(TopicsZNode.path):
-        name, topic_data = znode.path.rpartition("/")[2], znode.data
-        assignment = parsed(znode, lambda: TopicZNode.decode(name, topic_data))  # noqa: B023
+        name = znode.path.rpartition("/")[2]
+        assignment = parsed(znode, partial(TopicZNode.decode, name, znode.data))
         if assignment is None:
             continue
         states: dict[int, LeaderIsrAndControllerEpoch] = {}
@@ -145,13 +140,10 @@ def _topics(image: TreeImage, parsed: Parse) -> dict[str, TopicRecord]:
             state = image.znodes.get(joined(partition_znode.path, "state"))
             if state is None or not number_text.isdigit():
                 continue
-            partition, state_znode = TopicPartition(name, int(number_text)), state
+            partition = TopicPartition(name, int(number_text))
             state_paths[partition.partition] = state.path
-            decoded = parsed(
-                state,
-                lambda: TopicPartitionStateZNode.decode(partition, state_znode.data, state_znode.stat.version),  # noqa: B023
-            )
-            if decoded is not None:
+            decode = partial(TopicPartitionStateZNode.decode, partition, state.data, state.stat.version)
+            if (decoded := parsed(state, decode)) is not None:
                 states[partition.partition] = decoded
         topics[name] = TopicRecord(name, znode.stat, assignment, states, dict(sorted(state_paths.items())))
     return topics
