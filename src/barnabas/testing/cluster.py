@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -262,7 +263,7 @@ class KafkaCluster(RunningCluster):
             for number in assignment or range(partitions):
                 await self.until(
                     lambda view: view is not None and view.leader >= 0 and view.isr == frozenset(view.replicas),
-                    lambda number=number: self.host.view(TopicPartition(name, number)),  # type: ignore[misc]
+                    partial(self.host.view, TopicPartition(name, number)),
                     f"{name}-{number} has a leader and its whole ISR",
                     TIMEOUT,
                 )
@@ -293,9 +294,9 @@ class KafkaCluster(RunningCluster):
                 if source == target:
                     continue
                 self.history.note("network", f"{source} to {target} takes {seconds:g} s")
-                self.on_loop(lambda a=source, b=target: self.host.links.set_latency(a, b, seconds))  # type: ignore[misc]
+                self.on_loop(partial(self.host.links.set_latency, source, target, seconds))
                 if both:
-                    self.on_loop(lambda a=source, b=target: self.host.links.set_latency(b, a, seconds))  # type: ignore[misc]
+                    self.on_loop(partial(self.host.links.set_latency, target, source, seconds))
 
     def fail(
         self,

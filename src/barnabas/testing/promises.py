@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 from barnabas.client.admin import Admin, ResourceType
@@ -79,10 +80,10 @@ async def examine(cluster: RunningCluster, timeout: float) -> tuple[Verdict, lis
         if metadata.error_of(topic) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             continue  # deleted, and its promises with it
         if topic not in compacted:
-            compacted[topic] = await cluster.client.retrying(lambda name=topic: _is_compacted(cluster, name))  # type: ignore[misc]
+            compacted[topic] = await cluster.client.retrying(partial(_is_compacted, cluster, topic))
         view = await cluster.until(
             is_led,
-            lambda place=topic_partition: cluster.host.view(place),  # type: ignore[misc]
+            partial(cluster.host.view, topic_partition),
             f"{topic_partition} has a leader, to be verified",
             timeout,
         )
