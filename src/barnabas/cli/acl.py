@@ -78,7 +78,7 @@ def list_(
         by_prefix = resource.pattern_type is PatternType.PREFIXED
         pattern_type = PatternType.PREFIXED if by_prefix else PatternType.MATCH
         wanted = AclFilter(resource.resource_type, resource.name, pattern_type, principal)
-    _show(with_cluster(at, {}, lambda cluster: Admin(cluster).describe_acls(wanted)), output)
+    _show(with_cluster(at, lambda cluster: Admin(cluster).describe_acls(wanted)), output)
 
 
 def _make(
@@ -108,7 +108,7 @@ def _make(
     async def story(cluster: ClusterClient) -> list[KafkaError | None]:
         return await Admin(cluster).create_acls(bindings)
 
-    outcomes = with_cluster(at, {}, story)
+    outcomes = with_cluster(at, story)
     _show([binding for binding, error in zip(bindings, outcomes, strict=True) if error is None], output)
     fail({resource_word(resource): error for error in outcomes if error is not None})
 
@@ -170,4 +170,4 @@ def remove(
         Operation.ANY if operation is None else OPERATIONS[operation],
         Permission.ANY if permission is None else Permission[permission.upper()],
     )
-    _show(with_cluster(at, {}, lambda cluster: Admin(cluster).delete_acls(wanted)), output)
+    _show(with_cluster(at, lambda cluster: Admin(cluster).delete_acls(wanted)), output)

@@ -32,7 +32,7 @@ def info(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
     async def story(cluster: ClusterClient) -> ClusterMetadata:
         return await cluster.refresh(None)
 
-    metadata = with_cluster(at, {}, story)
+    metadata = with_cluster(at, story)
     partitions = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
     brokers = [
         {
@@ -80,7 +80,7 @@ def info(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
 
 def api_versions(brokers: Brokers = None, at: Reach = HERE, output: OutputFormat = Format.text) -> None:
     """Show which requests brokers answer, in which versions, beside those of this client."""
-    outcomes = with_cluster(at, {}, lambda cluster: Admin(cluster).api_versions(brokers))
+    outcomes = with_cluster(at, lambda cluster: Admin(cluster).api_versions(brokers))
     found, failed = sorted_out(outcomes)
     if output is Format.json:
         told: list[dict[str, Any]] = [
@@ -138,10 +138,10 @@ def features(
     """Show the features that brokers support and the levels that are finalized, or change them."""
     changes = {**_levels(upgrade, "--upgrade"), **_levels(downgrade, "--downgrade", lower=True, unsafe=unsafe)}
     if changes:
-        outcomes = with_cluster(at, {}, lambda cluster: Admin(cluster).update_features(changes, validate_only=dry_run))
+        outcomes = with_cluster(at, lambda cluster: Admin(cluster).update_features(changes, validate_only=dry_run))
         _tell_changes(changes, outcomes, dry_run, output)
         return
-    versions, failed = sorted_out(with_cluster(at, {}, lambda cluster: Admin(cluster).api_versions()))
+    versions, failed = sorted_out(with_cluster(at, lambda cluster: Admin(cluster).api_versions()))
     if not versions:
         raise CommandError("No broker told its features: see `barnabas status`.")
     rows = _features(versions)

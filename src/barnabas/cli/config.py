@@ -41,7 +41,7 @@ def describe(
     async def story(cluster: ClusterClient) -> list[ConfigEntry]:
         return await Admin(cluster).describe_configs(kind, name)
 
-    entries = [entry for entry in with_cluster(at, {}, story) if everything or not entry.is_default]
+    entries = [entry for entry in with_cluster(at, story) if everything or not entry.is_default]
     if output is Format.json:
         print_json(
             [
@@ -82,7 +82,7 @@ def alter(
     async def story(cluster: ClusterClient) -> None:
         await Admin(cluster).alter_configs(kind, name, wanted)
 
-    with_cluster(at, {}, story)
+    with_cluster(at, story)
     if output is Format.json:
         print_json({"resource": resource, "altered": [key for _, key, _ in wanted]})
     else:

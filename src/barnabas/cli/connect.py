@@ -124,11 +124,13 @@ def number(properties: Mapping[str, str], default: int, *names: str) -> int:
 
 def with_cluster(
     at: Reach,
-    properties: Mapping[str, str],
     story: Callable[[ClusterClient], Awaitable[T]],
+    properties: Mapping[str, str] | None = None,
 ) -> T:
-    """Runs `story` with a client, which is closed whatever happens."""
-    properties = {**settings_of(at), **properties}
+    """Runs `story` with a client, which is closed whatever happens. `properties`: what `settings_of` has told already,
+    for a file that is a pipe is read once."""
+    if properties is None:
+        properties = settings_of(at)
     tls, login = security_of(properties)
     servers = at.servers(*(properties.get(name) for name in BOOTSTRAP))
     try:

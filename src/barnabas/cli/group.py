@@ -36,7 +36,7 @@ def list_(
     async def story(cluster: ClusterClient) -> list[GroupListing]:
         return await Admin(cluster).list_groups(states or ())
 
-    groups = with_cluster(at, {}, story)
+    groups = with_cluster(at, story)
     if output is Format.json:
         print_json([{"group": name, "protocol_type": kind, "state": state} for name, kind, state in groups])
     else:
@@ -65,7 +65,7 @@ def delete_offsets(
             raise CommandError(f"There is no group {group}: `barnabas group list` shows those there are.")
         return await admin.delete_group_offsets(group, await partitions_of(cluster, words))
 
-    outcomes = with_cluster(at, {}, story)
+    outcomes = with_cluster(at, story)
     done, failed = sorted_out(outcomes)
     if output is Format.json:
         print_json(
@@ -99,7 +99,7 @@ def delete(groups: GroupIds, at: Reach = HERE, output: OutputFormat = Format.tex
                 outcomes[group] = error
         return outcomes
 
-    outcomes = with_cluster(at, {}, story)
+    outcomes = with_cluster(at, story)
     done, failed = sorted_out(outcomes)
     if output is Format.json:
         told = [

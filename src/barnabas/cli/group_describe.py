@@ -72,7 +72,7 @@ def describe(
             if output is not Format.json and not sys.stdout.isatty():
                 print()
 
-    with_cluster(at, {}, story)
+    with_cluster(at, story)
 
 
 async def _seen(cluster: ClusterClient, group: str, times: dict[tuple[TopicPartition, int], int]) -> _Seen:

@@ -144,7 +144,7 @@ def reset(
                 plans[name] = error
         return plans, await _committed(admin, sorted_out(plans)[0]) if execute else {}
 
-    plans, refused = with_cluster(at, {}, story)
+    plans, refused = with_cluster(at, story)
     done, failed = sorted_out(plans)
     for planned in done.values():
         for remark in planned.remarks:

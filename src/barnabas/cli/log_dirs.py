@@ -46,7 +46,7 @@ def dirs(
         wanted = None if words is None else await partitions_of(cluster, words)
         return await Admin(cluster).describe_log_dirs(brokers, wanted)
 
-    outcomes = with_cluster(at, {}, story)
+    outcomes = with_cluster(at, story)
     found, failed = sorted_out(outcomes)
     every = [(broker_id, log_dir) for broker_id, described in found.items() for log_dir in described]
     if output is Format.json:

@@ -48,7 +48,7 @@ def list_(
         first = await cluster.list_offsets(dict.fromkeys(led, EARLIEST))
         return metadata, first, await cluster.list_offsets(dict.fromkeys(led, LATEST))
 
-    metadata, first, last = with_cluster(at, {}, story)
+    metadata, first, last = with_cluster(at, story)
     rows = []
     items = []
     for name in sorted(metadata.topics):
@@ -104,7 +104,7 @@ def elect(
     async def story(cluster: ClusterClient) -> dict[TopicPartition, KafkaError | None]:
         return await Admin(cluster).elect_leaders(wanted, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED)
 
-    outcomes = with_cluster(at, {}, story)
+    outcomes = with_cluster(at, story)
     needed = {
         partition: error
         for partition, error in outcomes.items()

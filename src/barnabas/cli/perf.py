@@ -120,7 +120,7 @@ def produce(
         await producer.close()
         return settled, took_s
 
-    settled, took_s = with_cluster(at, values, story)
+    settled, took_s = with_cluster(at, story, values)
     _tell({**_throughput(len(waits_ms), len(waits_ms) * size, took_s), **latencies(waits_ms)}, output)
     settled.complain()
 
@@ -165,7 +165,7 @@ def consume(
         await consumer.close()
         return count, size, took_s
 
-    count, size, took_s = with_cluster(at, values, story)
+    count, size, took_s = with_cluster(at, story, values)
     _tell(_throughput(count, size, took_s), output)
 
 
@@ -209,5 +209,5 @@ def latency(
         await reader.close()
         return trips_ms, took_s
 
-    trips_ms, took_s = with_cluster(at, values, story)
+    trips_ms, took_s = with_cluster(at, story, values)
     _tell({"records": len(trips_ms), "seconds": round(took_s, 3), **latencies(trips_ms)}, output)

@@ -47,7 +47,7 @@ def _key(name: str) -> str:
 @app.command("list")
 def list_(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
     """List quotas: bytes a second, percent of a thread's time, partitions and connections a second."""
-    found = with_cluster(at, {}, lambda cluster: Admin(cluster).describe_quotas())
+    found = with_cluster(at, lambda cluster: Admin(cluster).describe_quotas())
     rows: list[dict[str, Any]] = [
         {
             **{kind: "*" if kind in entity and entity[kind] is None else entity.get(kind) for kind in _KINDS},
@@ -106,7 +106,7 @@ def _alter(entity: dict[str, str | None], changes: dict[str, float | None], at: 
     async def story(cluster: ClusterClient) -> None:
         await Admin(cluster).alter_quotas(entity, changes)
 
-    with_cluster(at, {}, story)
+    with_cluster(at, story)
     if output is Format.json:
         print_json({"entity": entity, "quotas": {_NAMES[key]: value for key, value in changes.items()}})
     else:

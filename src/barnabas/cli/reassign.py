@@ -101,7 +101,7 @@ def plan(
             )
         return moves
 
-    print_json(plan_of(with_cluster(at, {}, story)))
+    print_json(plan_of(with_cluster(at, story)))
 
 
 @app.command("start")
@@ -122,7 +122,7 @@ def start(
             await _until_done(cluster, [partition for partition, error in outcomes.items() if error is None])
         return before, outcomes
 
-    before, outcomes = with_cluster(at, {}, story)
+    before, outcomes = with_cluster(at, story)
     if output is Format.json:
         print_json({"before": plan_of(before), "moves": partitions_as_json(outcomes)})
     report_partitions(outcomes, f"{'moved' if wait else 'moving'} {{}}", output)
@@ -131,7 +131,7 @@ def start(
 @app.command("list")
 def list_(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
     """List the moves that are under way."""
-    under_way = with_cluster(at, {}, lambda cluster: Admin(cluster).list_reassignments())
+    under_way = with_cluster(at, lambda cluster: Admin(cluster).list_reassignments())
     if output is Format.json:
         print_json(
             [
@@ -174,7 +174,7 @@ def cancel(
         wanted = list(await admin.list_reassignments()) if everything else named
         return await admin.alter_reassignments(dict.fromkeys(wanted)) if wanted else {}
 
-    outcomes = with_cluster(at, {}, story)
+    outcomes = with_cluster(at, story)
     if output is Format.json:
         print_json(partitions_as_json(outcomes))
     elif not outcomes:

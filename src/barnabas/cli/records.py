@@ -111,7 +111,7 @@ def produce(
         await producer.close()
         return settled
 
-    settled = with_cluster(at, values, story)
+    settled = with_cluster(at, story, values)
     if output is Format.json:
         errors = [{"error": failure, "records": records} for failure, records in settled.failures.items()]
         print_json({"topic": topic, "acknowledged": settled.acknowledged, "errors": errors})
@@ -281,7 +281,7 @@ def consume(
         finally:
             await consumer.close()
 
-    with_cluster(at, values, story)
+    with_cluster(at, story, values)
 
 
 async def _assign(

@@ -42,7 +42,6 @@ def create(
     may_renew = [_principal(renewer) for renewer in renewers or ()]
     made = with_cluster(
         at,
-        {},
         lambda cluster: Admin(cluster).create_delegation_token(
             owner=whose, renewers=may_renew, lifetime_ms=lifetime_ms
         ),
@@ -62,7 +61,7 @@ def list_(
 ) -> None:
     """List tokens; their HMACs are in json alone."""
     whose = [_principal(name) for name in owners or ()]
-    found = with_cluster(at, {}, lambda cluster: Admin(cluster).delegation_tokens(whose or None))
+    found = with_cluster(at, lambda cluster: Admin(cluster).delegation_tokens(whose or None))
     if output is Format.json:
         print_json([_row(token) for token in found])
     else:
@@ -93,7 +92,7 @@ def renew(
 ) -> None:
     """Have a token last longer, up to its end."""
     period_ms, mac = -1 if period is None else duration_ms(period, "--for"), _mac(hmac)
-    ends = with_cluster(at, {}, lambda cluster: Admin(cluster).renew_delegation_token(mac, period_ms))
+    ends = with_cluster(at, lambda cluster: Admin(cluster).renew_delegation_token(mac, period_ms))
     _tell_end(output, ends)
 
 
@@ -108,7 +107,7 @@ def expire(
 ) -> None:
     """Have a token end sooner, or at once."""
     period_ms, mac = -1 if period is None else duration_ms(period, "--in"), _mac(hmac)
-    ends = with_cluster(at, {}, lambda cluster: Admin(cluster).expire_delegation_token(mac, period_ms))
+    ends = with_cluster(at, lambda cluster: Admin(cluster).expire_delegation_token(mac, period_ms))
     _tell_end(output, ends, gone=period is None)
 
 

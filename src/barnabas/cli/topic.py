@@ -81,7 +81,7 @@ def create(
                     outcomes[name] = None
         return outcomes
 
-    report_items(with_cluster(at, {}, story), "created", output)
+    report_items(with_cluster(at, story), "created", output)
 
 
 @app.command("list")
@@ -95,7 +95,7 @@ def list_(
     async def story(cluster: ClusterClient) -> list[TopicMetadata]:
         return list((await cluster.refresh(None)).topics.values())
 
-    topics = sorted(with_cluster(at, {}, story), key=lambda topic: topic.name)
+    topics = sorted(with_cluster(at, story), key=lambda topic: topic.name)
     shown = [topic for topic in topics if internal or not topic.is_internal]
     if output is Format.json:
         print_json([_summary(topic) for topic in shown])
@@ -163,7 +163,7 @@ def describe(
             found.append((topic, configs))
         return found
 
-    described = with_cluster(at, {}, story)
+    described = with_cluster(at, story)
     failed = False
     items: list[dict[str, Any]] = []
     for topic, configs in described:
@@ -233,7 +233,7 @@ def alter(
     async def story(cluster: ClusterClient) -> dict[str, KafkaError | None]:
         return await _altered(cluster, names, partitions, changes)
 
-    report_items(with_cluster(at, {}, story), "altered", output)
+    report_items(with_cluster(at, story), "altered", output)
 
 
 async def _altered(
@@ -262,7 +262,7 @@ def delete(names: Names, at: Reach = HERE, output: OutputFormat = Format.text) -
     async def story(cluster: ClusterClient) -> dict[str, KafkaError | None]:
         return await Admin(cluster).delete_topics(names)
 
-    report_items(with_cluster(at, {}, story), "deleted", output)
+    report_items(with_cluster(at, story), "deleted", output)
 
 
 app.command("offsets")(offsets)

@@ -58,7 +58,7 @@ def offsets(
             for name, timestamp in asked.items()
         }
 
-    partitions, listed = with_cluster(at, {}, story)
+    partitions, listed = with_cluster(at, story)
     failed = {partition: error for outcomes in listed.values() for partition, error in sorted_out(outcomes)[1].items()}
     rows = [
         _row(partition, {name: outcomes[partition] for name, outcomes in listed.items()}) for partition in partitions
@@ -126,7 +126,7 @@ def trim(
         outcomes = await admin.delete_records(possible) if execute else dict[TopicPartition, int | KafkaError](possible)
         return {partition: listed.offset for partition, listed in sorted_out(starts)[0].items()}, {**outcomes, **failed}
 
-    first, outcomes = with_cluster(at, {}, story)
+    first, outcomes = with_cluster(at, story)
     done, failed = sorted_out(outcomes)
     rows = [
         {

@@ -46,7 +46,7 @@ def list_(
         )
 
     try:
-        listed = with_cluster(at, {}, story)
+        listed = with_cluster(at, story)
     except KafkaError as error:
         if error.code is not ErrorCode.INVALID_REQUEST:
             raise
@@ -64,7 +64,7 @@ def describe(
     output: OutputFormat = Format.text,
 ) -> None:
     """Show transactional ids: producer, state, when the transaction began, and its partitions."""
-    outcomes = with_cluster(at, {}, lambda cluster: Admin(cluster).describe_transactions(ids))
+    outcomes = with_cluster(at, lambda cluster: Admin(cluster).describe_transactions(ids))
     now_ms = time.time_ns() // 1_000_000
     found, failed = sorted_out(outcomes)
     rows = [_described(transaction, now_ms) for transaction in found.values()]
@@ -118,11 +118,11 @@ def abort(
             where = TopicPartition.from_dir_name(partition)
         except ValueError as error:
             raise UsageError(f"--partition: {error}: use TOPIC-N.") from None
-        ended = with_cluster(at, {}, lambda cluster: _abort_in(Admin(cluster), where, start_offset or 0))
+        ended = with_cluster(at, lambda cluster: _abort_in(Admin(cluster), where, start_offset or 0))
         told: dict[str, Any] = {"partition": str(where), "start_offset": start_offset, "producer_id": ended.producer_id}
         sentence = f"aborted the transaction of producer {ended.producer_id} in {where}"
     else:
-        before = with_cluster(at, {}, lambda cluster: _fence(Admin(cluster), id or ""))
+        before = with_cluster(at, lambda cluster: _fence(Admin(cluster), id or ""))
         told = {"transactional_id": id, "state": before.state, "producer_id": before.producer_id}
         what = "aborted" if before.state == "Ongoing" else f"was {before.state}"
         sentence = f"{id}: {what}, and its producer is fenced"
@@ -186,7 +186,7 @@ def find_hanging(
             partitions, idle_for_ms=max_timeout * 60_000, broker_id=broker
         )
 
-    found = with_cluster(at, {}, story)
+    found = with_cluster(at, story)
     now_ms = time.time_ns() // 1_000_000
     if output is Format.json:
         print_json([{**transaction._asdict(), "partition": str(transaction.partition)} for transaction in found])

@@ -30,7 +30,7 @@ def list_(
     output: OutputFormat = Format.text,
 ) -> None:
     """List users and the mechanisms they have a password for."""
-    found, failed = sorted_out(with_cluster(at, {}, lambda cluster: Admin(cluster).scram_users(users or ())))
+    found, failed = sorted_out(with_cluster(at, lambda cluster: Admin(cluster).scram_users(users or ())))
     rows = [
         {"user": user, "mechanism": mechanism.mechanism_name, "iterations": iterations}
         for user, mechanisms in found.items()
@@ -71,7 +71,7 @@ def set_(
         for mechanism in chosen:
             await Admin(cluster).set_scram_password(user, secret, mechanism, iterations=iterations)
 
-    with_cluster(at, {}, story)
+    with_cluster(at, story)
     _tell(output, user, [mechanism.mechanism_name for mechanism in chosen], "a password")
 
 
@@ -98,7 +98,7 @@ def delete(
         await admin.delete_scram_passwords(user, chosen)
         return [mechanism.mechanism_name for mechanism in chosen]
 
-    _tell(output, user, with_cluster(at, {}, story), "no password any more")
+    _tell(output, user, with_cluster(at, story), "no password any more")
 
 
 def _tell(output: Format, user: str, mechanisms: Sequence[str], what: str) -> None:
