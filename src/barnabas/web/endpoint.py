@@ -123,12 +123,9 @@ class AdminEndpoint:
     def close(self) -> None:
         if self._listener is not None:
             self._listener.close()
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._forgetting is not None:
-            self._forgetting.cancel()
-        if self._recording is not None:
-            self._recording.cancel()
+        for waiting in (self._timer, self._forgetting, self._recording):
+            if waiting is not None:
+                waiting.cancel()
         for connection in list(self._connections):
             connection.close()
 
@@ -536,19 +533,21 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._serve()
 
     def _send_whole(
-        self, status: int, body: bytes, content_type: str, more: Iterable[tuple[str, str]] = (), *, head: bool = False
+        self,
+        status: int,
+        body: bytes,
+        content_type: str,
+        more: Iterable[tuple[str, str]],
+        *,
+        head: bool = False,
+        cache: str = "no-cache",
     ) -> None:
-        headers = [("content-type", content_type), ("content-length", str(len(body))), *more]
-        answer = h11.Response(status_code=status, headers=[*headers, ("cache-control", "no-cache")])
-        self._end(answer, *([] if head else [h11.Data(data=body)]))
+        about = [("content-type", content_type), ("content-length", str(len(body))), *more, ("cache-control", cache)]
+        self._end(h11.Response(status_code=status, headers=about), *([] if head else [h11.Data(data=body)]))
 
     def _respond(self, status: int, value: Any, *, head: bool = False, more: Iterable[tuple[str, str]] = ()) -> None:
         body = json.dumps(value).encode() + b"\n"
-        headers = [("content-type", "application/json"), ("content-length", str(len(body))), *more]
-        answer: list[h11.Event] = [h11.Response(status_code=status, headers=[*headers, ("cache-control", "no-store")])]
-        if not head:
-            answer.append(h11.Data(data=body))
-        self._end(*answer)
+        self._send_whole(status, body, "application/json", more, head=head, cache="no-store")
 
     def _end(self, *events: h11.Event) -> None:
         """Ends an answer, perhaps with all that there is of it."""
