@@ -5,7 +5,17 @@ from typing import Any
 import pytest
 
 from barnabas.zk.protocol.acl import digest_of
-from barnabas.zk.protocol.data import ACL, CONTAINER_OWNER, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, EventType, WatcherType
+from barnabas.zk.protocol.data import (
+    ACL,
+    CONTAINER_OWNER,
+    CREATOR_ALL_ACL,
+    OPEN_ACL_UNSAFE,
+    STAT_SIZE,
+    EventType,
+    WatcherType,
+    encode_stat,
+    read_stat,
+)
 from barnabas.zk.protocol.errors import (
     BadArguments,
     BadVersion,
@@ -22,6 +32,8 @@ from barnabas.zk.protocol.errors import (
 from barnabas.zk.protocol.ops import Check, Create, Delete, DeleteContainer, Multi, SetACL, SetData, ZkOperation
 from barnabas.zk.protocol.paths import is_valid_path
 from barnabas.zk.protocol.session_ops import CloseSession, SetWatches
+from barnabas.zk.server.sessions import Sessions
+from barnabas.zk.server.snapshot import encode_snapshot, restore_snapshot
 from barnabas.zk.server.tree import DataTree
 
 SESSION = 7
@@ -63,6 +75,21 @@ def test_cversion_counts_what_came_and_what_went(tree: Tree) -> None:
     tree.write(Delete("/a/b"))
     stat = tree.data.exists("/a")
     assert (stat.cversion, stat.num_children, stat.pzxid) == (3, 1, 4)
+
+
+def test_creations_beyond_those_of_32_bits_are_counted_on_from_below_as_zookeeper_counts_them(tree: Tree) -> None:
+    """A znode that is made and deleted again in transactions gets there within a day."""
+    tree.write(Create("/q"))
+    tree.data.nodes["/q"].creations = 2**31 - 1
+    assert tree.write(Create("/q/n-", sequential=True)) == "/q/n-2147483647"
+    assert tree.write(Create("/q/n-", sequential=True)) == "/q/n--2147483648"
+    assert tree.write(Create("/q/n-", sequential=True)) == "/q/n--2147483647"
+    stat = tree.data.exists("/q")
+    assert read_stat(encode_stat(stat), 0) == (stat, STAT_SIZE)
+    sessions: Sessions[str] = Sessions(timeout_min_ms=1_000, timeout_max_ms=40_000)
+    restored: DataTree[str] = DataTree()
+    restore_snapshot(encode_snapshot(tree.data, sessions), restored, sessions, 0)
+    assert restored.exists("/q") == stat
 
 
 def test_the_roots_cversion_begins_at_minus_one_for_the_znode_it_was_born_with(tree: Tree) -> None:

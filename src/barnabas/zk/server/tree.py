@@ -68,6 +68,11 @@ class TreeWrite(NamedTuple):
     changes: list[Any]
 
 
+def _wrapped(number: int) -> int:
+    """As 32 bits with a sign hold it: ZooKeeper's versions, and its sequential names, go on from below."""
+    return (number + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+
+
 class Znode:
     __slots__ = (
         "acl",
@@ -103,7 +108,7 @@ class Znode:
             self.ctime,
             self.mtime,
             self.version,
-            self.creations * 2 - children,
+            _wrapped(self.creations * 2 - children),
             self.aversion,
             self.ephemeral_owner if is_session(self.ephemeral_owner) else 0,
             0 if self.data is None else len(self.data),
@@ -116,7 +121,7 @@ def _checked(current: int, expected: int, path: str) -> int:
     """The version after the one there is."""
     if expected not in (ANY_VERSION, current):
         raise BadVersion(path)
-    return current + 1 if current < 0x7FFFFFFF else -0x80000000
+    return _wrapped(current + 1)
 
 
 class DataTree(Generic[W]):
@@ -321,7 +326,7 @@ class DataTree(Generic[W]):
         self.nodes[path] = node
         name = path[slash + 1 :]
         parent.children[name] = None
-        parent.creations += 1
+        parent.creations = _wrapped(parent.creations + 1)
         parent.pzxid = write.zxid
         self._account(path, node, 1)
         write.changes.append((self.watches.created, path, acl, parent.acl))
