@@ -6,6 +6,9 @@ found again in the batches after that point, which recovery reads, and nothing w
 
 An epoch is written with its first record: one without records would be cut when the log is opened, because it begins at
 the log's end. (Apache writes it at the election, a file for each partition that a failover moves.)
+
+That the log begins later is written with the next epoch, or the next flush: whoever opens the log cuts its epochs at
+its start anyway, and a client may move that with each request. (Apache writes it in the background.)
 """
 
 from __future__ import annotations
@@ -28,13 +31,15 @@ class EpochEntry(NamedTuple):
 class LeaderEpochCache:
     """The epochs of one log, oldest first."""
 
-    __slots__ = ("_directory", "_disk", "_entries", "_unsynced", "latest_epoch", "written_epoch")
+    __slots__ = ("_directory", "_disk", "_entries", "_unsynced", "_unwritten", "latest_epoch", "written_epoch")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
         self._entries: list[EpochEntry] = []
         self._unsynced = False
+        self._unwritten = False
+        """Whether the file has what is before the log's start."""
         self.latest_epoch = NO_EPOCH
         self.written_epoch = NO_EPOCH
         """The latest epoch in the file."""
@@ -143,10 +148,10 @@ class LeaderEpochCache:
         at = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset)
         if at and entries[at - 1].start_offset != start_offset:
             entries[:at] = [EpochEntry(entries[at - 1].epoch, start_offset)]
-            self.write()
+            self._unwritten = True
         elif at > 1:
             del entries[: at - 1]
-            self.write()
+            self._unwritten = True
 
     def clear(self) -> None:
         self.forget()
@@ -162,9 +167,12 @@ class LeaderEpochCache:
         self._disk.replace(f"{self._directory}/{FILE_NAME}", encode_lines(lines), sync=False)
         self.written_epoch = self.latest_epoch
         self._unsynced = True
+        self._unwritten = False
 
     def flush(self) -> None:
         """Syncs the file; the caller syncs the directory, with what else is in it, for its name."""
+        if self._unwritten:
+            self.write()
         if self._unsynced:
             file = self._disk.open(f"{self._directory}/{FILE_NAME}")
             try:

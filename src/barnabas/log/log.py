@@ -396,8 +396,7 @@ class Log(ReadableLog):
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
-        with self._changing("writing the leader epochs"):
-            self.leader_epochs.truncate_from_start(offset)
+        self.leader_epochs.truncate_from_start(offset)
         self.producers.on_log_start_offset(offset)
         self._note_first_unstable()
         return True

@@ -474,6 +474,28 @@ def test_a_new_logs_epochs_are_written_once(tmp_path: Path, monkeypatch: pytest.
     assert replaced.count("leader-epoch-checkpoint") == 1
 
 
+def test_deleting_records_one_by_one_writes_no_file_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(tmp_path)
+    for at in range(20):
+        append(log, str(at), epoch=at // 5)
+    log.update_high_watermark(20)
+    replace, replaced = type(DISK).replace, []
+
+    def noted(disk: object, path: str, *arguments: object, **options: object) -> None:
+        replaced.append(path.rpartition("/")[2])
+        replace(disk, path, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(DISK), "replace", noted)
+    for offset in range(1, 18):
+        log.maybe_increment_log_start_offset(offset)
+    assert replaced == []
+    assert [tuple(entry) for entry in log.leader_epochs.entries] == [(3, 17)]
+    opened = open_log(tmp_path, log_start_offset=17)
+    assert [tuple(entry) for entry in opened.leader_epochs.entries] == [(3, 17)]
+    log.flush(now_ms=NOW)
+    assert (tmp_path / "flights-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n3 17\n"
+
+
 def test_a_batch_of_an_older_epoch_takes_back_a_later_one_that_began_without_a_record(tmp_path: Path) -> None:
     """Which a leader begins that lost with the power what it had in its epoch, and that soon follows again."""
     log = open_log(tmp_path)
