@@ -195,7 +195,7 @@ class GroupCoordinator:
                 ticket.set_result(result)
         for write in outcome.writes:
             drive(self._store(partition, group, write), self._stored)
-        self._set_timer(partition, group)
+        self._set_timer(partition, group, outcome.due_ms)
 
     async def _store(self, partition: OffsetsPartition, group: Group, write: Write) -> None:
         try:
@@ -217,15 +217,19 @@ class GroupCoordinator:
         if error is not None and not isinstance(error, asyncio.CancelledError):
             self._tasks.begin(_raised(error), "group store")
 
-    def _set_timer(self, partition: OffsetsPartition, group: Group) -> None:
-        """Sets the group's timer, which goes off at its next deadline, or earlier where that has moved on."""
-        deadline_ms = None if group.state is DEAD else group.next_deadline_ms()
+    def _set_timer(self, partition: OffsetsPartition, group: Group, set_ms: int | None = None) -> None:
+        """Sets the group's timer, which goes off at its next deadline, or earlier where that has moved on. `set_ms` is
+        the earliest deadline that is new: while there is a timer, nobody has to look at all members."""
+        dead = group.state is DEAD
         if group in self._timers:
             handle, due_ms = self._timers[group]
-            if deadline_ms is not None and due_ms <= deadline_ms:
+            if not dead and (set_ms is None or due_ms <= set_ms):
                 return
             handle.cancel()
             del self._timers[group]
+            deadline_ms = None if dead else set_ms
+        else:
+            deadline_ms = None if dead else group.next_deadline_ms()
         if deadline_ms is not None:
             delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())
             handle = asyncio.get_running_loop().call_later(delay_ms / 1000, self._tick, partition, group)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from barnabas.coordinator.group_members import Join, JoinResult, Member, SyncResult, Ticket
 from barnabas.coordinator.group_offsets import GroupOffsets
@@ -44,12 +44,18 @@ class GroupMembership:
         self.subscribed_topics: frozenset[str] | None = None
         """None where it is not known: no consumer group, or a subscription that cannot be read."""
         self.offsets = GroupOffsets(group_id)
+        self._speakers: dict[str, int] = {}
+        """How many members speak each protocol: a join that asked each of the others would be dear in a large group."""
+        self._joining = 0
+        """How many members wait for their join's answer."""
         self._pending_sync: dict[str, None] = {}
         self._new_member_added = False
         self._rebalance_deadline_ms: int | None = None
         self._initial_delay_left_ms: int | None = None
         """How much longer the first rebalance may be put off; None in every later one."""
         self._sync_deadline_ms: int | None = None
+        self._scheduled_ms: int | None = None
+        """The earliest of a member's deadlines that was set since the last decision."""
         self._outcome = GroupDecision()
 
     @property
@@ -69,6 +75,8 @@ class GroupMembership:
         self.current_state_timestamp_ms = stored.current_state_timestamp_ms
         self.members = {}
         self.static_members = {}
+        self._speakers = {}
+        self._joining = 0
         for stored_member in stored.members:
             member = Member(
                 stored_member.member_id,
@@ -87,6 +95,7 @@ class GroupMembership:
             member.assignment = stored_member.assignment
             member.session_deadline_ms = now.ms + stored_member.session_timeout_ms
             self.members[stored_member.member_id] = member
+            self._count_speaker(member.protocols)
             if stored_member.group_instance_id is not None:
                 self.static_members[stored_member.group_instance_id] = stored_member.member_id
         self.subscribed_topics = self._computed_subscribed_topics()
@@ -108,6 +117,25 @@ class GroupMembership:
 
     def _schedule(self, member: Member, timeout_ms: int, now: Now) -> None:
         member.session_deadline_ms = now.ms + timeout_ms
+        self._note_deadline(member.session_deadline_ms)
+
+    def _note_deadline(self, deadline_ms: int) -> None:
+        if self._scheduled_ms is None or deadline_ms < self._scheduled_ms:
+            self._scheduled_ms = deadline_ms
+
+    def _count_speaker(self, protocols: Iterable[tuple[str, bytes]], by: int = 1) -> None:
+        """Counts a member's protocols; those that it speaks no longer with -1."""
+        for name in {name for name, _ in protocols}:
+            count = self._speakers.get(name, 0) + by
+            if count:
+                self._speakers[name] = count
+            else:
+                del self._speakers[name]
+
+    def _change_protocols(self, member: Member, protocols: tuple[tuple[str, bytes], ...]) -> None:
+        self._count_speaker(member.protocols, -1)
+        member.protocols = protocols
+        self._count_speaker(protocols)
 
     def _selected_protocol(self) -> str:
         """The protocol that most members prefer among those that all speak; of equals the one voted for first."""
@@ -154,6 +182,12 @@ class GroupMembership:
         if member.join_ticket is not None:
             self._answer(member.join_ticket, result)
             member.join_ticket = None
+            self._joining -= 1
+
+    def _await_join(self, member: Member, ticket: Ticket) -> None:
+        assert member.join_ticket is None, "an earlier join of the member is answered"
+        member.join_ticket = ticket
+        self._joining += 1
 
     def _answer_sync(self, member: Member, result: SyncResult) -> None:
         if member.sync_ticket is not None:
@@ -181,6 +215,9 @@ class GroupMembership:
 
     def _take(self) -> GroupDecision:
         outcome, self._outcome = self._outcome, GroupDecision()
+        deadlines_ms = (self._scheduled_ms, self._rebalance_deadline_ms, self._sync_deadline_ms)
+        outcome.due_ms = min((ms for ms in deadlines_ms if ms is not None), default=None)
+        self._scheduled_ms = None
         return outcome
 
 

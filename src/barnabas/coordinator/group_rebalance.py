@@ -23,6 +23,7 @@ class RebalancingGroup(GroupMembership):
         member = self.members.pop(member_id, None)
         if member is None:
             return
+        self._count_speaker(member.protocols, -1)
         self._answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER_ID))
         self._answer_sync(member, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
         if member.group_instance_id is not None:
@@ -78,7 +79,7 @@ class RebalancingGroup(GroupMembership):
         if self._initial_delay_left_ms is not None:
             if self._rebalance_deadline_ms is not None and self._rebalance_deadline_ms <= now.ms:
                 self._rebalance_timeout(now)
-        elif all(member.awaits_join for member in self.members.values()):
+        elif self._joining == len(self.members):
             self._complete_join(now)
 
     def _complete_join(self, now: Now) -> None:

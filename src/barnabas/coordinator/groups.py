@@ -279,8 +279,7 @@ class Group(RebalancingGroup):
             return True
         if self.state is PREPARING:
             member = self.members.get(member_id)
-            waiting = sum(known.awaits_join for known in self.members.values())
-            return (member is not None and member.awaits_join) or waiting < self.limits.max_size
+            return (member is not None and member.awaits_join) or self._joining < self.limits.max_size
         return member_id in self.members or len(self.members) < self.limits.max_size
 
     def _supports(self, join: Join) -> bool:
@@ -289,8 +288,7 @@ class Group(RebalancingGroup):
             return bool(join.protocol_type and join.protocols)
         if join.protocol_type != self.protocol_type:
             return False
-        candidates = self._candidate_protocols()
-        return any(candidates is None or name in candidates for name, _ in join.protocols)
+        return any(self._speakers.get(name, 0) == len(self.members) for name, _ in join.protocols)
 
     def _join_new(self, join: Join, ticket: Ticket, now: Now) -> None:
         if self.state is DEAD:
@@ -305,6 +303,7 @@ class Group(RebalancingGroup):
                 self._replace_static(old_member_id, join, ticket, now)
         elif join.require_known_member_id:
             self.pending_members[join.new_member_id] = now.ms + join.session_timeout_ms
+            self._note_deadline(now.ms + join.session_timeout_ms)
             self._answer(ticket, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, join.new_member_id))
         else:
             self._add(join.new_member_id, join, ticket, now)
@@ -351,10 +350,11 @@ class Group(RebalancingGroup):
             self.leader = member_id
         assert member_id not in self.members
         self.members[member_id] = member
+        self._count_speaker(member.protocols)
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member_id
         self.pending_members.pop(member_id, None)
-        member.join_ticket = ticket
+        self._await_join(member, ticket)
         self._schedule(member, NEW_MEMBER_JOIN_TIMEOUT_MS, now)
         self._maybe_prepare_rebalance(now)
 
@@ -362,10 +362,10 @@ class Group(RebalancingGroup):
         self._answer_join(
             member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
         )  # its client gave up long ago
-        member.protocols = join.protocols
+        self._change_protocols(member, join.protocols)
         member.session_timeout_ms = join.session_timeout_ms
         member.rebalance_timeout_ms = join.rebalance_timeout_ms
-        member.join_ticket = ticket
+        self._await_join(member, ticket)
 
     def _replace_static(self, old_member_id: str, join: Join, ticket: Ticket, now: Now) -> None:
         """A new process with a known instance id takes over its predecessor's place, which is fenced."""
@@ -430,7 +430,7 @@ class Group(RebalancingGroup):
                     replaced.leader_before,
                 ),
             )
-            member.protocols = replaced.protocols
+            self._change_protocols(member, replaced.protocols)
             member.session_timeout_ms = replaced.session_timeout_ms
             member.rebalance_timeout_ms = replaced.rebalance_timeout_ms
             self._rename(replaced.new_member_id, replaced.old_member_id, replaced.group_instance_id)

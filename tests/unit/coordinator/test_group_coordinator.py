@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -575,5 +576,31 @@ def test_a_group_that_did_not_come_about_is_not_kept() -> None:
         assert known() == ["g"], "an id was given out"
         await groups.commit_offsets("g", "", None, -1, {T0: OffsetAndMetadata(5)})
         assert known() == ["g"]
+
+    play(story)
+
+
+def test_a_join_does_not_look_at_all_other_members() -> None:
+    """Two thousand that join anew, each on a connection of its own, would hold the loop for seconds."""
+
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        waiting = []
+        calls = 0
+
+        def seen(frame: object, event: str, _: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        await groups.join("g", join(""))
+        for number in range(200):
+            joining = groups.join("g", replace(join(""), new_member_id=f"member-{number}"))
+            waiting.append(joining)
+            calls = 0
+            sys.setprofile(seen)
+            joining.send(None)
+            sys.setprofile(None)
+        assert calls < 100
+        for joining in waiting:
+            joining.close()
 
     play(story)
