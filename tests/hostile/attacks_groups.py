@@ -9,10 +9,12 @@ import time
 from hostile_frame import PATIENCE_S, Caller, Target, attack
 
 from barnabas.model.errors import ErrorCode
+from barnabas.wire.frames import decode_response, encode_request
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
-from barnabas.wire.messages.join_group import JoinGroupRequest
+from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 GROUPS = 500
+ROUNDS = 4
 METADATA_BYTES = 100_000
 
 
@@ -53,3 +55,22 @@ def large_groups(target: Target) -> None:
         )
         caller = callers[found.node_id]
         until_no_error(lambda join=join, caller=caller: caller.ask(join, 3), lambda answer: answer.error_code)
+
+
+@attack("two thousand members that join anew, again and again")
+def members_that_join_anew(target: Target) -> None:
+    group = "restless"
+    broker = coordinator_of(target, group)
+    callers = [target.caller(broker) for _ in range(2_000 if target.thorough else 300)]
+    names = [""] * len(callers)
+    for turn in range(ROUNDS):
+        for caller, name in zip(callers, names, strict=True):
+            protocol = JoinGroupRequest.JoinGroupRequestProtocol("range", bytes([turn]) * 200)
+            join = JoinGroupRequest(
+                group_id=group, session_timeout_ms=6000, rebalance_timeout_ms=6000, member_id=name,
+                protocol_type="consumer", protocols=[protocol],
+            )  # fmt: skip
+            caller.send(b"".join(encode_request(join, 3, 1, "restless")))
+        for number, caller in enumerate(callers):
+            answer = decode_response(JoinGroupResponse, 3, caller.answer())[1]
+            names[number] = answer.member_id

@@ -11,6 +11,7 @@ from hostile_frame import Broken, Target, attack
 from barnabas.model.errors import ErrorCode
 from barnabas.wire.frames import encode_request
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
+from barnabas.wire.messages.delete_records import DeleteRecordsRequest
 from barnabas.wire.messages.describe_configs import DescribeConfigsRequest
 from barnabas.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.wire.messages.fetch import FetchRequest
@@ -73,3 +74,21 @@ def nobody_reads(target: Target) -> None:
     for each in readers:
         with contextlib.suppress(Broken):  # others needed the memory
             each.first_byte()
+
+
+@attack("records that are deleted one by one")
+def deleted_one_by_one(target: Target) -> None:
+    topic = target.topic()
+    count = 20_000 if target.thorough else 3_000
+    batch = build_batch([Record(at, 0, None, b"") for at in range(count)])
+    data = ProduceRequest.PartitionProduceData(0, records=batch)
+    produce = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[ProduceRequest.TopicProduceData(topic, [data])])
+    caller = target.caller()
+    answer = caller.ask(produce, 9).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.NONE, answer
+    for offset in range(answer.base_offset + 1, answer.base_offset + count):
+        deleted = DeleteRecordsRequest.DeleteRecordsPartition(0, offset)
+        delete = DeleteRecordsRequest([DeleteRecordsRequest.DeleteRecordsTopic(topic, [deleted])], 1000)
+        caller.send(b"".join(encode_request(delete, 1, 1, "")))
+    for _ in range(count - 1):
+        caller.answer_bytes()
