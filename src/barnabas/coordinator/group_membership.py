@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from barnabas.coordinator.group_members import Join, JoinResult, Member, SyncResult, Ticket
+from barnabas.coordinator.group_members import NO_GENERATION, Join, JoinResult, Member, SyncResult, Ticket
 from barnabas.coordinator.group_offsets import GroupOffsets
 from barnabas.coordinator.group_values import (
     CONSUMER_PROTOCOL_TYPE,
@@ -49,6 +49,8 @@ class GroupMembership:
         self._joining = 0
         """How many members wait for their join's answer."""
         self._pending_sync: dict[str, None] = {}
+        self._assigned_generation = NO_GENERATION
+        """The generation whose assignments were brought last."""
         self._new_member_added = False
         self._rebalance_deadline_ms: int | None = None
         self._initial_delay_left_ms: int | None = None
@@ -77,6 +79,7 @@ class GroupMembership:
         self.static_members = {}
         self._speakers = {}
         self._joining = 0
+        self._assigned_generation = NO_GENERATION
         for stored_member in stored.members:
             member = Member(
                 stored_member.member_id,

@@ -96,7 +96,9 @@ class Group(RebalancingGroup):
             self._answer_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))  # its client gave up an earlier one
             member.sync_ticket = ticket
             self._synced(member.member_id)
-            if member.member_id == self.leader:
+            if member.member_id == self.leader and self._assigned_generation != self.generation_id:
+                # A client that asks again while that is written has nothing else to say, and it is all members' record.
+                self._assigned_generation = self.generation_id
                 assignment = {known_id: sync.assignments.get(known_id, b"") for known_id in self.members}
                 self._write(Purpose.ASSIGNMENT, assignment)
         else:

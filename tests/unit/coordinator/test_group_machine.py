@@ -247,6 +247,30 @@ def test_a_member_whose_join_waits_does_not_expire_but_a_new_one_does() -> None:
     assert errors(waiting.tick(at(300_000))) == {"b": ErrorCode.UNKNOWN_MEMBER_ID}
 
 
+def test_a_leader_that_asks_again_has_its_assignments_written_once() -> None:
+    """All members' record is written: a thousand connections that ask at once would fill the log, and hold the loop."""
+    group = stable("a", "b")
+    group.join(join("a", protocols=(("range", subscription("u")),)), "a", at(0))
+    group.join(join("b"), "b", at(0))
+    assert group.state is COMPLETING
+    sync = Sync("a", group.generation_id, {"a": b"1", "b": b"2"})
+    (write,) = group.sync(sync, "first", at(0)).writes
+    again = group.sync(sync, "second", at(0))
+    assert again.writes == []
+    assert errors(again) == {"first": ErrorCode.REBALANCE_IN_PROGRESS}
+    assert answers(group.stored(write, ErrorCode.NONE, at(0)))["second"] == SyncResult(
+        ErrorCode.NONE, "consumer", "range", b"1"
+    )
+    group.join(join("a", protocols=(("range", subscription("v")),)), "a", at(0))
+    group.join(join("b"), "b", at(0))
+    (refused,) = group.sync(Sync("a", group.generation_id), "third", at(0)).writes
+    group.stored(refused, ErrorCode.NOT_COORDINATOR, at(0))
+    assert group.state is PREPARING
+    group.join(join("a"), "a", at(0))
+    group.join(join("b"), "b", at(0))
+    assert len(group.sync(Sync("a", group.generation_id), "fourth", at(0)).writes) == 1
+
+
 def test_a_member_that_joins_but_never_syncs_is_removed() -> None:
     group = new_group()
     group.limits = GroupLimits(initial_rebalance_delay_ms=1)
