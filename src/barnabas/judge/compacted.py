@@ -70,6 +70,21 @@ def _found(keys: Column, wanted: Column) -> tuple[Column, Column]:
     return at, np.append(keys, NONE)[at] == wanted
 
 
+def stay(seen: Seen) -> Column:
+    """Whether each of `reads` is of a record that compaction leaves where it is: the last one of its key among all that
+    may have been sent, committed, and no tombstone."""
+    history = seen.history
+    stay = ~seen.compacted[history.place[seen.reads]]
+    if stay.all():
+        return stay
+    sends = seen.sends[seen.compacted[history.place[seen.sends]] & (history.status[seen.sends] != Status.FAILED)]
+    _, _, last = _last(seen, sends, np.where(seen.stands_at[sends] < 0, NEVER, seen.stands_at[sends]))
+    outcome = np.append(seen.outcome, TransactionOutcome.COMMITTED)[seen.txn_of(last)]
+    last = last[(outcome == TransactionOutcome.COMMITTED) & (seen.stands_at[last] >= 0) & (history.key[last] >= 0)]
+    found: Column = stay | np.isin(seen.send_of_read, np.setdiff1d(last, tombstones(seen)))
+    return found
+
+
 def resurrected_keys(seen: Seen) -> Judged:
     """A key's record is there, and the tombstone that came behind it is not any more."""
     history = seen.history

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from barnabas.judge.findings import Judged, judged
-from barnabas.judge.history import Column, Op
+from barnabas.judge.history import NONE, Column, Op
 from barnabas.judge.seen import Seen
 
 EXPIRY_SLACK_NS = 30_000_000_000
@@ -13,21 +13,32 @@ EXPIRY_SLACK_NS = 30_000_000_000
 
 
 def _open(seen: Seen) -> tuple[Column, Column, Column, int]:
-    """Transactions that the scan of all records found without a marker: one read, place and transaction of each; and
-    how many there were with one or without."""
+    """Transactions that the scan of all records found without a marker behind their last record: one read, place and
+    transaction of each; and how many there were with one or without. A record that came behind its own transaction's
+    marker is ended by the next one of its producer."""
     history = seen.history
     sends = seen.send_of_read
     inside = (sends >= 0) & seen.read_scan & ~seen.read_rc & ~seen.compacted[history.place[seen.reads]]
-    reads = seen.reads[inside]
-    txn = seen.txn_of(sends[inside])
-    reads, txn = reads[txn >= 0], txn[txn >= 0]
+    reads, sends = seen.reads[inside], sends[inside]
+    txn = seen.txn_of(sends)
+    reads, sends, txn = reads[txn >= 0], sends[txn >= 0], txn[txn >= 0]
+    order = np.lexsort((history.offset[reads], txn, history.place[reads]))
+    reads, sends, txn = reads[order], sends[order], txn[order]
     width = len(seen.txns) + 1
     at, first = np.unique(history.place[reads].astype(np.int64) * width + txn, return_index=True)
+    final = np.append(first, len(reads))[1:] - 1
     markers = history.rows(Op.MARKER)
-    marked = seen.txn_of(seen.send_of(history.value[markers]))
-    ended = history.place[markers].astype(np.int64) * width + marked
-    without = ~np.isin(at, ended[marked >= 0])
-    return reads[first[without]], at[without] // width, at[without] % width, len(at)
+    ending = seen.send_of(history.value[markers])
+    markers, ending = markers[seen.txn_of(ending) >= 0], ending[seen.txn_of(ending) >= 0]
+    own = np.isin(at, history.place[markers].astype(np.int64) * width + seen.txn_of(ending))
+    _, owner = seen.owners
+    producers = int(owner.max()) + 1
+    by_producer = np.full(max(1, len(history.places)) * producers, NONE, np.int64)
+    ended = history.place[markers].astype(np.int64) * producers + owner[history.process[ending]]
+    np.maximum.at(by_producer, ended, history.offset[markers])
+    wanted = history.place[reads[final]].astype(np.int64) * producers + owner[history.process[sends[final]]]
+    without = ~own | (by_producer[wanted] < history.offset[reads[final]])
+    return reads[final[without]], at[without] // width, at[without] % width, len(at)
 
 
 def hanging_transactions(seen: Seen) -> Judged:

@@ -22,7 +22,8 @@ def nonmonotonic_offsets(seen: Seen) -> Judged:
         rows = history.rows(op)
         rows = rows[history.status[rows] == Status.OK]
         evaluated += len(rows)
-        read = {Op.HIGH_WATERMARK: seen.reads, Op.LAST_STABLE: seen.reads[seen.read_rc]}.get(op, seen.reads[:0])
+        everything = history.rows(Op.READ, Op.MARKER)
+        read = {Op.HIGH_WATERMARK: everything, Op.LAST_STABLE: seen.reads[seen.read_rc]}.get(op, seen.reads[:0])
         told = [rows, read[np.isin(history.place[read], history.place[rows])]]
         if op is Op.LOG_START:
             told.append(acknowledged_deletes(seen))
@@ -35,7 +36,7 @@ def nonmonotonic_offsets(seen: Seen) -> Judged:
         for every in grouped(reached, history.place[reached]):
             group = every[history.op[every] == op]
             by_end = every[np.argsort(history.completed[every], kind="stable")]
-            least = history.offset[by_end] + (history.op[by_end] == Op.READ)
+            least = history.offset[by_end] + np.isin(history.op[by_end], (Op.READ, Op.MARKER))
             highest = np.maximum.accumulate(least)
             before = np.searchsorted(history.completed[by_end], history.invoked[group]) - 1
             back = (before >= 0) & (highest[np.maximum(before, 0)] > history.offset[group])
@@ -104,6 +105,8 @@ def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]
     """Of one group and partition: the commit that counted (or -1) and the fetch that did not tell it."""
     history = seen.history
     invoked, completed = history.invoked[commits], history.completed[commits].copy()
+    # A transaction's offsets stand where they were written, before what was committed since: its end moves nothing.
+    written = invoked
     txn = seen.txn_of(commits)
     outcome = np.append(seen.outcome, -1)[txn]
     end = np.append(seen.end_row, NONE)[txn]
@@ -114,11 +117,12 @@ def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]
     )
     possible = (history.status[commits] != Status.FAILED) & (outcome != TransactionOutcome.ABORTED)
     commits, invoked, completed = commits[possible], invoked[possible], completed[possible]
+    written = written[possible]
     completed = _told_of(seen, fetches, commits, invoked, completed)
 
     overlapping = _overlapping(seen, fetches, commits, invoked, completed)
     by_end = np.argsort(completed, kind="stable")
-    latest = np.maximum.accumulate(invoked[by_end]) if len(commits) else invoked
+    latest = np.maximum.accumulate(written[by_end]) if len(commits) else written
     before = np.searchsorted(completed[by_end], history.invoked[fetches]) - 1
     bound = np.where(before >= 0, latest[np.maximum(before, 0)], NONE) if len(commits) else np.full(len(fetches), NONE)
 
@@ -144,7 +148,7 @@ def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]
     right = np.where(asked == NONE, bound == NONE, inside)
     stale = np.flatnonzero(~right)
     counted = [
-        int(commits[by_end[np.argmax(invoked[by_end[: before[index] + 1]])]]) if before[index] >= 0 else NONE
+        int(commits[by_end[np.argmax(written[by_end[: before[index] + 1]])]]) if before[index] >= 0 else NONE
         for index in stale
     ]
     found = [(row, int(fetches[index])) for row, index in zip(counted, stale, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from barnabas.judge.compacted import stay
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NONE, Op, Status
 from barnabas.judge.records import DELAYED_END_TXN, UNCLEAN
@@ -69,12 +70,13 @@ def polls(seen: Seen) -> tuple[Judged, Judged]:
 
     start = np.where(after_read, history.offset[one] + 1, history.offset[one])
     start = np.maximum(start, seen.deleted[history.place[two]])
-    jumps = (start >= 0) & (history.offset[two] > start) & ~seen.compacted[history.place[two]]
+    jumps = (start >= 0) & (history.offset[two] > start)
     jumps &= after_read | (history.offset[one] >= 0)
     one, two, start = one[jumps], two[jumps], start[jumps]
     skipped = np.full(len(two), NONE, np.int64)
+    kept = stay(seen)
     for committed in (False, True):
-        known = seen.reads[seen.read_rc == committed]
+        known = seen.reads[(seen.read_rc == committed) & kept]
         at = composite(history.place[known], history.offset[known])
         by_place = np.argsort(at, kind="stable")
         known, at = known[by_place], at[by_place]

@@ -7,7 +7,7 @@ import numpy as np
 from barnabas.judge.compacted import deleted_by_tombstones
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NONE, Column, Op, Status
-from barnabas.judge.seen import Seen, TransactionOutcome, composite
+from barnabas.judge.seen import Seen, TransactionOutcome, composite, reuses_sequences
 
 ACKS = "acks"
 UNCLEAN = "unclean-leader-election"
@@ -28,8 +28,7 @@ def misplaced_records(seen: Seen) -> Judged:
     known = np.flatnonzero(seen.send_of_read >= 0)
     reads, sends = seen.reads[known], seen.send_of_read[known]
     elsewhere = history.place[reads] != history.place[sends]
-    keys = (history.key[reads] >= 0) & (history.key[sends] >= 0) & (history.key[reads] != history.key[sends])
-    wrong = np.flatnonzero(elsewhere | keys)
+    wrong = np.flatnonzero(elsewhere | (history.key[reads] != history.key[sends]))
     said = "value {0.value} was sent to {0.at}, and {1.client} read it at {1.at}@{1.offset} or under another key"
     return judged(history, "misplaced-record", len(known), np.stack([sends[wrong], reads[wrong]], 1), said)
 
@@ -70,8 +69,11 @@ def inconsistent_offsets(seen: Seen) -> Judged:
     one_read[sends[::-1]] = reads[::-1]
     moved = acked[read_at_all[acked] & ~as_told[acked]]
     rows = np.stack([moved, one_read[moved]], 1)
-    # A send that is acknowledged and was never read is lost, and its offset may be given again: no second finding.
-    told = np.concatenate([seen.reads, acked[read_at_all[acked] & as_told[acked]]])
+    # A send that is acknowledged and that a scan did not find is lost, and its offset may be given again: no second
+    # finding. Nor does what franz-go was told of a sequence that it used again say anything without a scan.
+    believed = ~np.array([reuses_sequences(client) for client in history.context.clients] or [False])
+    unread = ~read_at_all[acked] & (seen.scanned_all < 0)[history.place[acked]] & believed[history.process[acked]]
+    told = np.concatenate([seen.reads, acked[read_at_all[acked] & as_told[acked] | unread]])
     at = composite(history.place[told], history.offset[told])
     order = np.argsort(at, kind="stable")
     same = at[order][1:] == at[order][:-1]
@@ -84,7 +86,8 @@ def inconsistent_offsets(seen: Seen) -> Judged:
     said = (
         "{0.at}@{0.offset} was value {0.value} to {0.client}, and {1.client} saw value {1.value} at {1.at}@{1.offset}"
     )
-    limits = {UNCLEAN: seen.unclean[history.place[rows[:, 0]]]} if len(rows) else None
+    alone = np.isin(rows, acked[unread]) & ~seen.acks_all[history.process[rows]]
+    limits = {ACKS: alone.any(1), UNCLEAN: seen.unclean[history.place[rows[:, 0]]]} if len(rows) else None
     return judged(history, "inconsistent-offsets", len(told), rows, said, limits)
 
 

@@ -259,31 +259,32 @@ class Seen:
 
     @cached_property
     def commit_invoked(self) -> Column:
-        """When a commit was asked for first; `NEVER` where it was not."""
+        """When a commit was asked for first that may have been made; `NEVER` where none was."""
         rows = self.history.rows(Op.COMMIT)
+        rows = rows[self.history.status[rows] != Status.FAILED]
         found = np.full(len(self.txns), NEVER, np.int64)
         found[self.txn_of(rows[::-1])] = self.history.invoked[rows[::-1]]
         return found
 
     @cached_property
+    def owners(self) -> tuple[dict[str, int], Column]:
+        """Transactional ids by number, and each client's; one without has a number of its own."""
+        ids: dict[str, int] = {}
+        names = [client.transactional_id or f"/{n}" for n, client in enumerate(self.history.context.clients)]
+        return ids, np.array([ids.setdefault(name, len(ids)) for name in names] or [0])
+
+    @cached_property
     def _delayed(self) -> tuple[dict[str, int], Column, Column]:
-        """Transactional ids by number; each client's; and for each when an end of it may have come late first, so that
-        under transactions of version 1 it may end later ones (KAFKA-17754): an answer did not come, or the nemesis held
-        an EndTxn of that id (``delay-end-txn:ID``), or of any (``delay-end-txn``). Under version 2 that holds for the
-        ids whose client is from before it (`BEFORE_KIP_890`).
+        """`owners`; and for each transactional id when an end of it may have come late first, so that under
+        transactions of version 1 it may end later ones (KAFKA-17754): an answer did not come, or the nemesis held an
+        EndTxn of that id (``delay-end-txn:ID``), or of any (``delay-end-txn``). Under version 2 that holds for the ids
+        whose client is from before it (`BEFORE_KIP_890`).
         """
         history = self.history
         facts = history.context.facts
         everybody = facts.get("transaction.version", "2") in ("0", "1")
         older = set(facts.get(BEFORE_KIP_890, "").split(","))
-        ids: dict[str, int] = {}
-        owner = np.array(
-            [
-                ids.setdefault(client.transactional_id or f"/{n}", len(ids))
-                for n, client in enumerate(history.context.clients)
-            ]
-            or [0]
-        )
+        ids, owner = self.owners
         since = np.full(max(1, len(ids)), NEVER, np.int64)
         if not everybody and older == {""}:
             return ids, owner, since

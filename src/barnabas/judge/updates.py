@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from barnabas.judge.findings import Judged, judged
-from barnabas.judge.history import NONE, Column, Op
+from barnabas.judge.history import NONE, Column, Op, Status
 from barnabas.judge.records import DELAYED_END_TXN, UNCLEAN
-from barnabas.judge.seen import Seen, composite, grouped
+from barnabas.judge.seen import Seen, TransactionOutcome, composite, grouped
 
 WRONG_TOTAL = "wrong-total"
 
@@ -15,7 +15,7 @@ WRONG_TOTAL = "wrong-total"
 def lost_updates(seen: Seen) -> Judged:
     """A committed record says which one of its key it follows: that has to be the one before it in the log.
 
-    Where the one it follows is not there, or was aborted, others tell.
+    Where the one it follows was lost with its transaction, others tell.
     """
     history = seen.history
     linked = np.zeros(len(history.places) + 1, bool)
@@ -31,10 +31,11 @@ def lost_updates(seen: Seen) -> Judged:
     follows = history.follows[sends]
     followed = np.where(follows >= 0, seen.send_of(follows), NONE)
     there = np.append(seen.offset_committed, NONE)[followed] >= 0
-    wrong = there & (followed != before)
+    undone = np.append(seen.outcome, TransactionOutcome.UNKNOWN)[seen.txn_of(followed)] == TransactionOutcome.ABORTED
+    wrong = (there | undone) & (followed != before)
     rows = np.stack([sends[wrong], followed[wrong], before[wrong]], 1)
     limits = {
-        DELAYED_END_TXN: seen.may_be_ended_late(rows[:, 0]) | seen.may_be_ended_late(rows[:, 2]),
+        DELAYED_END_TXN: np.logical_or.reduce([seen.may_be_ended_late(column) for column in rows.T]),
         UNCLEAN: seen.unclean[history.place[rows[:, 0]]],
     }
     said = "{0.client} wrote value {0.value} of key {0.key} on value {1.value}, which is not the one before it"
@@ -45,6 +46,7 @@ def wrong_totals(seen: Seen) -> Judged:
     """Every total of a bank is its first one."""
     history = seen.history
     rows = history.rows(Op.TOTAL)
+    rows = rows[history.status[rows] == Status.OK]
     found = [np.empty((0, 2), np.int64)]
     for group in grouped(rows, history.name[rows]):
         other = group[history.offset[group] != history.offset[group[0]]]
