@@ -12,7 +12,7 @@ from typing import Final
 from barnabas.judge.check import JudgeVerdict, check
 from barnabas.judge.findings import Finding
 from barnabas.judge.history import write
-from barnabas.judge.made import made
+from barnabas.judge.made import apache_version, made
 from barnabas.judge.nemesis import FAULTS
 from barnabas.judge.run import RunPlan, run, started
 
@@ -31,7 +31,7 @@ def judged(
         cluster = running.enter_context(made(kind, Path(directory), faults))
         plan = RunPlan(
             cluster.brokers.bootstrap, minutes, faults, *cluster, clients=clients, drivers=drivers, programs=programs,
-            seed=seed, told=lambda line: print(line, file=sys.stderr),
+            apache_version=apache_version(kind), seed=seed, told=lambda line: print(line, file=sys.stderr),
         )  # fmt: skip
         outcome = run(plan)
     assert not outcome.disobeyed, outcome.disobeyed

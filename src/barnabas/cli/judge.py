@@ -185,6 +185,7 @@ def run_command(
     from barnabas.judge.client_config import encrypted
     from barnabas.judge.clusters import JudgedClusterError
     from barnabas.judge.history import HistoryError, write
+    from barnabas.judge.made import apache_version
     from barnabas.judge.run import RunError, RunPlan, run, started
     from barnabas.model.errors import ConfigError
 
@@ -206,6 +207,7 @@ def run_command(
                 plan = RunPlan(
                     bootstrap, minutes, faults, brokers, peers, zookeeper, acks, unclean, partitions, clients,
                     drivers, programs, workloads, config, seed=seed, told=told,
+                    apache_version="" if make is None else apache_version(make),
                 )  # fmt: skip
                 outcome = run(plan)
         except (RunError, JudgedClusterError, KafkaError, ConfigError, OSError) as error:

@@ -374,6 +374,12 @@ LIMITS: Final[dict[str, str]] = {
         "when the answer comes, and takes it for one about its new position: it goes back, and reads again what it has "
         "read."
     ),
+    "KAFKA-18137": (
+        "A transaction coordinator of Apache Kafka before 4.0 may come back to its office with an empty cache, and "
+        "write a new producer's state over a transaction that is open or prepared: nobody ends that any more. Told "
+        "where the brokers are known to be of such a version, and the coordinators' log shows it of this very "
+        "transaction."
+    ),
     "KAFKA-17754": (
         "Under transactions of version 1 (before Kafka 4.0's, KIP-890, or with a client from before it) an EndTxn that "
         "comes late ends whatever transaction of that id is open by then: it can be torn, lost, or committed though it "

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from barnabas.judge.findings import Judged, judged
-from barnabas.judge.history import NONE, Column, Op
+from barnabas.judge.history import APACHE_VERSION, NONE, Column, Op
 from barnabas.judge.seen import Seen
 
+FORGOTTEN = "KAFKA-18137"
+_REMEMBERS = (4, 0)
+"""The version of Apache Kafka that mended it."""
 EXPIRY_SLACK_NS = 30_000_000_000
 """A coordinator looks for transactions past their time every ten seconds, and may move meanwhile."""
 
@@ -59,7 +62,25 @@ def hanging_transactions(seen: Seen) -> Judged:
     sends = seen.send_of(history.value[reads[late]])
     table = np.stack([sends, end[late], reads[late], seen.scanned_all[place[late]]], 1)
     said = "transaction {0.txn} of {0.client} has no marker in {2.at}, though it was ended or its time is over"
-    return judged(history, "hanging-transaction", evaluated, table, said)
+    limits = {FORGOTTEN: _forgotten(seen, place[late], txn[late])}
+    return judged(history, "hanging-transaction", evaluated, table, said, limits)
+
+
+def may_forget(version: str) -> bool:
+    """Whether brokers of this `APACHE_VERSION` have `FORGOTTEN`; those that nobody knows the version of have not."""
+    return bool(version) and tuple(map(int, version.split(".")[:2])) < _REMEMBERS
+
+
+def _forgotten(seen: Seen, place: Column, txn: Column) -> Column:
+    """Of each transaction and place: whether its coordinator wrote another producer's state over it, and is known to be
+    of a version that does that."""
+    history = seen.history
+    rows = history.rows(Op.FORGOTTEN)
+    width = len(seen.txns) + 1
+    known = history.place[rows].astype(np.int64) * width + seen.txn_of(seen.send_of(history.value[rows]))
+    known = known[seen.txn_of(seen.send_of(history.value[rows])) >= 0]
+    found: Column = np.isin(place.astype(np.int64) * width + txn, known)
+    return found & may_forget(history.context.facts.get(APACHE_VERSION, ""))
 
 
 def stuck_last_stable_offsets(seen: Seen) -> Judged:

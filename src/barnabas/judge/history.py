@@ -34,6 +34,8 @@ TOMBSTONE: Final = "tombstone"
 FORMAT: Final = "1"
 BEFORE_KIP_890: Final = "before-kip-890"
 """The fact that names, with commas between them, the transactional ids whose clients end transactions as before it."""
+APACHE_VERSION: Final = "apache.version"
+"""The fact that tells which version of Apache Kafka the brokers are, where that is known."""
 _METADATA: Final = b"barnabas.judge"
 
 
@@ -54,6 +56,7 @@ class Op(IntEnum):
     NEMESIS = 13
     TOTAL = 14
     LEADER = 15
+    FORGOTTEN = 16
 
     @property
     def word(self) -> str:

@@ -95,6 +95,12 @@ class MadeCluster(NamedTuple):
     """What they reach ZooKeeper through."""
 
 
+def apache_version(kind: str) -> str:
+    """Which version of Apache Kafka the brokers of this kind of `made` are, if they are."""
+    name, _, version = kind.partition(":")
+    return "" if name == "barnabas" else version or VERSION
+
+
 @contextlib.contextmanager
 def made(kind: str, directory: Path, faults: Collection[str] = (), seed: int = 0) -> Iterator[MadeCluster]:
     """Three brokers, with proxies on the links that one of `faults` may strike. They end with the block, and

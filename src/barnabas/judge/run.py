@@ -24,7 +24,9 @@ from barnabas.judge.drivers import clients as driven
 from barnabas.judge.drivers.copier import copy
 from barnabas.judge.drivers.process import Driver, DriverError
 from barnabas.judge.drivers.programs import PROGRAMS, DriverUnavailable
-from barnabas.judge.history import BEFORE_KIP_890, Client, OperationHistory
+from barnabas.judge.endings import may_forget
+from barnabas.judge.forgotten import forgotten_producers
+from barnabas.judge.history import APACHE_VERSION, BEFORE_KIP_890, Client, OperationHistory
 from barnabas.judge.journal import Notes
 from barnabas.judge.nemesis import HELD_S, REST_S, JudgeNemesis
 from barnabas.judge.peers import PREFIX
@@ -76,6 +78,8 @@ class RunPlan:
     """From and to how long a fault lasts."""
     rest_s: tuple[float, float] = REST_S
     """From and to how long there is none after it."""
+    apache_version: str = ""
+    """Which version of Apache Kafka the brokers are, where that is known."""
 
 
 @dataclass
@@ -116,6 +120,8 @@ def run(plan: RunPlan) -> RunOutcome:
         raise RunError("the clients' network has no faults where they speak TLS: nobody between can read it")
     name = f"judge-{time.time_ns() // 1_000_000:x}"
     topics, facts, addresses = asyncio.run(_prepare(plan, name))
+    if plan.apache_version:
+        facts[APACHE_VERSION] = plan.apache_version
     notes = Notes(topics, facts)
     stop = threading.Event()
     proxy = Proxy(addresses, plan.seed) if set(plan.faults) & set(NETWORK_FAULTS) else None
@@ -141,7 +147,7 @@ def run(plan: RunPlan) -> RunOutcome:
     work.bootstrap = plan.bootstrap
     unsettled = asyncio.run(wait_until_settled(work))
     kept_back = asyncio.run(ask_groups(work))
-    asyncio.run(scan(work))
+    asyncio.run(scan(work, asyncio.run(forgotten_producers(work)) if may_forget(plan.apache_version) else ()))
     met = {
         prefix + fault: count
         for prefix, proxied in (("", proxy), (PREFIX, plan.peers), (ZK_PREFIX, plan.zookeeper))

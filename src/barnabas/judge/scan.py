@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from functools import partial
 from typing import Any, Final
 
@@ -70,8 +71,9 @@ async def ask_groups(work: Work) -> tuple[str, ...]:
     return tuple(kept_back)
 
 
-async def scan(work: Work) -> None:
-    """Raises what `connect`'s cluster raises where a partition cannot be read for two minutes."""
+async def scan(work: Work, forgotten: Collection[int] = ()) -> None:
+    """`forgotten` are producer ids whose transactions were written over (`barnabas.judge.forgotten`): where they sent
+    last is written down. Raises what `connect`'s cluster raises where a partition cannot be read for two minutes."""
     for name, isolation, level in (
         ("scan", "read_uncommitted", READ_UNCOMMITTED),
         ("scan-committed", "read_committed", READ_COMMITTED),
@@ -79,10 +81,12 @@ async def scan(work: Work) -> None:
         journal = work.notes.journal(Client(name, OURS, isolation=isolation, scan=True))
         async with work.connect() as cluster:
             for at in work.places():
-                await cluster.retrying(partial(_scan, cluster, journal, at, level), timeout_ms=PATIENCE_S * 1000)
+                await cluster.retrying(
+                    partial(_scan, cluster, journal, at, level, forgotten), timeout_ms=PATIENCE_S * 1000
+                )
 
 
-async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: int) -> None:
+async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: int, forgotten: Collection[int]) -> None:
     begun = now()
     end = (await cluster.list_offsets({at: LATEST}, isolation_level=level))[at].offset
     asked = now()
@@ -119,6 +123,8 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
     for op, invoked, where, key, value in found:
         if where < end:
             journal.add(op, invoked, at, offset=where, key=key, value=value)
+    for producer_id in sorted(last_of.keys() & forgotten):
+        journal.add(Op.FORGOTTEN, begun, at, value=last_of[producer_id])
     journal.add(Op.SCANNED, begun, at, offset=end)
 
 
