@@ -47,8 +47,8 @@ s scanned r/0@2
     ),
     "inconsistent-offsets": Anomaly(
         "Jepsen",
-        "Two values were seen at one offset, or an acknowledged record is at another offset than its producer was "
-        "told.",
+        "Two values were seen, or acknowledged, at one offset, or an acknowledged record is at another offset than its "
+        "producer was told.",
         """
 p send r/0@0 v=1
 p send r/0 v=2 unknown
@@ -122,7 +122,8 @@ c read r/0@0 v=1
     ),
     "precommitted-read": Anomaly(
         "Jepsen (dirty read)",
-        "A committed reader was given a record before anybody asked for its transaction's commit.",
+        "A committed reader was given a record before anybody asked for its transaction's commit, but for one that "
+        "certainly failed.",
         """
 client c isolation=read_committed
 p send r/0@0 v=1 t=1
