@@ -24,6 +24,21 @@ def acknowledged_deletes(seen: Seen) -> Column:
     return chosen
 
 
+def deleted_by_then(seen: Seen, rows: Column) -> Column:
+    """For each of these rows: below which offset its partition's records may have been deleted when it completed."""
+    history = seen.history
+    found = np.zeros(len(rows), np.int64)
+    deletes = history.rows(Op.DELETE)
+    deletes = deletes[history.status[deletes] != Status.FAILED]
+    for group in grouped(deletes, history.place[deletes]):
+        begun = group[np.argsort(history.invoked[group], kind="stable")]
+        furthest = np.maximum.accumulate(history.offset[begun])
+        here = np.flatnonzero(history.place[rows] == history.place[group[0]])
+        last = np.searchsorted(history.invoked[begun], history.completed[rows[here]]) - 1
+        found[here] = np.where(last >= 0, furthest[np.maximum(last, 0)], 0)
+    return found
+
+
 def deleted_reads(seen: Seen) -> Judged:
     """A reader had a record below where a DeleteRecords had ended before the reader could have asked for it."""
     history = seen.history

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from barnabas.judge.compacted import stay
+from barnabas.judge.deletions import deleted_by_then
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NONE, Op, Status
 from barnabas.judge.records import DELAYED_END_TXN, UNCLEAN
@@ -69,7 +70,7 @@ def polls(seen: Seen) -> tuple[Judged, Judged]:
     behind = judged(history, "nonmonotonic-poll", len(one), np.stack([one[back], two[back]], 1), said, limits)
 
     start = np.where(after_read, history.offset[one] + 1, history.offset[one])
-    start = np.maximum(start, seen.deleted[history.place[two]])
+    start = np.maximum(start, deleted_by_then(seen, two))
     jumps = (start >= 0) & (history.offset[two] > start)
     jumps &= after_read | (history.offset[one] >= 0)
     one, two, start = one[jumps], two[jumps], start[jumps]
