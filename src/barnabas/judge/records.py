@@ -72,7 +72,8 @@ def inconsistent_offsets(seen: Seen) -> Judged:
     # A send that is acknowledged and that a scan did not find is lost, and its offset may be given again: no second
     # finding. Nor does what franz-go was told of a sequence that it used again say anything without a scan.
     believed = ~np.array([reuses_sequences(client) for client in history.context.clients] or [False])
-    unread = ~read_at_all[acked] & (seen.scanned_all < 0)[history.place[acked]] & believed[history.process[acked]]
+    unread = ~np.isin(acked, seen.send_of_read) & (seen.scanned_all < 0)[history.place[acked]]
+    unread &= believed[history.process[acked]]
     told = np.concatenate([seen.reads, acked[read_at_all[acked] & as_told[acked] | unread]])
     at = composite(history.place[told], history.offset[told])
     order = np.argsort(at, kind="stable")
