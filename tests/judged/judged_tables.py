@@ -13,7 +13,7 @@ from barnabas.judge.check import JudgeVerdict, check
 from barnabas.judge.findings import Finding
 from barnabas.judge.history import write
 from barnabas.judge.made import apache_version, made
-from barnabas.judge.nemesis import FAULTS
+from barnabas.judge.nemesis import FAULTS, HELD_S, REST_S
 from barnabas.judge.run import RunPlan, run, started
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "judge.md"
@@ -21,7 +21,15 @@ KEPT: Final = Path(__file__).parents[2] / "build" / "judged"
 
 
 def judged(
-    name: str, kind: str, minutes: float, faults: Sequence[str], drivers: Sequence[str], clients: int, seed: int
+    name: str,
+    kind: str,
+    minutes: float,
+    faults: Sequence[str],
+    drivers: Sequence[str],
+    clients: int,
+    seed: int,
+    held_s: tuple[float, float] = HELD_S,
+    rest_s: tuple[float, float] = REST_S,
 ) -> tuple[JudgeVerdict, dict[str, int]]:
     """The verdict on a cluster made for it, and how often each fault struck. The history is kept by its name."""
     assert set(faults) <= set(FAULTS)
@@ -31,7 +39,8 @@ def judged(
         cluster = running.enter_context(made(kind, Path(directory), faults))
         plan = RunPlan(
             cluster.brokers.bootstrap, minutes, faults, *cluster, clients=clients, drivers=drivers, programs=programs,
-            apache_version=apache_version(kind), seed=seed, told=lambda line: print(line, file=sys.stderr),
+            seed=seed, held_s=held_s, rest_s=rest_s, apache_version=apache_version(kind),
+            told=lambda line: print(line, file=sys.stderr),
         )  # fmt: skip
         outcome = run(plan)
     assert not outcome.disobeyed, outcome.disobeyed

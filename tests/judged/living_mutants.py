@@ -28,6 +28,9 @@ HURTING: Final = ("B27", "B42", "B70", "B75", "B80", "B85", "B87", "N07", "N19",
 """They lose what was acknowledged, double it, show what was aborted, forget offsets, or leave readers standing."""
 FAULTS: Final = ("elect", "kill", "cut-after-request", "shutdown", "pause", "isolate", "peers-cut", "cut")
 DRIVERS: Final = ("barnabas.client", "librdkafka")
+HELD_S: Final = (1.0, 7.0)
+REST_S: Final = (0.5, 2.0)
+"""Most of these bugs take two changes of a leader in a row, so there are many."""
 
 
 KNOWN: Final = {each.bug: each for each in (*MUTANTS, *NEW_MUTANTS)}
@@ -40,7 +43,7 @@ def living(bug: str, minutes: float, seed: int = 0) -> tuple[JudgeVerdict, dict[
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = place  # of the brokers' processes; this one has its modules from where they are
         try:
-            return judged(bug, "barnabas", minutes, FAULTS, DRIVERS, 2, seed)
+            return judged(bug, "barnabas", minutes, FAULTS, DRIVERS, 2, seed, HELD_S, REST_S)
         finally:
             del os.environ["PYTHONPATH"]
             if before is not None:
