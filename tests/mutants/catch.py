@@ -33,8 +33,8 @@ class Told(NamedTuple):
     sentence: str
 
 
-class RunTooLong(BaseException):
-    """Not an `Exception`: nothing in the product may catch it."""
+class RunTooLong(KeyboardInterrupt):
+    """As a Ctrl-C does, it goes through what catches every exception: a task, and the loop."""
 
 
 def _too_long(*_: object) -> None:

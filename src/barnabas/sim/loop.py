@@ -151,10 +151,14 @@ class _Handle(asyncio.TimerHandle):
         self._callback = self._args = None  # type: ignore[assignment]
 
 
-class SimLoop(asyncio.AbstractEventLoop):
-    """Raises `Deadlock` where something is awaited that nothing will ever bring about."""
+RESTLESS_NS: Final = 5 * NS
 
-    def __init__(self, chance: Chance, event_hash: EventHash) -> None:
+
+class SimLoop(asyncio.AbstractEventLoop):
+    """Raises `Deadlock` where something is awaited that nothing will ever bring about, and `Restless` where as many
+    callbacks as `restless_from` run within `RESTLESS_NS`."""
+
+    def __init__(self, chance: Chance, event_hash: EventHash, restless_from: int = 1 << 62) -> None:
         self.now_ns = 0
         self.turns = 0
         self.callbacks = 0
@@ -166,6 +170,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[int, int, _Handle]] = []
         """When each is due, and its number, so that no two of them are compared themselves."""
         self._timer_number = 0
+        self._restless_from = self._count_to = restless_from
+        self._counts_since_ns = 0
         self._running = False
         self._closed = False
 
@@ -279,8 +285,19 @@ class SimLoop(asyncio.AbstractEventLoop):
                     raise
                 except BaseException as error:
                     self.call_exception_handler({"message": "an exception in a callback", "exception": error})
+            if self.callbacks >= self._count_to:
+                self._count_anew()
             if until_ns is not None and self.now_ns > until_ns:
                 return
+
+    def _count_anew(self) -> None:
+        if self.now_ns - self._counts_since_ns < RESTLESS_NS:
+            raise Restless(
+                f"{self._restless_from} callbacks ran from {self._counts_since_ns / NS:.6f} s to "
+                f"{self.now_ns / NS:.6f} s: something is done again and again without a pause"
+            )
+        self._count_to = self.callbacks + self._restless_from
+        self._counts_since_ns = self.now_ns
 
     def is_running(self) -> bool:
         return self._running
@@ -317,3 +334,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
 class Deadlock(AssertionError):
     """Nothing is scheduled any more although something is awaited."""
+
+
+class Restless(AssertionError):
+    """Somebody hardly waits between one attempt and the next; the run would take hours of CPU."""

@@ -33,6 +33,8 @@ ZOOKEEPER_PORT: Final = 2181
 _BROKER_PORT: Final = 9092
 DATA: Final = "/kafka"
 LOG_DIR: Final = f"{DATA}/a"
+RESTLESS_CALLBACKS: Final = 40_000
+"""Within five seconds a cluster of a run has some 10,000 of them where it has most."""
 RESTART_S: Final = 1.0
 """How long whoever looks after the processes waits before it starts one again that ended by itself."""
 
@@ -57,7 +59,7 @@ class World:
         self.seed = seed
         self.chance = chance
         self.hash = EventHash()
-        self.loop = SimLoop(chance.stream("loop"), self.hash)  # type: ignore[abstract]
+        self.loop = SimLoop(chance.stream("loop"), self.hash, RESTLESS_CALLBACKS)  # type: ignore[abstract]
         self.network = SimulatedNetwork(self.loop, chance.stream("network"), self.hash)
         self.trace = Trace(lambda: self.loop.now_ns, self.hash)
         self.violations: list[Violation] = []

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
+import signal
 import subprocess
 import sys
 
 import pytest
+from mutants import catch
 from mutants.copies import PACKAGE
 from mutants.digests import NEVER_SIMULATED, SIMULATOR, bare, changed_since
 from mutants.edits import replace
@@ -122,3 +125,20 @@ def test_what_is_recorded_is_of_a_mutant_and_can_be_run_again() -> None:
         for record in records.values():
             if "invariant" in record:
                 json.dumps(only(record))
+
+
+def test_a_run_that_takes_too_long_is_stopped_in_whatever_it_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A task and the loop catch every exception but what a Ctrl-C raises."""
+    monkeypatch.setattr(catch, "RUN_CPU_SECONDS", 0.3)
+    task = {"plays": [], "profiles": ["all"], "seeds": [0], "cpu_seconds": 60, "skip": 0}
+    monkeypatch.setattr(sys, "argv", ["catch.py", json.dumps(task)])
+    before = signal.getsignal(signal.SIGPROF)
+    try:
+        catch.main()
+    finally:
+        signal.signal(signal.SIGPROF, before)
+        logging.disable(logging.NOTSET)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["invariant"], found["sentence"]) == ("L1", "not over after 0.3 CPU s")

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.runtime import Runtime
 from barnabas.sim.chance import Chance, EventHash
-from barnabas.sim.loop import Deadlock, SimLoop
+from barnabas.sim.loop import Deadlock, Restless, SimLoop
 from barnabas.sim.network import SimulatedNetwork
 from barnabas.sim.node import Node, ProcessDied
 
@@ -39,6 +39,18 @@ def test_awaiting_what_nobody_will_do_is_a_deadlock_and_not_a_hang() -> None:
     world = World()
     with pytest.raises(Deadlock):
         world.run(world.loop.create_future())
+
+
+async def asks_again_and_again(pause_s: float, times: int) -> None:
+    for _ in range(times):
+        await asyncio.sleep(pause_s)
+
+
+def test_who_hardly_waits_between_one_attempt_and_the_next_is_ended() -> None:
+    loop = SimLoop(Chance(1, "restless").stream("loop"), EventHash(), 1_000)
+    loop.run_until_complete(asks_again_and_again(0.02, 1_000))
+    with pytest.raises(Restless, match="1000 callbacks ran from"):
+        loop.run_until_complete(asks_again_and_again(0.001, 5_000))
 
 
 def order_of_ten(seed: int) -> list[int]:
