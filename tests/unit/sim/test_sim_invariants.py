@@ -22,6 +22,7 @@ from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import CommittedOffset, ListedOffset
 from barnabas.client.producer import Producer
 from barnabas.client.transactions import TransactionalProducer
+from barnabas.controller import alter_partition
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_members import Join
 from barnabas.coordinator.group_offsets import GroupOffsets
@@ -55,7 +56,7 @@ from barnabas.replica.progress import Progress
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replicas import Replicas
-from barnabas.sim import watch_coordinator, watch_lag
+from barnabas.sim import watch_coordinator, watch_lag, watch_repeats
 from barnabas.sim.actions import INVARIANTS
 from barnabas.sim.bookkeeper import DELETES, Bookkeeper, books_are_right
 from barnabas.sim.chain import Chain, LinkKind
@@ -82,6 +83,7 @@ from barnabas.sim.watch_stable import EndedHere
 from barnabas.sim.worker import every_record_has_one_result, result
 from barnabas.sim.workload import Workload
 from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
+from barnabas.wire.messages.alter_partition import AlterPartitionRequest
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import Record, build_batch
 from barnabas.zk.protocol.errors import ConnectionLoss, NotEmpty
@@ -576,6 +578,30 @@ def c23_of_a_topic_that_is_made_anew(cluster: Cluster) -> None:
     before, now = known(5), known(0, 8)
     now["orders"].partitions = before["orders"].partitions
     cluster.checkers.knowledge.goes_not_back(before, now)
+
+
+def c24(cluster: Cluster) -> None:
+    """An ISR is granted to a leader, and refused to it when it asks again."""
+    ruler, each = broker_name(cluster.ensemble.controller), TopicPartition("orders", 0)
+    reign = cluster.world.brokers[ruler].controller.reign
+    assert reign is not None
+    context, known = reign.context, reign.context.partition_leadership_info(each)
+    assert known is not None
+    now = known.leader_and_isr
+    asked = AlterPartitionRequest.PartitionData(
+        partition_index=0, leader_epoch=now.leader_epoch, new_isr=[now.leader], partition_epoch=now.partition_epoch
+    )
+    topic = AlterPartitionRequest.TopicData(topic_name="orders", partitions=[asked])
+    request = AlterPartitionRequest(broker_id=now.leader, topics=[topic])
+    shrunk = replace(now, isr=(now.leader,), partition_epoch=now.partition_epoch + 1)
+
+    def grant() -> None:
+        assert alter_partition.decide(context, request, 1).accepted
+        context.put_partition_leadership_info(each, replace(known, leader_and_isr=shrunk))
+        context.put_partition_leadership_info(each, known)
+
+    with patched(watch_repeats, "judge", lambda *_: ErrorCode.INVALID_UPDATE_VERSION):
+        cluster.at(ruler, grant)
 
 
 def c22(cluster: Cluster) -> None:
@@ -1745,6 +1771,26 @@ def t9_of_an_end_that_no_follower_has(cluster: Cluster) -> None:
     chain.links[-1], cluster.leaders.reached[str(place)] = link, kept
 
 
+def t10(cluster: Cluster) -> None:
+    """A producer has taken its next epoch, and is fenced where it asks for that again."""
+    machine = TransactionMachine("asks again", TransactionMetadata(4722, 3, 60_000))
+    taken = machine.init_producer_id(60_000, ProducerIdAndEpoch(4722, 3), None, now_ms(cluster.world))
+    assert isinstance(taken, TransactionMetadata)
+    machine.write(taken)
+    object.__setattr__(taken, "last_producer_epoch", 4)
+    machine.written(taken)
+
+
+def t10_of_an_end(cluster: Cluster) -> None:
+    """A transaction is committed, and its producer is fenced where it asks for that again."""
+    machine = TransactionMachine("ends again", TransactionMetadata(4723, 0, 60_000, ONGOING))
+    prepared = machine.end(4723, 0, True, now_ms(cluster.world))
+    assert isinstance(prepared, TransactionMetadata)
+    for written in (prepared, replace(prepared, state=COMPLETE_COMMIT, producer_epoch=1)):
+        machine.write(written)
+        machine.written(written)
+
+
 def t9_of_two_who_have_one_id(cluster: Cluster) -> None:
     """The second has another producer id, by which the first is not fenced."""
     for producer_id in (4720, 4721):
@@ -1847,7 +1893,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c17_of_a_stat, c17_of_children_that_go, c18, c18_of_what_was_announced, c19, c20,
     c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told, c21_of_a_replica_that_is_lost,
     c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c21_of_one_that_is_in_sync, c22, c23,
-    c23_of_a_topic_that_is_made_anew, r1, r1_of_a_log_that_moves, r2, r3,
+    c23_of_a_topic_that_is_made_anew, c24, r1, r1_of_a_log_that_moves, r2, r3,
     r4, r4_of_other_batches, r5, r5_of_an_end_that_nobody_asks_for, r6,
     r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost, r10, r11, r12,
     r12_of_one_that_comes_back_too_early, r13, r13_of_a_log_whose_start_moves, r14, r15,
@@ -1866,7 +1912,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     t1, t1_of_a_producer_that_begins, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
     t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t5_of_one_that_is_prepared, t6, t6_of_one_with_two,
     t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again, t9,
-    t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id, g1, g1_of_books, g2,
+    t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id, t10, t10_of_an_end,
+    g1, g1_of_books, g2,
     g3, g3_of_one_that_believes_in_its_session, g3_of_one_that_believes_in_a_longer_session,
     g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4_of_an_older_commit,
     g4, g4_of_a_group,
