@@ -65,7 +65,7 @@ CLIENTS: Final[dict[str, str]] = {
     "transact": "client, topic, records, transaction_timeout_ms, delivery_timeout_ms, request_timeout_ms, batch_bytes, "
     "nap_ms (the first that is written to stays open for so long), dawdle_ms (from record to record). A few records at "
     "once; some transactions are slow, some are aborted, and now and then it begins anew",
-    "consume": "client, topic, isolation. Follows every partition to its end",
+    "consume": "client, topic, isolation, rack (it reads from the replica there). Follows every partition to its end",
     "stranger": "node. Somebody connects and sends what is no request",
     "silent-member": "client, group, topic. Joins a group and sends heartbeats, and never asks for its share",
     "group": "client, group, topic, also (another topic, from also_ms on), session_timeout_ms, rebalance_timeout_ms, "
@@ -102,7 +102,7 @@ INVARIANTS: Final = (
     "C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13", "C14", "C15", "C16", "C17", "C18",
     "C19", "C20", "C21", "C22", "C23", "C24",
     "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "R16", "R17", "R18",
-    "R19", "R20", "R22", "R23", "R24", "R25", "R26", "R27", "R28", "R29", "R30",
+    "R19", "R20", "R22", "R23", "R24", "R25", "R26", "R27", "R28", "R29", "R30", "R31",
     "T1", "T2", "T3", "T5", "T6", "T7", "T8", "T9", "T10",
     "G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8", "G9", "G10", "L1",
 )  # fmt: skip

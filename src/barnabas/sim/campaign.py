@@ -20,6 +20,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.sim.chance import Chance
 from barnabas.sim.loop import NS
+from barnabas.sim.slices import small_slices
 from barnabas.sim.world import World
 
 RECOVERY_S: Final = 120.0
@@ -82,7 +83,8 @@ class Campaign(ABC):
         gc.disable()
         world = self.world
         try:
-            world.loop.run_until_complete(self._story())
+            with small_slices(self.seed % 3):
+                world.loop.run_until_complete(self._story())
         except (AssertionError, KafkaError, OSError, RuntimeError) as error:
             self.wrong.append(f"L1: {type(error).__name__}: {error}")
         finally:

@@ -88,7 +88,8 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`config` are the brokers' own settings, over the simulator's defaults."""
+    """`config` are the brokers' own settings, over the simulator's defaults. `slices` are the elements after which a
+    broker's long work gives way to others; 0 for as many as it has outside of the simulator."""
 
     seed: int
     profile: str
@@ -97,6 +98,7 @@ class Plan:
     topics: tuple[TopicPlan, ...]
     actions: tuple[Action, ...]
     config: Mapping[str, str] = field(default_factory=dict)
+    slices: int = 0
 
     def with_actions(self, actions: tuple[Action, ...]) -> Plan:
         return replace(self, actions=actions)
@@ -108,6 +110,7 @@ class Plan:
             "brokers": self.brokers,
             "length_ns": self.length_ns,
             "config": dict(self.config),
+            **({"slices": self.slices} if self.slices else {}),
             "topics": [
                 {
                     "name": topic.name,
@@ -138,6 +141,7 @@ class Plan:
             ),
             tuple(Action.from_json(action) for action in read["actions"]),
             dict(read.get("config", {})),
+            int(read.get("slices", 0)),
         )
 
     def dumps(self) -> str:

@@ -18,6 +18,7 @@ from barnabas.sim.loop import NS
 from barnabas.sim.nemesis import Nemesis
 from barnabas.sim.plan import Action, Plan
 from barnabas.sim.recorder import Recorder
+from barnabas.sim.slices import small_slices
 from barnabas.sim.trace import Event, Violation
 from barnabas.sim.unforeseen import Unforeseen
 from barnabas.sim.workload import Workload
@@ -80,7 +81,7 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
     workload.on_read = checkers.given
     workload.on_asked_offsets, workload.on_looked_up = checkers.answers.offsets_asked, checkers.answers.looked_up
     workload.coordinators_lost_something = lambda: checkers.logs.losses.is_any(INTERNAL_TOPICS)
-    with checkers, Unforeseen(world):
+    with checkers, Unforeseen(world), small_slices(plan.slices):
         members = checkers.members
         workload.on_goes_on, workload.on_goes_back = members.goes_on, members.goes_no_further_back
         workload.on_begins = checkers.answers.begins

@@ -153,6 +153,8 @@ def _simpler_plans(plan: Plan) -> Iterator[Plan]:
             yield replace(plan, topics=kept)
     if plan.config:
         yield replace(plan, config={})
+    if plan.slices:
+        yield replace(plan, slices=0)
     fewer = plan.brokers - 1
     needed = max((topic.replication_factor for topic in plan.topics), default=1)
     if fewer >= needed and f"broker-{fewer}" not in plan.dumps():

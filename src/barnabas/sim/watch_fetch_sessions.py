@@ -8,15 +8,18 @@ fetched in vain, and its follower looks alive. Here the requests of each session
 An answer names what has changed as well: a high watermark that was told once is not told again. Where both sides agree
 how many requests there were, the follower of a partition that has all of it has to have the high watermark that the
 leader's side notes as told, and where the partition rests at the leader that has to be the one that there is.
+
+R31: a consumer is sent to a replica that is in sync; at one that lags it would stand still for as long (KIP-392).
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from barnabas.model.ids import ZERO_UUID, Uuid
+from barnabas.model.ids import NO_BROKER, ZERO_UUID, Uuid
 from barnabas.replica.fetch_session import CachedPartition, FetchSession
 from barnabas.replica.fetch_session_handler import FetchSessionHandler
+from barnabas.replica.readable_partition import ReadablePartition
 from barnabas.replica.replicas import Replicas
 from barnabas.sim.probes import Probes, node
 from barnabas.sim.world import World, broker_number
@@ -33,6 +36,17 @@ class FetchSessionWatch:
         self._asked: dict[FetchSessionHandler, dict[Key, None]] = {}
         probes.after(FetchSessionHandler, "build", self._built)
         probes.after(FetchSessionHandler, "build_one", self._built_one)
+        probes.after(ReadablePartition, "preferred_read_replica", self._sent)
+
+    def _sent(self, replica: int, partition: ReadablePartition, *_: Any) -> None:
+        if replica == NO_BROKER:
+            return
+        self.world.check("R31")
+        place = str(partition.topic_partition)
+        there = self.world.state(place)
+        if replica not in partition.isr_state.isr and (there is None or replica not in there["isr"]):
+            sentence = f"{node()} sends a consumer of {place} to {replica}, which is not in its ISR"
+            self.world.violated("R31", f"{sentence} {sorted(partition.isr_state.isr)}", place, node())
 
     def _built(self, request: tuple[list[Any], list[Any], int, int], session: FetchSessionHandler) -> None:
         topics, forgotten, _, epoch = request

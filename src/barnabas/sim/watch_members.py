@@ -26,6 +26,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.sim.history import History
 from barnabas.sim.plan import MS
 from barnabas.sim.probes import Probes, node
+from barnabas.sim.watch_joins import JoinWatch
 from barnabas.sim.world import World
 
 SLACK_NS: Final = 2_000_000_000
@@ -58,6 +59,7 @@ class MemberWatch:
         """By group: the generation in which a static leader came back, and the partitions that there were by then."""
         self._asked_last: dict[GroupMember, dict[str, int]] = {}
         """What members asked to commit last."""
+        self.joins = JoinWatch(world, probes)
         probes.around(GroupMember, "ask_to_join", self._around_join)
         probes.around(GroupMember, "commit", self._around_commit)
         probes.around(GroupCoordinator, "join", self._around_coordinated_join)
@@ -65,6 +67,7 @@ class MemberWatch:
         probes.after(OffsetsPartition, "complete", self._loaded)
 
     def look(self) -> None:
+        self.joins.look()
         self._note_shared()
         self._note_waiting()
         if not self.world.clocks_touched:

@@ -22,6 +22,7 @@ from barnabas.sim.bookkeeper import Bookkeeper
 from barnabas.sim.chance import Chance
 from barnabas.sim.history import History, Sent
 from barnabas.sim.keeper import Keeper, KeeperView, Looker
+from barnabas.sim.near import NearConsumer
 from barnabas.sim.plan import MS, Action
 from barnabas.sim.readers import Reader
 from barnabas.sim.sender import AFTERWARDS, Sender
@@ -175,11 +176,12 @@ class Workload:
     def _consume(self, action: Action) -> None:
         client, topic = str(action.arguments["client"]), str(action.arguments["topic"])
         isolation = isolation_level(str(action.arguments.get("isolation", "read_uncommitted")))
+        rack = str(action.arguments.get("rack", ""))
 
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             while not self.stopping:
                 try:
-                    await self._follow(cluster, client, topic, isolation)
+                    await self._follow(cluster, client, topic, isolation, rack)
                 except (KafkaError, OSError, ValueError) as error:
                     # The topic is gone, records were deleted, no broker answers: begin again with what is there now.
                     self.failed(client, error)
@@ -187,14 +189,16 @@ class Workload:
 
         self.consumers.append(self.world.client(story, client))
 
-    async def _follow(self, cluster: ClusterClient, client: str, topic: str, isolation: int) -> None:
+    async def _follow(self, cluster: ClusterClient, client: str, topic: str, isolation: int, rack: str) -> None:
         metadata = await cluster.refresh([topic])
         partitions = metadata.partitions(topic)
         if not partitions:
             await asyncio.sleep(0.3)
             return
         self.history.reads_committed[client] = isolation == READ_COMMITTED
-        consumer = Consumer(cluster, isolation_level=isolation, max_wait_ms=300)
+        consumer = (NearConsumer if rack else Consumer)(cluster, isolation_level=isolation, max_wait_ms=300)
+        if isinstance(consumer, NearConsumer):
+            consumer.rack = rack
         await consumer.assign({TopicPartition(topic, number): EARLIEST for number in range(len(partitions))})
         self.reading[client] = Reader(consumer, "", (topic,), isolation == READ_COMMITTED)
         while not self.stopping:

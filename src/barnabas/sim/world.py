@@ -33,6 +33,8 @@ ZOOKEEPER_PORT: Final = 2181
 _BROKER_PORT: Final = 9092
 DATA: Final = "/kafka"
 LOG_DIR: Final = f"{DATA}/a"
+SELECTOR: Final = "replica.selector.class"
+"""Where a plan's brokers have one each of them is in a rack of its own."""
 RESTLESS_CALLBACKS: Final = 40_000
 """Within five seconds a cluster of a run has some 10,000 of them where it has most."""
 RESTART_S: Final = 1.0
@@ -184,6 +186,7 @@ class World:
             "log.flush.start.offset.checkpoint.interval.ms": "5000",
             "log.flush.scheduler.interval.ms": "3000",
             "log.flush.interval.ms": "4000",
+            **({"broker.rack": f"rack-{number}"} if SELECTOR in self._config else {}),
             **self._config,
         }
 

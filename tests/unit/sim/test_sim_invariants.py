@@ -55,6 +55,7 @@ from barnabas.replica.partition import Partition
 from barnabas.replica.progress import Progress
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.replica.readable_partition import FetchIsolation
+from barnabas.replica.replica_selector import ReplicaView
 from barnabas.replica.replicas import Replicas
 from barnabas.sim import watch_coordinator, watch_lag, watch_repeats
 from barnabas.sim.actions import INVARIANTS
@@ -70,12 +71,14 @@ from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are
 from barnabas.sim.keeper import KeeperView, lookers_know
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import Action
+from barnabas.sim.probes import life
 from barnabas.sim.readers import Reader, everything_works, readers_get_to_the_end
 from barnabas.sim.scenarios import consume, plan, produce
 from barnabas.sim.teller import Teller
 from barnabas.sim.unforeseen import Unforeseen
 from barnabas.sim.watch_cluster import _committed
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
+from barnabas.sim.watch_joins import Waiting
 from barnabas.sim.watch_lag import Behind, Wanted
 from barnabas.sim.watch_restarts import Dead
 from barnabas.sim.watch_sequences import EXPIRES
@@ -1299,6 +1302,22 @@ def t1_of_a_producer_that_begins(cluster: Cluster) -> None:
     cluster.logs.sequences.refused(chain, log, memoryview(begins))
 
 
+def r31(cluster: Cluster) -> None:
+    """A leader sends a consumer to a follower that has left the ISR."""
+    name, partition, _, _ = cluster.leading()
+    gone = next(each for each in partition.assigned_replicas if each != partition.leader_id)
+    shrunk = CommittedIsr(partition.isr_state.isr - {gone}, 1)
+    brokers = cluster.world.brokers[name].metadata.image.brokers
+
+    def select(rack: str, leader: Any, followers: Any) -> Any:
+        return ReplicaView(gone, rack, 0, 0)
+
+    with patched(cluster.world, "state", lambda *_: {"isr": sorted(shrunk.isr)}):
+        kept, partition.isr_state = partition.isr_state, shrunk
+        cluster.at(name, lambda: partition.preferred_read_replica(select, "rack", 0, brokers, 0))
+        partition.isr_state = kept
+
+
 def t1_of_one_that_is_there_twice(cluster: Cluster) -> None:
     judged(cluster, {b"one": "acknowledged"}, {("orders-0", 3): b"one", ("orders-1", 0): b"one"})
 
@@ -1672,6 +1691,18 @@ def g8_of_one_that_is_thrown_out(cluster: Cluster) -> None:
     group.tick(Now(now - member.session_timeout_ms // 2, 0))
 
 
+def g8_of_a_join_that_nobody_looks_at(cluster: Cluster) -> None:
+    """Its group does not know it, and nothing that the group owes is late."""
+    world, joins = cluster.world, cluster.checkers.members.joins
+    name = world.broker_names[0]
+    waiting = cluster.at(name, lambda: Waiting(name, life(), "unknown", "join", world.loop.now_ns))
+    joins.waiting[waiting] = None
+    joins.look()
+    assert not world.violations
+    waiting.since_ns -= 60 * A_SECOND
+    joins.look()
+
+
 class Kept(dict[TopicPartition, list[OffsetAndMetadata]]):
     """Of which nothing is taken out."""
 
@@ -1908,7 +1939,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r27_of_a_recovery_point_that_is_not_written_down, r27_of_a_snapshot_that_does_not_tell_all,
     r27_of_a_start_that_does_not_move_along, r27_of_a_producer_that_is_forgotten_too_early, r28, r29,
     r29_of_what_is_replicated, r29_of_what_is_deleted, r29_of_who_waits_for_the_dead, r30, r30_of_a_high_watermark,
-    r30_of_what_is_not_asked_for, r30_of_an_answer_that_was_not_taken, r30_of_one_that_rests_too_early,
+    r30_of_what_is_not_asked_for, r30_of_an_answer_that_was_not_taken, r30_of_one_that_rests_too_early, r31,
     t1, t1_of_a_producer_that_begins, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
     t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t5_of_one_that_is_prepared, t6, t6_of_one_with_two,
     t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again, t9,
@@ -1921,7 +1952,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer,
     l1_of_a_teller, l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
     g8_of_a_commit_whose_outcome_is_known, g8_of_offsets_that_expire_at_once, g8_of_who_is_left_waiting,
-    g8_of_one_that_is_thrown_out, g9, g9_of_one_that_comes_again_by_its_name, g9_of_a_member_that_says_something_else,
+    g8_of_one_that_is_thrown_out, g8_of_a_join_that_nobody_looks_at,
+    g9, g9_of_one_that_comes_again_by_its_name, g9_of_a_member_that_says_something_else,
     g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not, g9_of_an_offset_of_a_transaction, g10,
 )  # fmt: skip
 

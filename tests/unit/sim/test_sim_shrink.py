@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from barnabas.sim.plan import SECOND, Action, Plan, TopicPlan
 from barnabas.sim.shrink import shrink
@@ -39,10 +40,11 @@ def test_numbers_stay_so_that_each_action_draws_what_it_drew() -> None:
 
 
 def test_what_is_left_is_simple_and_short() -> None:
-    shrunk = shrink(plan_of("pause"), "R7", failing_when(needs("pause"))).plan
+    shrunk = shrink(replace(plan_of("pause"), slices=2), "R7", failing_when(needs("pause"))).plan
     assert [topic.partitions for topic in shrunk.topics] == [1, 1]
     assert shrunk.brokers == 3
     assert not shrunk.config
+    assert not shrunk.slices
     assert shrunk.length_ns <= 3 * SECOND
     (action,) = shrunk.actions
     assert action.arguments["links"] == ["b>a"]

@@ -1,0 +1,64 @@
+"""A consumer that names its rack, and reads from whichever replica it is sent to (KIP-392), as Kafka's own does."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
+
+from barnabas.client.consumer import Consumer
+from barnabas.client.fetcher import Asked
+from barnabas.client.positions import Place
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import NO_BROKER, NO_EPOCH, TopicPartition
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+
+
+class NearConsumer(Consumer):
+    """Whoever it was sent to is asked until that goes wrong; then the leader is, which may send it there again."""
+
+    rack = ""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._near: dict[TopicPartition, int] = {}
+
+    def _by_leader(
+        self, wanted: Mapping[TopicPartition, Asked], busy: Container[int]
+    ) -> dict[int, dict[TopicPartition, Asked]]:
+        if busy is not self._fetches:
+            return super()._by_leader(wanted, busy)  # only leaders know where a partition begins and ends
+        far = {partition: place for partition, place in wanted.items() if partition not in self._near}
+        by_broker = super()._by_leader(far, busy)
+        for partition in wanted.keys() - far.keys():
+            if (broker := self._near[partition]) not in busy:
+                by_broker.setdefault(broker, {})[partition] = wanted[partition]
+        return by_broker
+
+    def _request(self, asked: dict[TopicPartition, Place], *, with_epochs: bool) -> FetchRequest:
+        request = super()._request(asked, with_epochs=with_epochs)
+        request.rack_id = self.rack
+        for partition in (each for topic in request.topics for each in topic.partitions):
+            partition.last_fetched_epoch = NO_EPOCH  # of which a follower that lags knows nothing
+        return request
+
+    def _answered(self, requests: Any) -> Iterator[tuple[Any, Any]]:
+        for answer, asked in super()._answered(requests):
+            if isinstance(answer, FetchResponse):
+                self._note_who_is_near(answer, asked)
+            yield answer, asked
+
+    def _note_who_is_near(self, answer: FetchResponse, asked: Mapping[TopicPartition, Place]) -> None:
+        names = {self.cluster.metadata.topic_id(partition.topic): partition.topic for partition in asked}
+        for topic in answer.responses:
+            name = topic.topic or names.get(topic.topic_id, "")
+            for told in topic.partitions:
+                partition = TopicPartition(name, told.partition_index)
+                if told.preferred_read_replica != NO_BROKER:
+                    self._near[partition] = told.preferred_read_replica
+                elif partition in self._near and told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    told.error_code = int(ErrorCode.OFFSET_NOT_AVAILABLE)  # it is behind: the leader says what is there
+
+    async def _ask_who_leads(self) -> None:
+        for partition in self._in_doubt:
+            self._near.pop(partition, None)
+        await super()._ask_who_leads()
