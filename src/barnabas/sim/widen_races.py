@@ -116,3 +116,20 @@ def brisk(plan: Plan, chance: Chance) -> Plan:
         for action in plan.actions
     )
     return replace(plan, actions=tuple(actions))
+
+
+def stopped_then_lost(plan: Plan, chance: Chance) -> Plan:
+    """A broker stops as it should, starts, and soon loses power, where disks lose anything at all: what a clean stop
+    says of its logs holds no more."""
+    drawn = {action.name for action in plan.actions}
+    losses = [name for name in ("power-loss", "lost-pages", "lost-rename") if name in drawn]
+    if not losses or not chance.happens(0.4 if plan.profile == "PWR" else 0.15):
+        return plan
+    node: dict[str, Any] = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
+    at_ns, lasts_ns = chance.whole(2 * SECOND, plan.length_ns - 8 * SECOND), chance.whole(300, 2_000) * MS
+    lost_ns = at_ns + lasts_ns + chance.whole(300, 4_000) * MS
+    more: list[tuple[int, str, dict[str, Any], int]] = [
+        (at_ns, "shutdown", node, lasts_ns),
+        (lost_ns, chance.one_of([*losses, "lost-rename"]), node, chance.whole(100, 1_000) * MS),
+    ]
+    return with_actions(plan, more)
