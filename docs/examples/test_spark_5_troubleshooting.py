@@ -334,6 +334,13 @@ def test_what_the_sink_has_to_be_told(missing, heading):
     assert says(refused, heading)
 
 
+def test_a_batch_write_that_is_to_be_exactly_once():
+    given = {"kafka.bootstrap.servers": "h:1", "topic": "stock", "delivery": "exactly-once"}
+    with pytest.raises(ValueError, match="delivery") as refused:
+        SinkOptions.parse(given, StructType().add("value", "binary"), streaming=False)
+    assert says(refused, "Option delivery is 'exactly-once', and a batch write is at-least-once")
+
+
 @pytest.mark.parametrize(
     ("marker", "batch", "heading"),
     [

@@ -94,7 +94,7 @@ class SinkOptions:
             raise ValueError("Where do the rows go? Set the option topic, or give them a column topic.")
         _only(given, "kafka.acks", ("all", "-1"))
         _only(given, "kafka.enable.idempotence", ("true",))
-        delivery = _delivery(given) if streaming else Delivery.AT_LEAST_ONCE
+        delivery = _delivery(given, streaming=streaming)
         sink_id = given.get("sinkid", "")
         if delivery is not Delivery.AT_LEAST_ONCE:
             sink_id = sink_id or query_id(given.get("checkpointlocation", "")) or ""
@@ -153,9 +153,18 @@ def _columns(schema: StructType) -> tuple[str, ...]:
     return tuple(name for name in COLUMNS if name in types)
 
 
-def _delivery(given: Mapping[str, str]) -> Delivery:
+def _delivery(given: Mapping[str, str], *, streaming: bool) -> Delivery:
     words = tuple(delivery.value for delivery in Delivery)
-    return Delivery(_only(given, "delivery", words))
+    asked = Delivery(_only(given, "delivery", words))
+    if streaming or asked is Delivery.AT_LEAST_ONCE:
+        return asked
+    if "delivery" in given:
+        raise ValueError(
+            f"Option delivery is {asked.value!r}, and a batch write is at-least-once, in foreachBatch as well: what a "
+            "task that failed has written, or a batch that is repeated, is written again. Exactly-once delivery is "
+            "writeStream's; leave the option out here."
+        )
+    return Delivery.AT_LEAST_ONCE
 
 
 def _only(given: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:

@@ -81,6 +81,13 @@ def test_a_checkpoint_that_cannot_be_read_here_names_no_sink(location: str) -> N
 
 def test_a_batch_write_needs_no_sink_id() -> None:
     assert parse(streaming=False, sinkId=None).delivery is Delivery.AT_LEAST_ONCE
+    assert parse(streaming=False, delivery="at-least-once").delivery is Delivery.AT_LEAST_ONCE
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "exactly-once-by-task"])
+def test_a_batch_write_does_not_promise_what_it_cannot_keep(delivery: str) -> None:
+    with pytest.raises(ValueError, match=f"delivery is '{delivery}', and a batch write is at-least-once"):
+        parse(streaming=False, delivery=delivery)
 
 
 def test_a_marker_is_read_as_it_was_written() -> None:
