@@ -75,10 +75,11 @@ def land(
     from barnabas.spark.jobs import land as job
     from barnabas.spark.jobs.landed import check_landing
 
+    source = pairs_of(options or (), "--option")
     with sentences():
         check_landing(table_format, catalog, table)
+        job.check_options(source)
     servers, _ = reach(at, [topic])
-    source = pairs_of(options or (), "--option")
 
     def told(landed: Landed) -> None:
         if every is not None:

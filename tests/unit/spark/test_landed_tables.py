@@ -18,7 +18,7 @@ pytest.importorskip("pyiceberg")
 from barnabas.spark.jobs import JobError  # noqa: E402
 from barnabas.spark.jobs.archive import staged_files  # noqa: E402
 from barnabas.spark.jobs.commits import Covered, DataFile  # noqa: E402
-from barnabas.spark.jobs.land import Job, _landed, landed_table  # noqa: E402
+from barnabas.spark.jobs.land import Job, _landed, land, landed_table  # noqa: E402
 from barnabas.spark.jobs.landed import META, LandedTable, Landing  # noqa: E402
 from barnabas.spark.jobs.tables import TableConflict  # noqa: E402
 
@@ -53,6 +53,17 @@ def paths(table: LandedTable) -> set[str]:
 def on_disk(table: LandedTable) -> set[str]:
     found = (path.relative_to(table.root) for path in table.root.rglob("*.parquet"))
     return {str(path) for path in found if path.parts[0].startswith("day=")}
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["startingTimestamp", "STARTINGOFFSETS", "endingOffsetsByTimestamp", "assign", "columns", "kafka.isolation.level"],
+)
+def test_which_records_are_read_is_not_an_option(tmp_path: Path, option: str) -> None:
+    """With a time to begin at each run would land once more what had come since; with one to end at, nothing later."""
+    spark: Any = None  # it does not get so far
+    with pytest.raises(ValueError, match=f"Option {option} is not for landing"):
+        land(spark, "127.0.0.1:1", "orders", tmp_path / "t", options={"value.format": "json", option: "1"})
 
 
 def test_what_a_task_that_was_given_up_writes_behind_sparks_commit_is_none_of_the_tables(table: LandedTable) -> None:

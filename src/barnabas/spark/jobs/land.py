@@ -36,6 +36,8 @@ PLACE: Final = {"partition": "_partition", "offset": "_offset", "timestamp": "_t
 PERIOD: Final = "_period"
 _DELETED: Final = "_deleted"
 _RAW: Final = ("key", "value", "headers")
+_ITS_OWN: Final = {"subscribe", "subscribepattern", "assign", "columns", "failondataloss", "kafka.isolation.level"}
+"""Options of the source that are the job's, beside all that say where a read begins or ends."""
 _CONFLICTS_MAX: Final = 20
 _FORGET_EVERY_S: Final = 3600.0
 
@@ -119,10 +121,11 @@ def land(
     `select`: the table's columns, as SQL or columns over the source's; by default `key`, `value` and `headers`. Each
     row gets `_partition`, `_offset` and `_timestamp` as well. `key`: columns of the table; see `Landing.key`.
     `partition_by`: columns of the table; with `per`, a last one, `_period`, the hour, day or month (UTC) of
-    `event_time`, SQL over the source's columns. `options` are the source's, ``value.format`` for one. Raises
-    `JobError`, ``ValueError``.
+    `event_time`, SQL over the source's columns. `options` are the source's, ``value.format`` for one, but none that say
+    which records are read. Raises `JobError`, ``ValueError``.
     """
     check_landing(table_format, catalog, table)
+    check_options(options or {})
     if per and per not in PER:
         raise ValueError(f"A table is by {', '.join(PER)}; not by {per}.")
     with cluster_of(bootstrap, "barnabas-land") as cluster:
@@ -156,6 +159,18 @@ def land(
                 if every_s is None:
                     raise
     return done
+
+
+def check_options(options: Mapping[str, str]) -> None:
+    """Raises ``ValueError`` for an option of the source by which other records would be read than a commit covers: the
+    table would say that it has those, or would have some twice."""
+    for name in options:
+        if name.lower() in _ITS_OWN or name.lower().startswith(("starting", "ending")):
+            raise ValueError(
+                f"Option {name} is not for landing: the job chooses itself which records are read, from where the "
+                "table ends to where the topic does. Take it out. Past records that are gone leads --allow-gaps, and "
+                "to those of aborted transactions --isolation-level."
+            )
 
 
 def _prepared(job: Job) -> StructType:
