@@ -166,7 +166,7 @@ def json_at_once(values: Any, target: Any) -> Any:
     import pyarrow.compute
     import pyarrow.json
 
-    if not len(values) or values.nbytes > _JSON_ROWS_BYTES_MAX:
+    if not len(values) or values.nbytes > _JSON_ROWS_BYTES_MAX or not _all_enclosed(values):
         return None
     text = b"\n".join(value if value is not None else b"{}" for value in values.to_pylist())
     try:
@@ -181,12 +181,30 @@ def json_at_once(values: Any, target: Any) -> Any:
         )
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError, pyarrow.ArrowTypeError):
         return None
-    # Two documents in one value, or none, would move all rows behind them.
+    # Two documents in one value would move all rows behind it.
     if table.num_rows != len(values) or table.schema.types != [f.type for f in target]:
         return None
     columns = [column.combine_chunks() for column in table.columns]
     mask = pyarrow.compute.is_null(values) if values.null_count else None
     return pyarrow.StructArray.from_arrays(columns, fields=list(target), mask=mask)
+
+
+def _all_enclosed(values: Any) -> bool:
+    """Whether each value begins with ``{`` and ends with ``}``.
+
+    Then it has a whole document at least, where the text of all can be read: no string goes on over the end of a line,
+    and no ``{`` comes right behind a ``}`` inside another. So as many documents as values are one in each. And none is
+    a bare ``null``, from which Arrow's reader crashes.
+    """
+    import pyarrow.compute
+
+    both = pyarrow.compute.and_(
+        pyarrow.compute.starts_with(values, pattern="{"), pyarrow.compute.ends_with(values, pattern="}")
+    )
+    if pyarrow.compute.all(both, min_count=0).as_py():
+        return True
+    trimmed = (value.strip() for value in values.to_pylist() if value is not None)
+    return all(value.startswith(b"{") and value.endswith(b"}") for value in trimmed)
 
 
 def _json(values: Any, target: Any, permissive: bool, place: Place) -> Any:

@@ -299,3 +299,19 @@ def test_a_numba_that_does_not_go_with_numpy_is_told_once_and_done_without(
     ]
     with pytest.raises(ValueError, match=r"needs numba.*Got NumPy 2\.4"):
         takes_compiled("compiled", 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([b'{"id":1}{"id":2}', b"", b'{"id":3}'], [None, None, {"id": 3}]),
+        ([b'{"id":1}\n{"id":2}', b" ", None], [None, None, None]),
+        ([b'{"id":', b"1}", b' {"id":2} {"id":3}\n'], [None, None, None]),
+        ([b"null", b'{"id":1}'], [None, {"id": 1}]),
+        ([b' {"id":1}\n', b'{"id":2}\r\n'], [{"id": 1}, {"id": 2}]),
+    ],
+)
+def test_json_values_are_one_object_each_or_do_not_fit(values: list[bytes | None], found: list[Any]) -> None:
+    kind = pyarrow.struct([("id", pyarrow.int64())])
+    decoded = ValueFormat("json", "id LONG", True, None).decode(pyarrow.array(values, pyarrow.binary()), kind, str)
+    assert decoded.to_pylist() == found
