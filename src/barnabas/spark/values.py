@@ -244,6 +244,8 @@ def fitted_json(found: Any, target: Any) -> Any:
         return found.encode()
     if pyarrow.types.is_integer(target) and isinstance(found, float) and found.is_integer():
         return int(found)
+    if pyarrow.types.is_floating(target) and type(found) is int:
+        return float(found)  # Arrow's constructor takes no whole number that has to be rounded
     if pyarrow.types.is_decimal(target):
         import decimal
 

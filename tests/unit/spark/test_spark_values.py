@@ -315,3 +315,12 @@ def test_json_values_are_one_object_each_or_do_not_fit(values: list[bytes | None
     kind = pyarrow.struct([("id", pyarrow.int64())])
     decoded = ValueFormat("json", "id LONG", True, None).decode(pyarrow.array(values, pyarrow.binary()), kind, str)
     assert decoded.to_pylist() == found
+
+
+@pytest.mark.parametrize("beside", [b'{"x":1.5}', b"no JSON"])
+def test_what_a_number_becomes_is_not_up_to_the_values_beside_it(beside: bytes) -> None:
+    """Where one value does not fit, all are read one by one."""
+    values = pyarrow.array([b'{"x":9007199254740993}', beside], pyarrow.binary())
+    kind = pyarrow.struct([("x", pyarrow.float64())])
+    decoded = ValueFormat("json", "x DOUBLE", True, None).decode(values, kind, str)
+    assert decoded[0].as_py() == {"x": 9007199254740992.0}
