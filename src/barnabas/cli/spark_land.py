@@ -78,7 +78,7 @@ def land(
     source = pairs_of(options or (), "--option")
     with sentences():
         check_landing(table_format, catalog, table)
-        job.check_options(source)
+        job.check_options(source, keyed=bool(key))
     servers, _ = reach(at, [topic])
 
     def told(landed: Landed) -> None:

@@ -18,7 +18,7 @@ pytest.importorskip("pyiceberg")
 from barnabas.spark.jobs import JobError  # noqa: E402
 from barnabas.spark.jobs.archive import staged_files  # noqa: E402
 from barnabas.spark.jobs.commits import Covered, DataFile  # noqa: E402
-from barnabas.spark.jobs.land import Job, _landed, land, landed_table  # noqa: E402
+from barnabas.spark.jobs.land import Job, _landed, check_options, land, landed_table  # noqa: E402
 from barnabas.spark.jobs.landed import META, LandedTable, Landing  # noqa: E402
 from barnabas.spark.jobs.tables import TableConflict  # noqa: E402
 
@@ -64,6 +64,16 @@ def test_which_records_are_read_is_not_an_option(tmp_path: Path, option: str) ->
     spark: Any = None  # it does not get so far
     with pytest.raises(ValueError, match=f"Option {option} is not for landing"):
         land(spark, "127.0.0.1:1", "orders", tmp_path / "t", options={"value.format": "json", option: "1"})
+
+
+def test_by_a_key_a_value_that_does_not_fit_is_no_tombstone(tmp_path: Path) -> None:
+    """PERMISSIVE would make it null, and a null deletes the row."""
+    spark: Any = None  # it does not get so far
+    options = {"value.format": "json", "value.schema": "id LONG", "value.mode": "permissive"}
+    with pytest.raises(ValueError, match=r"value.mode=PERMISSIVE .* deletes the row"):
+        land(spark, "127.0.0.1:1", "orders", tmp_path / "t", key=["id"], options=options)
+    check_options(options, keyed=False)
+    check_options({**options, "value.mode": "FAILFAST"}, keyed=True)
 
 
 def test_what_a_task_that_was_given_up_writes_behind_sparks_commit_is_none_of_the_tables(table: LandedTable) -> None:

@@ -125,7 +125,7 @@ def land(
     which records are read. Raises `JobError`, ``ValueError``.
     """
     check_landing(table_format, catalog, table)
-    check_options(options or {})
+    check_options(options or {}, keyed=bool(key))
     if per and per not in PER:
         raise ValueError(f"A table is by {', '.join(PER)}; not by {per}.")
     with cluster_of(bootstrap, "barnabas-land") as cluster:
@@ -161,15 +161,20 @@ def land(
     return done
 
 
-def check_options(options: Mapping[str, str]) -> None:
+def check_options(options: Mapping[str, str], *, keyed: bool) -> None:
     """Raises ``ValueError`` for an option of the source by which other records would be read than a commit covers: the
-    table would say that it has those, or would have some twice."""
+    table would say that it has those, or would have some twice. And for one that makes tombstones of what are none."""
     for name in options:
         if name.lower() in _ITS_OWN or name.lower().startswith(("starting", "ending")):
             raise ValueError(
                 f"Option {name} is not for landing: the job chooses itself which records are read, from where the "
                 "table ends to where the topic does. Take it out. Past records that are gone leads --allow-gaps, and "
                 "to those of aborted transactions --isolation-level."
+            )
+        if keyed and name.lower() == "value.mode" and options[name].upper() == "PERMISSIVE":
+            raise ValueError(
+                "Option value.mode=PERMISSIVE makes a value that does not fit null, and with a key a null value "
+                "deletes the row. Take it out, or read the value in the selection, by from_json or from_registry."
             )
 
 
