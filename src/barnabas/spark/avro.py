@@ -185,6 +185,8 @@ def _reader(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read:
 
         def enum(data: bytes, position: int) -> tuple[Any, int]:
             number, position = _long(data, position)
+            if not 0 <= number < len(symbols):
+                raise AvroError(f"it has symbol {number} of an enum of {len(symbols)}")
             return symbols[number], position
 
         return enum

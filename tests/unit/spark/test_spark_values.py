@@ -235,6 +235,16 @@ def test_a_registrys_address_may_have_a_password_which_nobody_is_told(registry: 
     assert "hunter" not in f"{down.value} {given}"
 
 
+def test_an_enum_has_no_symbol_of_a_number_below_zero() -> None:
+    enum = {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}
+    schema = AvroSchema(text({"type": "record", "name": "R", "fields": [{"name": "state", "type": enum}]}))
+    read = schema.reader(schema)
+    assert read(b"\x02", 0) == {"state": "PAID"}
+    for number in (b"\x01", b"\x04"):
+        with pytest.raises(AvroError, match=r"symbol .* of an enum of 2"):
+            read(number, 0)
+
+
 def test_schemas_come_from_files_too(tmp_path: Path) -> None:
     (tmp_path / "7.avsc").write_text(text(ORDER))
     values = ValueFormat.parse({"value.format": "avro", "value.schema.files": str(tmp_path), "subscribe": "a,b"})
