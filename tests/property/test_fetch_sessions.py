@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from barnabas.model.errors import ErrorCode
-from barnabas.model.ids import Uuid
+from barnabas.model.ids import ZERO_UUID, Uuid
 from barnabas.replica import fetch_session
 from barnabas.replica.delayed_fetch import FetchedPartition
 from barnabas.replica.fetch_session import (
@@ -216,6 +216,35 @@ def test_a_session_that_is_idle_ends_and_what_it_remembers_is_forgotten() -> Non
     sessions.end_idle()
     assert (len(sessions), sessions.partitions) == (1, 1)  # the one that was used
     assert sessions.context(FetchRequest(session_id=kept, session_epoch=2), 17, TOPICS).error == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("session_epoch", [0, FINAL_EPOCH])
+@pytest.mark.parametrize("by_id", [True, False])
+def test_an_answer_keeps_the_order_of_what_was_asked_for(session_epoch: int, by_id: bool) -> None:
+    """Apache's as well, whose test found it: records go to the partitions in this order until the answer is full."""
+    sessions = FetchSessions(ManualClock(), Entropy(), slots_max=1)
+    first, second = TOPICS
+    asked = [(first, 2), (second, 0), (first, 1), (first, 0), (second, 1)]
+    topics = [
+        FetchRequest.FetchTopic(
+            topic="" if by_id else TOPICS[topic_id],
+            topic_id=topic_id if by_id else ZERO_UUID,
+            partitions=[FetchRequest.FetchPartition(number)],
+        )
+        for topic_id, number in asked
+    ]
+    request = FetchRequest(session_epoch=session_epoch, topics=topics)
+    context = sessions.context(request, 17 if by_id else 12, TOPICS)
+    for fetched in context.fetches:
+        fetched.data = refused(fetched.key.partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+    answer = context.response(context.fetches)
+    told = [
+        (topic.topic_id if by_id else topic.topic, partition.partition_index)
+        for topic in answer.responses
+        for partition in topic.partitions
+    ]
+    assert told == [(topic_id if by_id else TOPICS[topic_id], number) for topic_id, number in asked]
+    assert len(answer.responses) == 4  # neighbours of one topic stay together
 
 
 def test_whoever_says_that_it_is_a_follower_has_no_more_remembered_than_followers_have(

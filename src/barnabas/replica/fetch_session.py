@@ -284,11 +284,15 @@ class FetchContext:
         return size
 
     def response(self, answers: Iterable[FetchedPartition]) -> FetchResponse:
-        """The response that holds what the fetcher does not know yet; partitions with data go to the session's end."""
+        """The response that holds what the fetcher does not know yet; partitions with data go to the session's end.
+
+        It keeps the order in which they were asked for, and names a topic again where another one came between.
+        """
         if self.error:
             return FetchResponse(error_code=self.error)
         session = self._session
-        topics: dict[Uuid | str, FetchResponse.FetchableTopicResponse] = {}
+        topics: list[FetchResponse.FetchableTopicResponse] = []
+        last_topic: Uuid | str | None = None
         for fetched in answers:
             cached = fetched.cached
             if cached is not None and not cached.has_news(fetched) and not self.full:
@@ -298,11 +302,11 @@ class FetchContext:
                 session.to_the_end(cached)
             key = fetched.key
             topic_key: Uuid | str = key.topic_id if key.topic_id != ZERO_UUID else key.topic or ""
-            topic = topics.get(topic_key)
-            if topic is None:
-                topic = topics[topic_key] = FetchResponse.FetchableTopicResponse(key.topic or "", key.topic_id)
-            topic.partitions.append(data)
-        return FetchResponse(session_id=self.session_id, responses=list(topics.values()))
+            if topic_key != last_topic:
+                topics.append(FetchResponse.FetchableTopicResponse(key.topic or "", key.topic_id))
+                last_topic = topic_key
+            topics[-1].partitions.append(data)
+        return FetchResponse(session_id=self.session_id, responses=topics)
 
 
 class FetchSessions:
