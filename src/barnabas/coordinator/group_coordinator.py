@@ -47,7 +47,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.model.sentinels import ACKS_OF_LEADER
 from barnabas.runtime import Runtime, Tasks, drive
-from barnabas.runtime.turns import Turns
+from barnabas.runtime.turns import SLICE, Turns
 from barnabas.runtime.unreadable import Unreadable
 from barnabas.wire.records import Record, build_batch
 
@@ -478,20 +478,34 @@ class GroupCoordinator:
         for key in topic_partitions:
             if group.state is not EMPTY and group.is_subscribed_to(key.topic):
                 outcome[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        await self._clean_up(partition, group, [key for key, error in outcome.items() if error is ErrorCode.NONE])
+        forgotten = [key for key, error in outcome.items() if error is ErrorCode.NONE]
+        await self._clean_up(partition, group, forgotten, is_waited_for=True)
         return outcome
 
     async def partitions_deleted(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Forgets what was committed for deleted topics."""
+        """Forgets what was committed for deleted topics.
+
+        There may be topics of these names again soon: whoever reads them is not to begin where the old ones were left,
+        and what is committed for them is not to be forgotten.
+        """
         deleted = dict.fromkeys(topic_partitions)
+        looked_at = 0
         for partition in list(self._partitions.values()):
             for group in list(partition.groups.values()):
+                looked_at += 1
+                if looked_at % SLICE == 0:
+                    await self._turns.next()
                 held = [key for key in group.offsets.keys if key in deleted]
                 if held and not partition.loading and self._is_current(partition):
                     await self._clean_up(partition, group, held)
 
-    async def _clean_up(self, partition: OffsetsPartition, group: Group, keys: Iterable[TopicPartition]) -> None:
-        """Forgets offsets, and the group itself when nothing is left of it; writes tombstones to the log."""
+    async def _clean_up(
+        self, partition: OffsetsPartition, group: Group, keys: Iterable[TopicPartition], *, is_waited_for: bool = False
+    ) -> None:
+        """Forgets offsets, and the group itself when nothing is left of it; writes tombstones to the log.
+
+        Where nobody waits to hear that they are replicated, a slow follower is not to hold up what is forgotten next.
+        """
         tombstones = group.offsets.remove(keys)
         last = group.maybe_die(self._now())
         if group.state is DEAD:
@@ -504,7 +518,8 @@ class GroupCoordinator:
             return
         # Too few replicas in sync to acknowledge tombstones do not keep the leader from writing them: whoever asked for
         # them hears that what they bury is gone.
-        for acks in (self._config.number("offsets.commit.required.acks"), ACKS_OF_LEADER):
+        required = (self._config.number("offsets.commit.required.acks"),) if is_waited_for else ()
+        for acks in (*required, ACKS_OF_LEADER):
             try:
                 await self._append(partition, tombstones, acks=acks)
                 break
@@ -576,7 +591,7 @@ class GroupCoordinator:
             else:
                 group.pending_members.clear()
                 group.offsets.forget_transactions()
-                await self._clean_up(partition, group, group.offsets.keys)
+                await self._clean_up(partition, group, group.offsets.keys, is_waited_for=True)
                 outcome[group_id] = ErrorCode.NONE
         return outcome
 
