@@ -39,8 +39,8 @@ class GroupOffsets:
 
     @property
     def keys(self) -> dict[TopicPartition, None]:
-        """The partitions of which the log has an offset outside of transactions, or is about to."""
-        return dict.fromkeys((*self.committed, *self.pending))
+        """The partitions of which the log has an offset, or is about to; also of open transactions."""
+        return dict.fromkeys((*self.committed, *self.pending, *self._open))
 
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[KeyValue]:
         """Records of offsets that are about to be written; until they are, they count as unstable."""

@@ -541,6 +541,16 @@ def test_kafka_17507_offsets_count_also_when_the_marker_overtakes_the_answer_to_
     play(story)
 
 
+def test_offsets_of_an_open_transaction_are_forgotten_with_their_topic() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        assert await committed_in_transaction(groups, 5) is ErrorCode.NONE
+        await groups.partitions_deleted([T0])
+        groups.transaction_completed(7, [PARTITION], True)
+        assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == -1
+
+    play(story)
+
+
 def test_an_offset_committed_after_those_of_an_open_transaction_outlives_them() -> None:
     async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
         assert await committed_in_transaction(groups, 5) is ErrorCode.NONE
