@@ -538,11 +538,13 @@ class GroupCoordinator:
     async def expire_offsets(self) -> None:
         """Forgets every offset whose retention is over, and groups of which nothing is left."""
         retention_ms = self._config.number("offsets.retention.minutes") * 60_000
-        for partition in list(self._partitions.values()):
-            if partition.loading:
-                continue
+        looked_at = 0
+        for partition in self.owned:
             for group in list(partition.groups.values()):
-                if self._partitions.get(partition.partition) is not partition:
+                looked_at += 1
+                if looked_at % SLICE == 0:
+                    await self._turns.next()
+                if not self._is_current(partition):
                     break
                 await self._clean_up(partition, group, group.expired_offsets(retention_ms, self._now()))
 

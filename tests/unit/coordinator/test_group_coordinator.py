@@ -381,8 +381,9 @@ def test_offsets_of_a_deleted_topic_are_forgotten() -> None:
     play(story)
 
 
-OTHER = next(name for name in map(str, range(1_000)) if partition_for(name, 50) == PARTITION)
-"""A group in the partition of the group ``g``."""
+MANY = [name for name in map(str, range(20_000)) if partition_for(name, 50) == PARTITION][: SLICE + 1]
+"""More groups than are looked at in one turn, all in the partition of the group ``g``."""
+OTHER = MANY[0]
 
 
 def test_a_deleted_topics_offsets_are_gone_from_all_groups_though_a_follower_is_slow() -> None:
@@ -445,10 +446,9 @@ def test_a_group_is_deleted_for_good_also_while_too_few_replicas_are_in_sync() -
 
 def test_who_coordinates_no_more_forgets_nothing_for_a_deleted_topic() -> None:
     """Others have their turn in between, and coordinators change meanwhile."""
-    names = [name for name in map(str, range(20_000)) if partition_for(name, 50) == PARTITION][: SLICE + 1]
 
     async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
-        for group_id in names:
+        for group_id in MANY:
             await groups.commit_offsets(group_id, "", None, -1, {T0: OffsetAndMetadata(7)})
         deletion = asyncio.ensure_future(groups.partitions_deleted([T0]))
         await asyncio.sleep(0)
@@ -456,6 +456,19 @@ def test_who_coordinates_no_more_forgets_nothing_for_a_deleted_topic() -> None:
         written = bytes(log.partitions[PARTITION])
         await deletion
         assert log.partitions[PARTITION] == written
+
+    play(story)
+
+
+def test_others_have_their_turn_while_many_groups_expire() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        for group_id in MANY:
+            await groups.commit_offsets(group_id, "", None, -1, {T0: OffsetAndMetadata(7, commit_timestamp_ms=0)})
+        expiry = asyncio.ensure_future(groups.expire_offsets())
+        await asyncio.sleep(0)
+        assert not expiry.done()
+        await expiry
+        assert groups.list_groups()[1] == []
 
     play(story)
 
