@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from barnabas.broker.connections import overrides_of
+from barnabas.model.comma_list import comma_list
 from barnabas.model.config import (
     DYNAMIC_ONLY,
     AlterOperation,
@@ -469,8 +470,8 @@ def apply_incremental(
                 ErrorCode.INVALID_CONFIG,
                 f"Config value {operation.name.lower()} is not allowed for config key: {name}",
             )
-        items = _entries(values.get(name, definition.default or ""))
-        changed = _entries(text)
+        items = comma_list(values.get(name, definition.default or ""))
+        changed = comma_list(text)
         if operation is AlterOperation.APPEND:
             known = frozenset(items)
             items += [entry for entry in dict.fromkeys(changed) if entry not in known]
@@ -479,7 +480,3 @@ def apply_incremental(
             items = [entry for entry in items if entry not in removed]
         values[name] = ",".join(items)
     return values
-
-
-def _entries(text: str) -> list[str]:
-    return [entry.strip() for entry in text.split(",") if entry.strip()]

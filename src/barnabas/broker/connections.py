@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from barnabas.broker.quotas import Quotas
 from barnabas.model.cluster import host_address
+from barnabas.model.comma_list import comma_list
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Clock, SparingLog
@@ -250,7 +251,7 @@ def overrides_of(config: Config) -> dict[str, int]:
     """``max.connections.per.ip.overrides`` by address. Raises `ConfigError`."""
     key = OVERRIDES
     found: dict[str, int] = {}
-    for entry in filter(None, (part.strip() for part in config.text(key).split(","))):
+    for entry in comma_list(config.text(key)):
         address, _, count = entry.rpartition(":")
         if not re.fullmatch(r"[0-9a-fA-F:.]+", address) or not count.isdecimal():
             raise ConfigError(f"{key} has {entry!r}: it takes ADDRESS:COUNT, an IP address and a whole number.")

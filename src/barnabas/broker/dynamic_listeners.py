@@ -12,10 +12,11 @@ from typing import Final
 
 from barnabas.broker.configs import LISTENERS_LIMITS
 from barnabas.broker.connections import Connections
-from barnabas.broker.listeners import Listeners, listeners_of, split
+from barnabas.broker.listeners import Listeners, listeners_of
 from barnabas.broker.protection import require_no_more_than_there_is
 from barnabas.broker.socket_server import SocketServer
 from barnabas.broker.this_node import ThisNode
+from barnabas.model.comma_list import comma_list
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError
 from barnabas.security.listener_config import listener_prefix
@@ -121,7 +122,7 @@ def _between_brokers(config: Config, *, file: Config, listeners: Listeners) -> C
     names = (listeners.inter_broker, listeners.control_plane)
 
     def of_brokers(key: str) -> str:
-        return ",".join(each for each in split(file.text(key)) if name_in(each) in names)
+        return ",".join(each for each in comma_list(file.text(key)) if name_in(each) in names)
 
     def name_in(endpoint: str) -> str:
         name = endpoint.partition("://")[0]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from barnabas.model.cluster import SECURITY_PROTOCOL_IDS, Endpoint
+from barnabas.model.comma_list import comma_list
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError
 
@@ -66,13 +67,13 @@ def listeners_of(config: Config, host_name: str) -> Listeners:
     Raises `ConfigError` naming the key and what it takes.
     """
     protocols = _security_protocols(config.text("listener.security.protocol.map"))
-    bound = _endpoints("listeners", split(config.text("listeners")), protocols)
+    bound = _endpoints("listeners", comma_list(config.text("listeners")), protocols)
     if not bound:
         raise ConfigError("listeners is empty: a broker needs at least one, such as PLAINTEXT://localhost:9092.")
     _require_unique("listeners", [e.listener for e in bound], "listener name")
     _require_unique("listeners", [f"{e.host}:{e.port}" for e in bound if e.port != 0], "port")
     if config.text("advertised.listeners"):
-        advertised = _endpoints("advertised.listeners", split(config.text("advertised.listeners")), protocols)
+        advertised = _endpoints("advertised.listeners", comma_list(config.text("advertised.listeners")), protocols)
         _require_unique("advertised.listeners", [e.listener for e in advertised], "listener name")
         bound_names = {e.listener for e in bound}
         for endpoint in advertised:
@@ -133,7 +134,7 @@ def _inter_broker(config: Config, advertised: tuple[Endpoint, ...]) -> str:
 
 def _security_protocols(text: str) -> dict[str, str]:
     protocols: dict[str, str] = {}
-    for entry in filter(None, (part.strip() for part in text.split(","))):
+    for entry in comma_list(text):
         name, colon, protocol = entry.rpartition(":")
         protocol = protocol.strip().upper()
         if not colon or not name or protocol not in SECURITY_PROTOCOL_IDS:
@@ -145,11 +146,6 @@ def _security_protocols(text: str) -> dict[str, str]:
             raise ConfigError(f"listener.security.protocol.map names {name.strip()} twice.")
         protocols[name.strip()] = protocol
     return protocols
-
-
-def split(text: str) -> list[str]:
-    """The listeners in a value, each as it is written."""
-    return [entry for entry in (part.strip() for part in text.split(",")) if entry]
 
 
 def _endpoints(key: str, items: list[str], protocols: dict[str, str]) -> tuple[Endpoint, ...]:

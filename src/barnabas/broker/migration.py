@@ -23,6 +23,7 @@ from barnabas.broker.listeners import protocol_of_controllers
 from barnabas.broker.this_node import ThisNode
 from barnabas.client.connection import Connection
 from barnabas.model.cluster import SECURITY_PROTOCOL_IDS, Endpoint
+from barnabas.model.comma_list import comma_list
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import Uuid
@@ -61,7 +62,7 @@ class MigrationSettings:
 
 def migration_settings(config: Config) -> MigrationSettings | None:
     """None where no migration is enabled. Raises `ConfigError` for what Kafka's ``KafkaConfig`` refuses."""
-    names = [name.strip() for name in config.text(LISTENERS).split(",") if name.strip()]
+    names = comma_list(config.text(LISTENERS))
     if not config.flag(ENABLED):
         if names:
             raise ConfigError(f"{LISTENERS} is {','.join(names)}: it must be empty unless {ENABLED} is true.")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.offsets import EARLIEST, LATEST, isolation_level
+from barnabas.model.comma_list import comma_list
 from barnabas.model.errors import ConfigError
 from barnabas.security.sasl.login import SETTINGS as SASL
 from barnabas.security.sasl.login import Login, login_of
@@ -41,10 +42,6 @@ def _whole(text: str) -> int:
 
 def _truth(text: str) -> bool:
     return {"true": True, "false": False}[text.strip().lower()]
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _reset(text: str) -> int | None:
@@ -82,7 +79,7 @@ CONSUMER: Final[Mapping[str, _Key]] = {
     "auto.offset.reset": _Key("auto_offset_reset", _reset),
     "enable.auto.commit": _Key("enable_auto_commit", _truth),
     "auto.commit.interval.ms": _Key("auto_commit_interval_ms", _whole),
-    "partition.assignment.strategy": _Key("assignors", _names),
+    "partition.assignment.strategy": _Key("assignors", comma_list),
     "session.timeout.ms": _Key("session_timeout_ms", _whole),
     "heartbeat.interval.ms": _Key("heartbeat_interval_ms", _whole),
     "max.poll.interval.ms": _Key("max_poll_interval_ms", _whole),

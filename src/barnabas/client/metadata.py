@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from barnabas.model.comma_list import comma_list
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_BROKER, NO_EPOCH, ZERO_UUID, TopicPartition, Uuid
 from barnabas.wire.messages.metadata import MetadataRequest
@@ -146,7 +147,7 @@ def read_metadata(response: Any) -> ClusterMetadata:
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
     """``host:port`` pairs of a bootstrap list. Raises ``ValueError`` naming the entry that is none."""
     addresses: list[tuple[str, int]] = []
-    for entry in filter(None, (part.strip() for part in text.split(","))):
+    for entry in comma_list(text):
         host, colon, port = entry.rpartition(":")
         if not colon:
             host, port = entry, "9092"

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Self
 
 from barnabas.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST
+from barnabas.model.comma_list import comma_list
 from barnabas.model.ids import TopicPartition
 from barnabas.spark import passed_over
 from barnabas.spark.access import ClusterAccess
@@ -119,7 +120,7 @@ class SourceOptions:
         group_id = given.get("groupid") or given.get("kafka.group.id") or _group_of(subscription, prefix)
         return cls(
             access=access,
-            subscribe=tuple(name.strip() for name in given.get("subscribe", "").split(",") if name.strip()),
+            subscribe=tuple(comma_list(given.get("subscribe", ""))),
             subscribe_pattern=_pattern(given),
             internal_topics=_flag(given, "includeinternaltopics", False),
             assign=tuple(parse_assignment(given["assign"])) if "assign" in given else (),

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 
+from barnabas.model.comma_list import comma_list
 from barnabas.spark.avro import AvroSchemas
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class ValueFormat:
 
 
 def _subject(given: Mapping[str, str]) -> str | None:
-    topics = [name.strip() for name in given.get("subscribe", "").split(",") if name.strip()]
+    topics = comma_list(given.get("subscribe", ""))
     if "assign" in given:
         try:
             topics = list(json.loads(given["assign"]))

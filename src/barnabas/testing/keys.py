@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from barnabas.model.comma_list import comma_list
 from barnabas.runtime.secret_directory import SecretDirectory
 from barnabas.security.keyring import BROKER, BROKERS, CERTIFICATES, CLIENTS, HOSTS, MECHANISM, Keyring, jaas_config
 from barnabas.security.sasl import gssapi, oauthbearer, plain
@@ -69,7 +70,7 @@ class ClusterKeys:
         self._with_tokens = importlib.util.find_spec("joserfc") is not None
         if self._with_tokens and not Path(self.ring.file(_JWKS)).exists():
             self._make_token_key()
-        self.offered = _items(config.get(_OFFERED)) or [
+        self.offered = comma_list(config.get(_OFFERED, "")) or [
             *SCRAM,
             plain.MECHANISM,
             *([oauthbearer.MECHANISM] if self._with_tokens else []),
@@ -199,10 +200,6 @@ def _store_of(user: str) -> str:
 
 def new_password() -> str:
     return secrets.token_urlsafe(24)
-
-
-def _items(text: str | None) -> list[str]:
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 def _now_ms() -> int:

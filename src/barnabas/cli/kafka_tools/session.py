@@ -15,6 +15,7 @@ from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import ConnectionLost
 from barnabas.client.metadata import parse_bootstrap
+from barnabas.model.comma_list import comma_list
 from barnabas.model.errors import ConfigError, KafkaError
 from barnabas.runtime.real import real_runtime
 from barnabas.security.sasl.login import Login, login_of
@@ -88,7 +89,7 @@ def client_of(properties: Mapping[str, str]) -> ClusterClient:
             + ", ".join(_PROTOCOLS)
         )
     bootstrap = properties.get("bootstrap.servers", "")
-    for address in filter(None, (part.strip() for part in bootstrap.split(","))):
+    for address in comma_list(bootstrap):
         host, colon, port = address.rpartition(":")
         if not colon or not host or not port.isdigit():
             raise _refused(f"Invalid url in bootstrap.servers: {address}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
@@ -62,7 +62,7 @@ class HttpAnswer(NamedTuple):
 Fetch: TypeAlias = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 
 
-def allowed_url(name: str, url: str, allowed: tuple[str, ...]) -> str:
+def allowed_url(name: str, url: str, allowed: Sequence[str]) -> str:
     """`url`, the value of setting `name`, if it is one of `allowed`. Raises `ConfigError`."""
     url = url.strip()
     try:

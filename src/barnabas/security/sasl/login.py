@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote_plus
 
+from barnabas.model.comma_list import comma_list
 from barnabas.model.errors import ConfigError
 from barnabas.security.sasl import gssapi, oauthbearer, plain, scram
 from barnabas.security.sasl.exchange import SaslRefused
@@ -273,7 +274,7 @@ def _oauthbearer_login(options: Mapping[str, str], settings: Mapping[str, str]) 
         login = OAuthBearerLogin(unsecured=unsecured, extensions=tuple(sorted(extensions.items())))
         unsecured_token(options, 0)
         return login
-    allowed = tuple(part.strip() for part in settings.get(ALLOWED_URLS, "").split(",") if part.strip())
+    allowed = comma_list(settings.get(ALLOWED_URLS, ""))
     url = allowed_url("sasl.oauthbearer.token.endpoint.url", url, allowed)
     if file_of(url) is None and not (options.get("clientId") and options.get("clientSecret")):
         raise ConfigError("sasl.jaas.config needs clientId and clientSecret for a token endpoint.")

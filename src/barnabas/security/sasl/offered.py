@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from barnabas.model.comma_list import comma_list
 from barnabas.model.config import Config, broker_definitions
 from barnabas.model.errors import ConfigError
 from barnabas.runtime.doors import Runtime
@@ -130,7 +131,7 @@ def _oauthbearer(config: Config, listener: str, options: Mapping[str, str], runt
         )
     if importlib.util.find_spec("joserfc") is None:
         raise ConfigError("OAUTHBEARER needs the Python package joserfc: pip install 'barnabas[oauth]'.")
-    allowed = tuple(part.strip() for part in config.overrides.get(ALLOWED_URLS, "").split(",") if part.strip())
+    allowed = comma_list(config.overrides.get(ALLOWED_URLS, ""))
     request = HttpRequest(allowed_url(name, url, allowed), headers=(("Accept", "*/*"),), tls=tls_options(options))
     keys = Keys(runtime, request, mine.number("sasl.oauthbearer.jwks.endpoint.refresh.ms"))
     expected = Expectations(

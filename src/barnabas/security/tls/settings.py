@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
+from barnabas.model.comma_list import comma_list
 from barnabas.model.errors import ConfigError
 from barnabas.security.tls.stores import Store
 
@@ -181,8 +182,8 @@ def tls_settings(values: Mapping[str, str], *, prefix: str = "") -> TlsSettings:
     return TlsSettings(
         key_store=_key_store(text, prefix),
         trust_store=trust_store,
-        protocols=_items(text("ssl.enabled.protocols")) or PROTOCOLS,
-        cipher_suites=_items(text("ssl.cipher.suites")),
+        protocols=tuple(comma_list(text("ssl.enabled.protocols"))) or PROTOCOLS,
+        cipher_suites=tuple(comma_list(text("ssl.cipher.suites"))),
         verify_host_name=bool(algorithm),
         client_auth=client_auth,
         check_revocation=check_revocation,
@@ -229,10 +230,6 @@ def _file(text: Callable[[str], str], prefix: str, kind: str) -> Store:
         text(f"{name}.password"),
         text("ssl.key.password") if kind == "keystore" else "",
     )
-
-
-def _items(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def openssl_name(cipher_suite: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ssl
 
+from barnabas.model.comma_list import comma_list
 from barnabas.model.config import JUTE_MAX_BUFFER_KEY, ZOOKEEPER_JAAS, Config
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Runtime
@@ -49,7 +50,7 @@ def _proves_identity(config: Config, security: ClientSecurity) -> bool:
 def security_of(config: Config) -> ClientSecurity:
     """How this broker reaches ZooKeeper and who it says it is. Raises `ConfigError`."""
     identities = []
-    for identity in filter(None, map(str.strip, config.text("barnabas.zookeeper.auth").split(","))):
+    for identity in comma_list(config.text("barnabas.zookeeper.auth")):
         scheme, colon, auth = identity.partition(":")
         if not colon or (scheme == "digest" and ":" not in auth):
             raise ConfigError("barnabas.zookeeper.auth takes scheme:identity[,..], such as digest:user:password.")

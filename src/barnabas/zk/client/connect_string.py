@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barnabas.model.comma_list import comma_list
 from barnabas.model.errors import ConfigError
 
 
@@ -12,7 +13,7 @@ def parse_connect(connect: str) -> tuple[list[tuple[str, int]], str]:
     if any(name in ("", ".", "..") for name in chroot.split("/")[1:]):
         raise ConfigError(f"Invalid value {connect!r} for configuration zookeeper.connect: {chroot!r} is no path.")
     hosts: list[tuple[str, int]] = []
-    for address in filter(None, (part.strip() for part in addresses.split(","))):
+    for address in comma_list(addresses):
         if address.startswith("["):
             host, bracket, port = address[1:].partition("]")
             port = port.removeprefix(":") if bracket else "?"
