@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from barnabas.model.config import Config
 from barnabas.model.sentinels import LAST_MOMENT_MS
@@ -12,6 +13,7 @@ from barnabas.wire.compression import Codec
 
 _CODECS: Final = {"uncompressed": "none"}
 _WITH_LEVELS: Final = (Codec.GZIP, Codec.ZSTD)
+_known: Final[WeakKeyDictionary[Config, LogSettings]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,15 @@ class LogSettings:
 
     @classmethod
     def of(cls, config: Config) -> LogSettings:
+        """The same for all logs of a topic, which have one configuration: a list of throttled replicas names thousands
+        where a topic of as many partitions is moved."""
+        known = _known.get(config)
+        if known is None:
+            known = _known[config] = cls._read(config)
+        return known
+
+    @classmethod
+    def _read(cls, config: Config) -> LogSettings:
         policies = config.items("cleanup.policy")
         # The deprecated single bound holds where one of the two that replaced it is none (KIP-937).
         difference = config.number("message.timestamp.difference.max.ms")

@@ -330,7 +330,7 @@ class Config:
     allowed; unknown keys are kept (an authorizer reads its own) and listed by `unknown`.
     """
 
-    __slots__ = ("_definitions", "_parsed", "overrides")
+    __slots__ = ("__weakref__", "_definitions", "_parsed", "overrides")
 
     def __init__(self, definitions: Mapping[str, Definition], values: Mapping[str, str]) -> None:
         self._definitions = definitions

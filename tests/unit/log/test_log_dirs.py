@@ -99,6 +99,18 @@ def test_new_logs_go_where_there_are_fewest(tmp_path: Path) -> None:
     dirs.close()
 
 
+def test_a_topics_logs_share_its_settings_which_may_name_thousands_of_replicas(tmp_path: Path) -> None:
+    """A list of all replicas of a thousand partitions, in each of a thousand logs, would be a quarter of a gigabyte."""
+    logs = log_dirs(tmp_path)
+    opened = [logs.get_or_create(TopicPartition("moved", number)) for number in range(4)]
+    throttled = ",".join(f"{number}:{number % 3}" for number in range(3_000))
+    logs.update_topic_config("moved", {"leader.replication.throttled.replicas": throttled})
+    assert "2999:2" in opened[0].settings.throttled_leaders
+    assert len({id(log.settings) for log in opened}) == 1
+    logs.update_topic_config("moved", {})
+    assert {log.settings.throttled_leaders for log in opened} == {frozenset()}
+
+
 def test_a_failing_directory_goes_offline_alone(tmp_path: Path) -> None:
     dirs = log_dirs(tmp_path / "1", tmp_path / "2")
     told: list[tuple[str, list[TopicPartition]]] = []
