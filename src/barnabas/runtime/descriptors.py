@@ -4,7 +4,8 @@ A file that cannot be opened means a disk that cannot be written, and ends the b
 made again. So connections may not take all descriptors (`is_scarce`). Many connections may be accepted in one turn of
 the loop before one of them can be closed, so a few descriptors are held as spares and given up one by one (`opening`)
 when the rest is used. What may be refused and asked for again leaves them to what may not be left half done
-(`sparing`).
+(`sparing`). Files that stay open may have taken all spares: one more is held for what is closed again at once
+(`opened_briefly`), such as a directory that is synced behind a rename.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import errno
 import os
 import resource
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -26,6 +27,8 @@ OPEN_MAX: Final = 10_240
 """macOS's, of ``sys/syslimits.h``."""
 RESERVE_MAX: Final = 4096
 _spares: list[int] = []
+_brief: list[int] = []
+"""The one that `opened_briefly` gives up."""
 _sparing = False
 
 
@@ -50,6 +53,8 @@ def hold_spares() -> None:
     """Opens the spares; called once, by a process that is only a server."""
     while len(_spares) < SPARES:
         _spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    if not _brief:
+        _brief.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
 
 def limit() -> int:
@@ -98,6 +103,27 @@ def opening(open_file: Callable[[], T]) -> T:
             if 0 < len(_spares) < SPARES:
                 _take_one_back()
             return opened
+
+
+@contextmanager
+def opened_briefly(open_file: Callable[[], int]) -> Iterator[int]:
+    """The descriptor that `open_file` opens, closed at the end. There may be no waiting in it."""
+    gave_up = False
+    try:
+        opened = opening(open_file)
+    except OSError as error:
+        if error.errno != errno.EMFILE or not _brief or _sparing:
+            raise
+        os.close(_brief.pop())
+        gave_up = True
+        opened = open_file()
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+        if gave_up:
+            with suppress(OSError):  # another thread was faster
+                _brief.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
 
 def _take_one_back() -> None:

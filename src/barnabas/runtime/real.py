@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from typing import Any, TypeVar
 
 from barnabas.model.ids import Uuid
-from barnabas.runtime.descriptors import opening
+from barnabas.runtime.descriptors import opened_briefly, opening
 from barnabas.runtime.doors import Bytes, Runtime
 from barnabas.runtime.story import within
 from barnabas.runtime.syncing import syncing
@@ -197,11 +197,8 @@ class RealDisk:
         shutil.rmtree(path)
 
     def fsync_dir(self, path: str) -> None:
-        descriptor = opening(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-        try:
+        with opened_briefly(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
             _sync_all(descriptor)
-        finally:
-            os.close(descriptor)
 
     def lock(self, path: str) -> RealLock:
         return RealLock(path)

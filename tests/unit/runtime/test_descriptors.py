@@ -1,0 +1,34 @@
+"""File descriptors that have run out, in a process of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+USED_UP = """
+import os, resource, sys
+from barnabas.runtime.descriptors import hold_spares, opening
+from barnabas.runtime.real import RealDisk
+
+hold_spares()
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+opened = []
+try:
+    while True:
+        opened.append(opening(lambda: os.open(os.devnull, os.O_RDONLY)))
+except OSError as error:
+    assert error.errno == 24, error
+for _ in range(3):
+    RealDisk().fsync_dir(sys.argv[1])
+print(len(opened))
+"""
+
+
+def test_a_directory_is_synced_where_files_that_stay_open_have_taken_all_descriptors(tmp_path: Path) -> None:
+    """It is synced behind a rename, such as that of a topic which is deleted: a failure ends the whole directory."""
+    done = subprocess.run(
+        [sys.executable, "-c", USED_UP, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 50
