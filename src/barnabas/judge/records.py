@@ -7,7 +7,7 @@ import numpy as np
 from barnabas.judge.compacted import deleted_by_tombstones
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NONE, Column, Op, Status
-from barnabas.judge.seen import Seen, TransactionOutcome, composite, reuses_sequences
+from barnabas.judge.seen import Seen, TransactionOutcome, composite
 
 ACKS = "acks"
 UNCLEAN = "unclean-leader-election"
@@ -70,10 +70,9 @@ def inconsistent_offsets(seen: Seen) -> Judged:
     moved = acked[read_at_all[acked] & ~as_told[acked]]
     rows = np.stack([moved, one_read[moved]], 1)
     # A send that is acknowledged and that a scan did not find is lost, and its offset may be given again: no second
-    # finding. Nor does what franz-go was told of a sequence that it used again say anything without a scan.
-    believed = ~np.array([reuses_sequences(client) for client in history.context.clients] or [False])
-    unread = ~np.isin(acked, seen.send_of_read) & (seen.scanned_all < 0)[history.place[acked]]
-    unread &= believed[history.process[acked]]
+    # finding. Of transactions a piece of a history has sends elsewhere, without what was scanned there.
+    unread = ~np.isin(acked, seen.send_of_read) & (history.txn[acked] < 0)
+    unread &= (seen.scanned_all < 0)[history.place[acked]]
     told = np.concatenate([seen.reads, acked[read_at_all[acked] & as_told[acked] | unread]])
     at = composite(history.place[told], history.offset[told])
     order = np.argsort(at, kind="stable")
