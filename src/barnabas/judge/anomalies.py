@@ -47,8 +47,8 @@ s scanned r/0@2
     ),
     "inconsistent-offsets": Anomaly(
         "Jepsen",
-        "Two values were seen, or acknowledged, at one offset, or an acknowledged record is at another offset than its "
-        "producer was told.",
+        "Two values were seen at one offset, or an acknowledged record is at another offset than its producer was "
+        "told.",
         """
 p send r/0@0 v=1
 p send r/0 v=2 unknown

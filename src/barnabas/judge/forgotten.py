@@ -17,6 +17,7 @@ from typing import Final
 
 from barnabas.client import Cluster, TopicPartition
 from barnabas.client.offsets import EARLIEST, LATEST, READ_UNCOMMITTED
+from barnabas.judge.journal import now
 from barnabas.judge.scan import PATIENCE_S, fetch
 from barnabas.judge.workload import Work
 from barnabas.wire.messages.transaction_log_key import TransactionLogKey
@@ -65,7 +66,10 @@ async def _records(cluster: Cluster, at: TopicPartition) -> list[tuple[bytes, by
     end = (await cluster.list_offsets({at: LATEST}))[at].offset
     offset = (await cluster.list_offsets({at: EARLIEST}))[at].offset
     found: list[tuple[bytes, bytes | None]] = []
+    patience = now() + PATIENCE_S * 10**9
     while offset < end:
+        if now() > patience:
+            raise TimeoutError(f"{at} gives nothing from offset {offset} on, and says that it ends at {end}")
         data = (await fetch(cluster, at, offset, READ_UNCOMMITTED)).records or b""
         for header, start, stop in batches(data):
             if header.next_offset > offset:
@@ -75,4 +79,5 @@ async def _records(cluster: Cluster, at: TopicPartition) -> list[tuple[bytes, by
                     if record.offset >= offset
                 ]
                 offset = header.next_offset
+                patience = now() + PATIENCE_S * 10**9
     return found

@@ -69,11 +69,8 @@ def inconsistent_offsets(seen: Seen) -> Judged:
     one_read[sends[::-1]] = reads[::-1]
     moved = acked[read_at_all[acked] & ~as_told[acked]]
     rows = np.stack([moved, one_read[moved]], 1)
-    # A send that is acknowledged and that a scan did not find is lost, and its offset may be given again: no second
-    # finding. Of transactions a piece of a history has sends elsewhere, without what was scanned there.
-    unread = ~np.isin(acked, seen.send_of_read) & (history.txn[acked] < 0)
-    unread &= (seen.scanned_all < 0)[history.place[acked]]
-    told = np.concatenate([seen.reads, acked[read_at_all[acked] & as_told[acked] | unread]])
+    # A send that is acknowledged and was never read is lost, and its offset may be given again: no second finding.
+    told = np.concatenate([seen.reads, acked[read_at_all[acked] & as_told[acked]]])
     at = composite(history.place[told], history.offset[told])
     order = np.argsort(at, kind="stable")
     same = at[order][1:] == at[order][:-1]
@@ -86,8 +83,7 @@ def inconsistent_offsets(seen: Seen) -> Judged:
     said = (
         "{0.at}@{0.offset} was value {0.value} to {0.client}, and {1.client} saw value {1.value} at {1.at}@{1.offset}"
     )
-    alone = np.isin(rows, acked[unread]) & ~seen.acks_all[history.process[rows]]
-    limits = {ACKS: alone.any(1), UNCLEAN: seen.unclean[history.place[rows[:, 0]]]} if len(rows) else None
+    limits = {UNCLEAN: seen.unclean[history.place[rows[:, 0]]]} if len(rows) else None
     return judged(history, "inconsistent-offsets", len(told), rows, said, limits)
 
 
