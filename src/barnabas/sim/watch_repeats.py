@@ -28,12 +28,13 @@ class RepeatWatch:
         self.world = world
         self._accepted: dict[tuple[str, int, TopicPartition], tuple[LeaderAndIsr, int]] = {}
         """By node, life and partition: what its leader asked for and was granted, and in which version it asked."""
-        self._decided: dict[tuple[str, int, str], tuple[TransactionMetadata, Callable[[], Any]]] = {}
-        """By node, life and transactional id: what is to be written of it, and what asks for that again."""
+        self._decided: dict[TransactionMachine, tuple[TransactionMetadata, Callable[[], Any]]] = {}
+        """What is to be written of it, and what asks for that again. A broker that coordinates an id once more has
+        another machine for it, which may complete what was asked of the one before."""
         probes.after(alter_partition, "decide", self._granted)
         probes.after(ControllerContext, "put_partition_leadership_info", self.put)
-        self._ending: dict[tuple[str, int, str], Callable[[], Any] | None] = {}
-        """By the same: what asks again for the end that is written, and is not over."""
+        self._ending: dict[TransactionMachine, Callable[[], Any] | None] = {}
+        """What asks again for the end that is written, and is not over."""
         probes.around(TransactionMachine, "init_producer_id", self._around_init)
         probes.around(TransactionMachine, "add_partitions", self._around_decision)
         probes.around(TransactionMachine, "end", self._around_decision)
@@ -85,16 +86,15 @@ class RepeatWatch:
 
     def _remember(self, machine: TransactionMachine, decided: Any, again: Callable[[], Any]) -> None:
         if isinstance(decided, TransactionMetadata):
-            self._decided[node(), life(), machine.transactional_id] = decided, again
+            self._decided[machine] = decided, again
 
     def _written(self, _: None, machine: TransactionMachine, metadata: TransactionMetadata) -> None:
         """T10: a producer whose request is done, and who asks again, is told so, and is not fenced by itself."""
-        whose = node(), life(), machine.transactional_id
-        decided, again = self._decided.pop(whose, (None, None))
+        decided, again = self._decided.pop(machine, (None, None))
         if decided is metadata and metadata.state in PREPARED:
-            self._ending[whose] = again
+            self._ending[machine] = again
             return
-        ended = self._ending.pop(whose, None)
+        ended = self._ending.pop(machine, None)
         again = again if decided is metadata else ended
         if again is None:
             return

@@ -1994,6 +1994,24 @@ def test_of_every_invariant_there_is_one() -> None:
     assert {invariant_of(make) for make in MADE} == {*INVARIANTS}
 
 
+def test_who_coordinates_an_id_once_more_completes_what_was_asked_of_it_before() -> None:
+    """Its first machine, of an epoch that is over, is left with the end that it wrote."""
+    made = Cluster()
+    try:
+        before = TransactionMachine("moves on", TransactionMetadata(4724, 0, 60_000, ONGOING))
+        prepared = before.end(4724, 0, True, now_ms(made.world))
+        assert isinstance(prepared, TransactionMetadata)
+        before.write(prepared)
+        before.written(prepared)
+        now = TransactionMachine("moves on", prepared)
+        completed = now.complete(now_ms(made.world))
+        now.write(completed)
+        now.written(completed)
+        assert made.world.violations == []
+    finally:
+        made.checkers.__exit__()
+
+
 def test_a_log_that_is_well_keeps_what_its_batches_tell() -> None:
     made = Cluster()
     try:
