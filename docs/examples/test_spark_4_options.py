@@ -18,7 +18,7 @@ def test_every_option_of_the_source_is_in_the_table():
 
 @pytest.mark.spark
 def test_a_job_changes_by_one_word(kafka_cluster, spark):
-    kafka_cluster.create_topic("payments", partitions=1)
+    kafka_cluster.create_topic("payments", partitions=1, config={"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap})
     for number in range(20):
         producer.produce("payments", f"{number}", headers={"currency": b"EUR"}, timestamp=1_700_000_000_000 + number)

@@ -135,7 +135,8 @@ def test_a_mirror_is_compared_with_an_archive_of_its_source(
     spark: Any, kafka_cluster: KafkaCluster, mirrored: KafkaCluster, tmp_path: Path
 ) -> None:
     for cluster in (kafka_cluster, mirrored):
-        cluster.create_topic("orders", partitions=2)
+        # Its records are of long ago: from its first half minute on a broker would delete them.
+        cluster.create_topic("orders", partitions=2, config={"retention.ms": "-1"})
     send(kafka_cluster.bootstrap, [(n % 2, str(n), None) for n in range(10)])
     archive(spark, kafka_cluster.bootstrap, ["orders"], tmp_path / "archive")
     # The tenth has come after the archive was made; offsets differ, as they do behind a transaction's marker.
