@@ -50,11 +50,6 @@ class CreatedTopic:
 
 def validate_assignment(assignment: Mapping[int, tuple[int, ...]]) -> None:
     """Raises INVALID_REPLICA_ASSIGNMENT unless partitions count from 0 and have equally many, different replicas."""
-    if sorted(assignment) != list(range(len(assignment))):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Partitions should be a consecutive 0-based integer sequence, not {sorted(assignment)}",
-        )
     if len({len(replicas) for replicas in assignment.values()}) != 1:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All partitions should have the same number of replicas")
     for partition, replicas in assignment.items():
@@ -65,6 +60,10 @@ def validate_assignment(assignment: Mapping[int, tuple[int, ...]]) -> None:
             )
         if not replicas:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Partition {partition} has no replicas")
+    if sorted(assignment) != list(range(len(assignment))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+        )
 
 
 def unknown_topic(name: str) -> KafkaError:
@@ -313,7 +312,7 @@ class Topics:
         if topic.assignments is None:
             placed = assign_added_partitions(racks, first.replicas, len(existing), added, self._node.runtime.entropy)
         else:
-            placed = _given_assignment(topic.assignments, len(existing), added, len(first.replicas), racks)
+            placed = given_assignment(topic.assignments, len(existing), added, len(first.replicas), racks)
         added_partitions = {
             TopicPartition(name, number): ReplicaAssignment(replicas) for number, replicas in placed.items()
         }
@@ -378,13 +377,14 @@ class Topics:
             timer.cancel()
 
 
-def _given_assignment(
+def given_assignment(
     assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment],
     existing: int,
     added: int,
     replication_factor: int,
     racks: Mapping[int, str | None],
 ) -> dict[int, tuple[int, ...]]:
+    """The replicas of the partitions that are added, by number. Raises INVALID_REPLICA_ASSIGNMENT."""
     unknown = sorted({broker for assignment in assignments for broker in assignment.broker_ids if broker not in racks})
     if unknown:
         raise KafkaError(
@@ -398,15 +398,23 @@ def _given_assignment(
         )
     placed = {existing + index: tuple(assignment.broker_ids) for index, assignment in enumerate(assignments)}
     for number, replicas in placed.items():
-        if not replicas or len(set(replicas)) != len(replicas):
+        if not replicas:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Duplicate or missing brokers in the replica assignment of partition {number}: {list(replicas)}.",
+                f"Cannot have replication factor of 0 for partition id {number}.",
             )
-        if len(replicas) != replication_factor:
+        if len(set(replicas)) != len(replicas):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Inconsistent replication factor between partitions: partition 0 has {replication_factor} replicas, "
-                f"partition {number} would have {len(replicas)}.",
+                "Duplicate brokers not allowed in replica assignment: "
+                f"{', '.join(map(str, replicas))} for partition id {number}.",
             )
+    others = {number: len(replicas) for number, replicas in placed.items() if len(replicas) != replication_factor}
+    if others:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Inconsistent replication factor between partitions, partition 0 has {replication_factor} while "
+            f"partitions [{', '.join(map(str, others))}] have "
+            f"replication factors [{', '.join(map(str, others.values()))}], respectively.",
+        )
     return placed

@@ -4,9 +4,10 @@ import pytest
 
 from barnabas.broker.placement import assign_added_partitions, assign_replicas, rack_alternated
 from barnabas.broker.topic_names import colliding_topics, validate_topic_name
-from barnabas.broker.topics import validate_assignment
+from barnabas.broker.topics import given_assignment, validate_assignment
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.real import RealEntropy
+from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 
 ENTROPY = RealEntropy()
 FIVE = dict.fromkeys(range(5))
@@ -87,6 +88,26 @@ def test_an_assignment_that_makes_no_sense_is_refused(assignment):
     with pytest.raises(KafkaError) as refused:
         validate_assignment(assignment)
     assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+@pytest.mark.parametrize(
+    ("replicas", "said"),
+    [
+        ([[0], []], "Cannot have replication factor of 0 for partition id 3."),
+        ([[0, 1], [1, 1]], "Duplicate brokers not allowed in replica assignment: 1, 1 for partition id 3."),
+        (
+            [[0], [1, 2]],
+            "Inconsistent replication factor between partitions, partition 0 has 1 while partitions [3] have "
+            "replication factors [2], respectively.",
+        ),
+    ],
+)
+def test_where_added_partitions_cannot_be_is_said_in_kafkas_words(replicas, said):
+    assignments = [CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=ids) for ids in replicas]
+    with pytest.raises(KafkaError) as refused:
+        given_assignment(assignments, existing=2, added=2, replication_factor=1, racks={0: None, 1: None, 2: None})
+    assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert refused.value.message == said
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a" * 250, "a/b", "süd", "a b", "a\n"])
