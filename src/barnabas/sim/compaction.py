@@ -46,6 +46,7 @@ PARTITIONS: Final = {ACCOUNTS: 2, SETTINGS: 1}
 KEYS: Final = (*(b"key-%d" % number for number in range(10)), b"\0\0\0\0", b"\0\0\0\1", b"a key of more than 16 bytes")
 """Two of them are the keys of end markers (KAFKA-14055)."""
 GROUP: Final = "readers"
+REST_S: Final = 0.1
 WRITERS: Final = 3
 TELLERS: Final = 2
 BATCH_BYTES: Final = 400
@@ -200,7 +201,7 @@ class CompactionCampaign(Campaign):
                 await asyncio.sleep(0.5)
 
     async def _reader(self, cluster: ClusterClient, name: str) -> None:
-        """Reads everything from the beginning, again and again."""
+        """Reads everything from the beginning, again and again, with a pause: no poll waits where there are records."""
         while not self.stopping:
             try:
                 consumer = Consumer(cluster, isolation_level=READ_COMMITTED, max_wait_ms=200)
@@ -211,6 +212,7 @@ class CompactionCampaign(Campaign):
                         if self.read.setdefault(place, pair) != pair:
                             self.world.violated("R10", f"{place} was read as {self.read[place]}, now as {pair}")
                 await consumer.close()
+                await asyncio.sleep(REST_S)
             except (KafkaError, OSError, ValueError):
                 await asyncio.sleep(0.3)
 
