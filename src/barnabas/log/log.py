@@ -371,13 +371,13 @@ class Log(ReadableLog):
     def _reload_producers(self, end_offset: int) -> None:
         """Brings the producer state to `end_offset`: the newest snapshot before it, and what the log says since.
 
-        Where nobody was remembered, the log says nothing new of anybody; unless the snapshot brings back who expired
-        since, with less than it wrote.
+        Where nobody wrote, the log says nothing of anybody. (Apache does not read it where nobody is remembered either:
+        then a transaction of a producer that has expired, whose end is cut, counts as committed.)
         """
         producers = self.producers
-        was_empty = producers.is_empty and producers.map_end_offset >= end_offset
+        nobody_wrote = producers.nobody_wrote and producers.map_end_offset >= end_offset
         producers.truncate_and_reload(self.log_start_offset, end_offset)
-        if producers.map_end_offset < end_offset and not (was_empty and producers.is_empty):
+        if producers.map_end_offset < end_offset and not nobody_wrote:
             replay_producers(self.segments, producers, self.log_start_offset, end_offset)
         producers.map_end_offset = end_offset
         producers.take_snapshot(sync=True)

@@ -170,6 +170,9 @@ class ProducerStateManager:
         self._unreplicated: dict[int, int] = {}
         """Ended transactions whose marker is not below the high watermark: first offset to the marker's offset."""
         self.map_end_offset = 0
+        self.nobody_wrote = False
+        """Whether the log is known to have no batch of any producer: it has been read from its start. Of nobody who is
+        remembered there may be some, of producers whose time is up."""
         self._last_snapshot_offset = 0
         self._snapshots: dict[int, None] = {}
         self.reload_snapshots()
@@ -188,10 +191,6 @@ class ProducerStateManager:
     def count(self) -> int:
         """Producers that are remembered."""
         return len(self.entries)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.entries and not self._unreplicated
 
     def has_ongoing_transaction(self, producer_id: int) -> bool:
         entry = self.entries.get(producer_id)
@@ -326,6 +325,7 @@ class ProducerStateManager:
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
+            self.nobody_wrote = False
         last_sequence = (first_sequence + last_offset - first_offset) & _MAX_SEQUENCE if first_sequence >= 0 else -1
         # `tuple.__new__` has a third of the price of the class's own constructor.
         taken: BatchMetadata = tuple.__new__(
@@ -358,6 +358,7 @@ class ProducerStateManager:
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
+            self.nobody_wrote = False
         first_offset = entry.current_txn_first_offset
         self._verifications.pop(producer_id, None)
         entry.end_transaction(batch.producer_epoch, marker.coordinator_epoch, batch.max_timestamp)
@@ -539,8 +540,10 @@ class ProducerStateManager:
             open_txns = [entry for entry in self.entries.values() if entry.current_txn_first_offset != NO_OFFSET]
             for entry in sorted(open_txns, key=lambda entry: entry.current_txn_first_offset):
                 self._ongoing[entry.current_txn_first_offset] = entry.producer_id
+            self.nobody_wrote = self.nobody_wrote and not entries
             self.map_end_offset = self._last_snapshot_offset = offset
             return
+        self.nobody_wrote = True  # as far as this goes: what comes next is replayed
         self.map_end_offset = self._last_snapshot_offset = log_start_offset
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -548,6 +551,7 @@ class ProducerStateManager:
         for snapshot in self.snapshot_offsets:
             self._forget_snapshot(snapshot)
         self._last_snapshot_offset = 0
+        self.nobody_wrote = True
         self.map_end_offset = offset
 
     def _clear(self) -> None:

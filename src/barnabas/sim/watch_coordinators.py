@@ -275,7 +275,7 @@ class CoordinatorWatch:
 
         def complete(machine: TransactionMachine, now_ms: int) -> TransactionMetadata:
             for partition in () if self.world.clocks_touched else machine.metadata.partitions:
-                self._is_over(machine.metadata, str(partition))
+                self._is_over(machine.metadata, partition)
             completed: TransactionMetadata = original(machine, now_ms)
             return completed
 
@@ -306,11 +306,12 @@ class CoordinatorWatch:
                 "T9", f"{node()} gives {transactional_id!r} to {given}, and nobody has fenced {before}", kept_in, node()
             )
 
-    def _is_over(self, ended: TransactionMetadata, partition: str) -> None:
+    def _is_over(self, ended: TransactionMetadata, topic_partition: TopicPartition) -> None:
+        partition = str(topic_partition)
         world, state = self.world, self.world.state(partition)
         log = None if state is None else self.logs.of.get((broker_name(state["leader"]), partition))
         chain = None if log is None else self.logs.chain_of(log)
-        if chain is None:
+        if chain is None or not self._leads(chain.node, topic_partition):
             return
         world.check("T9")
         own = [link for link in reversed(chain.links) if link.producer_id == ended.producer_id]
@@ -333,6 +334,12 @@ class CoordinatorWatch:
                 "T9", f"{node()} takes the transaction of producer {ended.producer_id} for over; {chain.node} leads "
                 f"{partition} and {what}", partition, chain.node,
             )  # fmt: skip
+
+    def _leads(self, name: str, topic_partition: TopicPartition) -> bool:
+        """Whether it says so itself: who has lost power and starts has yet to hear what others kept of its log."""
+        broker = self.world.brokers.get(name)
+        partition = None if broker is None else broker.replicas.partition(topic_partition)
+        return partition is not None and partition.is_leader
 
     def _compare_transactions(self, name: str, broker: Broker, kept_in: str, log: Log) -> None:
         """What counts of an id is what the last record of it says."""

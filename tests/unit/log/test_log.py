@@ -246,9 +246,19 @@ def test_who_expired_does_not_come_back_with_a_truncation_as_it_was_long_ago(tmp
     log.append_as_leader(idempotent(["b"], 1), 0, now_ms=NOW)
     log.append_as_leader(idempotent(["cut"], 2), 0, now_ms=NOW)
     log.producers.remove_expired(NOW + 1000)
-    assert log.producers.is_empty
+    assert not log.producers.entries
     log.truncate_to(2, now_ms=NOW + 1000)
     assert log.append_as_leader(idempotent(["c"], 2), 0, now_ms=NOW).first_offset == 2
+
+
+def test_a_transaction_whose_end_is_cut_is_open_again_though_its_producer_has_expired(tmp_path: Path) -> None:
+    log = open_log(tmp_path, producer_id_expiration_ms=1000)
+    transactional(log, "a", 0)
+    end(log, ControlType.ABORT)
+    log.producers.remove_expired(NOW + 1000)
+    assert not log.producers.entries
+    log.truncate_to(1, now_ms=NOW + 1000)
+    assert log.producers.first_unstable_offset == 0
 
 
 @pytest.mark.parametrize("clean", [True, False])
