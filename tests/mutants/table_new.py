@@ -1145,8 +1145,8 @@ _LATER: Final = (
         "a dead member keeps its partitions until a later deadline of its group, which was set first",
         replace(
             "coordinator.group_coordinator:GroupCoordinator._set_timer",
-            "deadline_ms is not None and due_ms <= deadline_ms",
-            "deadline_ms is not None",
+            "set_ms is None or timed_ms <= set_ms",
+            "True",
         ),
     ),
     _new(

@@ -220,20 +220,19 @@ class GroupCoordinator:
     def _set_timer(self, partition: OffsetsPartition, group: Group, set_ms: int | None = None) -> None:
         """Sets the group's timer, which goes off at its next deadline, or earlier where that has moved on. `set_ms` is
         the earliest deadline that is new: while there is a timer, nobody has to look at all members."""
-        dead = group.state is DEAD
         if group in self._timers:
-            handle, due_ms = self._timers[group]
-            if not dead and (set_ms is None or due_ms <= set_ms):
+            handle, timed_ms = self._timers[group]
+            if group.state is not DEAD and (set_ms is None or timed_ms <= set_ms):
                 return
             handle.cancel()
             del self._timers[group]
-            deadline_ms = None if dead else set_ms
+            due_ms = set_ms
         else:
-            deadline_ms = None if dead else group.next_deadline_ms()
-        if deadline_ms is not None:
-            delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())
+            due_ms = group.next_deadline_ms()
+        if due_ms is not None and group.state is not DEAD:
+            delay_ms = max(0, due_ms - self._clock.monotonic_ms())
             handle = asyncio.get_running_loop().call_later(delay_ms / 1000, self._tick, partition, group)
-            self._timers[group] = handle, deadline_ms
+            self._timers[group] = handle, due_ms
 
     def _tick(self, partition: OffsetsPartition, group: Group) -> None:
         self._timers.pop(group, None)
@@ -483,11 +482,8 @@ class GroupCoordinator:
         return outcome
 
     async def partitions_deleted(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Forgets what was committed for deleted topics.
-
-        There may be topics of these names again soon: whoever reads them is not to begin where the old ones were left,
-        and what is committed for them is not to be forgotten.
-        """
+        """Forgets what was committed for deleted topics, before there are topics of these names again: whoever reads
+        them is not to begin where the old ones were left, and what is committed for them is not to be forgotten."""
         deleted = dict.fromkeys(topic_partitions)
         looked_at = 0
         for partition in list(self._partitions.values()):

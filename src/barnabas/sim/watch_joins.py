@@ -19,7 +19,7 @@ LATE_MS: Final = 3_000
 
 
 @dataclass(eq=False, slots=True)
-class Waiting:
+class UnansweredJoin:
     """A request at one life of a node. `since_ns` is when it came, or when the node was disturbed last."""
 
     node: str
@@ -32,7 +32,7 @@ class Waiting:
 class JoinWatch:
     def __init__(self, world: World, probes: Probes) -> None:
         self.world = world
-        self.waiting: dict[Waiting, None] = {}
+        self.waiting: dict[UnansweredJoin, None] = {}
         self._longest_ms: dict[str, int] = {}
         """By group: for how long it may wait for its members at most, by what any of them has said."""
         probes.around(GroupCoordinator, "join", self._around_join)
@@ -52,7 +52,7 @@ class JoinWatch:
         return sync
 
     async def _noted(self, group: str, what: str, story: Any) -> Any:
-        waiting = Waiting(node(), life(), group, what, self.world.loop.now_ns)
+        waiting = UnansweredJoin(node(), life(), group, what, self.world.loop.now_ns)
         self.waiting[waiting] = None
         try:
             return await story
