@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from barnabas.client.admin import Admin
@@ -145,6 +146,8 @@ def transactions_are_whole(
         known = history.sent.get(value)
         if known is None or known.answered != "aborted":
             continue
-        # What the coordinator lost of the transaction it may have written before the later ones of its records.
-        if known.transaction not in excused and not is_excused(known.client, known):
+        # What the coordinator lost of the transaction it may have written before the later ones of its records. Where
+        # the record is nobody told its sender, who had given up.
+        there = replace(known, partition=int(partition.rpartition("-")[2]), offset=offset)
+        if known.transaction not in excused and not is_excused(known.client, there):
             world.violated("T3", f"{value!r} at {partition}@{offset} was given to a reader, and was aborted", partition)
