@@ -172,6 +172,11 @@ class Purgatory(Generic[K]):
                 completed += 1
         return completed
 
+    def check_all(self) -> None:
+        """Looks at whatever waits: something changed that all keys have in common."""
+        for key in list(self._watchers):
+            self.check_and_complete(key)
+
     def shutdown(self) -> None:
         """Completes all that wait, as if their time were up; nothing waits here any more."""
         self._shut_down = True

@@ -492,8 +492,9 @@ class Replicas:
         self.controller_epoch = request.controller_epoch
         alive = self._metadata.image.brokers.keys()
         self._metadata.take(update)
-        if alive - self._metadata.image.brokers.keys():  # who has died holds back no high watermark
+        if alive - self._metadata.image.brokers.keys():  # who has died holds back no high watermark, and no deletion
             self._look_at_high_watermarks()
+            self.purgatories.delete_records.check_all()
         return ErrorCode.NONE
 
     def _look_at_high_watermarks(self) -> None:

@@ -176,6 +176,10 @@ class CleanerWatch:
 
     def _judge_swap(self, name: str, log: Log, cleaned: Segment, replaced: list[Segment]) -> None:
         world, partition = self.world, str(log.topic_partition)
+        before, _ = held(replaced)
+        after, last_offsets = held([cleaned])
+        # Whoever reads of this replica is not given them, whether or not its copy is one to judge by.
+        self.taken_at.update((partition, offset) for offset in before if offset not in after)
         if self._may_be_lost(name, partition):
             return
         world.check("R18")
@@ -188,8 +192,6 @@ class CleanerWatch:
         end = segments[segments.index(replaced[-1]) + 1].base_offset
         if end > stable:
             world.violated("R18", f"{name} cleaned {partition} to {end}, and {stable} is stable", partition, name)
-        before, _ = held(replaced)
-        after, last_offsets = held([cleaned])
         for offset, record in after.items():
             if offset not in before or (before[offset].key, before[offset].value) != (record.key, record.value):
                 world.violated("R18", f"{name}: {partition}@{offset} became {record}", partition, name)
@@ -200,7 +202,6 @@ class CleanerWatch:
                     self._passed_ms.setdefault((partition, offset), world.nodes[name].clock.now_ms())
                 continue
             self.taken += 1
-            self.taken_at.add((partition, offset))
             why_not = self._why_not(name, log, offset, settled, before | after, replaced[0], after)
             if why_not:
                 world.violated("R18", f"{name} takes {partition}@{offset}: {why_not}", partition, name)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
-from collections.abc import Generator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from leading_broker import PARTITION, TOPIC, TOPIC_ID, Broker
+from turns import at_once
 
 from barnabas.broker.context import Route
 from barnabas.broker.repeated_fetch import RepeatedFetches
@@ -29,7 +29,6 @@ from barnabas.wire.records import batches as record_batches
 FOLLOWER = 2
 VERSIONS = range(12, 18)
 FOREVER_MS = 3_600_000
-T = TypeVar("T")
 
 
 class Unlearned(Broker):
@@ -158,15 +157,6 @@ def state_of(broker: Broker) -> Any:
             )
         )
     return sessions, partitions, broker.replicas.purgatories.follower_fetch.delayed
-
-
-def at_once(slices: Generator[None, None, T]) -> T:
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            value: T = end.value
-            return value
 
 
 async def settle() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from replica_worlds import TOPIC_ID, TOPIC_PARTITION, batch, fetch_one, state
-from turns import until
+from turns import at_once, until
 
 from barnabas.client.connection import Frame
 from barnabas.log.log_dir import LogDirFailure
@@ -828,6 +828,20 @@ def test_records_are_deleted_when_the_follower_has_told_so_though_nothing_is_wri
         assert two.partition.local_log().log_start_offset == 3
 
     play(tmp_path, story, ImpatientPeer)
+
+
+def test_who_waits_for_records_to_be_deleted_hears_so_when_the_follower_that_has_not_is_dead(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,))
+        await one.append(b"x", acks=1)
+        waiting = asyncio.get_running_loop().create_task(one.replicas.delete_records([(TOPIC_PARTITION, 1)], 60_000))
+        await until(lambda: one.replicas.purgatories.delete_records.delayed == 1)
+        told = UpdateMetadataRequest(controller_epoch=1, live_brokers=[UpdateMetadataRequest.UpdateMetadataBroker(1)])
+        one.replicas.maybe_update_metadata_cache(told, at_once(one.metadata.updating(told)))
+        (deleted,) = await waiting
+        assert (deleted.error, deleted.low_watermark) == (ErrorCode.NONE, 1)
+
+    play(tmp_path, story)
 
 
 def test_a_leader_that_comes_back_is_found_again(tmp_path: Path) -> None:
