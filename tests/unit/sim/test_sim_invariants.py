@@ -78,7 +78,7 @@ from barnabas.sim.teller import Teller
 from barnabas.sim.unforeseen import Unforeseen
 from barnabas.sim.watch_cluster import _committed
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
-from barnabas.sim.watch_joins import Waiting
+from barnabas.sim.watch_joins import UnansweredJoin
 from barnabas.sim.watch_lag import Behind, Wanted
 from barnabas.sim.watch_restarts import Dead
 from barnabas.sim.watch_sequences import EXPIRES
@@ -1695,7 +1695,7 @@ def g8_of_a_join_that_nobody_looks_at(cluster: Cluster) -> None:
     """Its group does not know it, and nothing that the group owes is late."""
     world, joins = cluster.world, cluster.checkers.members.joins
     name = world.broker_names[0]
-    waiting = cluster.at(name, lambda: Waiting(name, life(), "unknown", "join", world.loop.now_ns))
+    waiting = cluster.at(name, lambda: UnansweredJoin(name, life(), "unknown", "join", world.loop.now_ns))
     joins.waiting[waiting] = None
     joins.look()
     assert not world.violations
