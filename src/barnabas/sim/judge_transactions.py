@@ -41,10 +41,17 @@ def still_open(world: World) -> Iterator[Open]:
                 continue
             entries = [state for state in log.producers.entries.values() if state.current_txn_first_offset >= 0]
             for entry in entries:
-                began_ns = (entry.last_timestamp - EPOCH_MS) * MS
-                yield Open(name, partition.topic_partition, log, entry.producer_id, began_ns)
+                with world.nodes[name].disk.as_it_is():
+                    began_ms = _written_ms(log, entry.current_txn_first_offset)
+                yield Open(name, partition.topic_partition, log, entry.producer_id, (began_ms - EPOCH_MS) * MS)
             if not entries:
                 yield Open(name, partition.topic_partition, log, -1, world.loop.now_ns)
+
+
+def _written_ms(log: Log, offset: int) -> int:
+    """When the batch with `offset` was written, or the first behind it that is left."""
+    batches = (batch for segment in log.segments for batch in segment.batches() if batch.last_offset >= offset)
+    return next(batches).max_timestamp
 
 
 async def nothing_stays_open(
@@ -53,8 +60,8 @@ async def nothing_stays_open(
     """T5: every last stable offset reaches the high watermark, when timeouts have ended what clients left open.
 
     Where what the coordinator wrote of a transaction is lost, or its marker, nobody ends it: it hangs, and whoever
-    looks after the cluster aborts it (KIP-664). `may_be_lost` asks of a transactional id, a partition, and when the
-    last record was written.
+    looks after the cluster aborts it (KIP-664). `may_be_lost` asks of a transactional id, a partition, and when its
+    first record was written.
     """
     world.check("T5")
     await _nothing_stays_prepared(world, may_be_lost)
