@@ -42,14 +42,14 @@ def still_open(world: World) -> Iterator[Open]:
             entries = [state for state in log.producers.entries.values() if state.current_txn_first_offset >= 0]
             for entry in entries:
                 with world.nodes[name].disk.as_it_is():
-                    began_ms = _written_ms(log, entry.current_txn_first_offset)
+                    began_ms = min(entry.last_timestamp, _written_ms(log, entry.current_txn_first_offset))
                 yield Open(name, partition.topic_partition, log, entry.producer_id, (began_ms - EPOCH_MS) * MS)
             if not entries:
                 yield Open(name, partition.topic_partition, log, -1, world.loop.now_ns)
 
 
 def _written_ms(log: Log, offset: int) -> int:
-    """When the batch with `offset` was written, or the first behind it that is left."""
+    """When the batch with `offset` was written, or the first behind it where that one is deleted."""
     batches = (batch for segment in log.segments for batch in segment.batches() if batch.last_offset >= offset)
     return next(batches).max_timestamp
 
