@@ -176,14 +176,15 @@ class CleanerWatch:
 
     def _judge_swap(self, name: str, log: Log, cleaned: Segment, replaced: list[Segment]) -> None:
         world, partition = self.world, str(log.topic_partition)
-        before, _ = held(replaced)
-        after, last_offsets = held([cleaned])
-        # Whoever reads of this replica is not given them, whether or not its copy is one to judge by.
-        self.taken_at.update((partition, offset) for offset in before if offset not in after)
-        if self._may_be_lost(name, partition):
+        segments, may_be_lost = log.segments, self._may_be_lost(name, partition)
+        if all(segment in segments for segment in replaced):
+            before, _ = held(replaced)
+            after, last_offsets = held([cleaned])
+            # Whoever reads of this replica is not given them, whether or not its copy is one to judge by.
+            self.taken_at.update((partition, offset) for offset in before if offset not in after)
+        if may_be_lost:
             return
         world.check("R18")
-        segments = log.segments
         if any(segment not in segments for segment in replaced):
             world.violated("R18", f"{name} replaces segments of {partition} that are gone", partition, name)
             return
