@@ -1,12 +1,9 @@
-"""Waiting within an event loop for what has no event of its own, and not waiting for what gives way to others."""
+"""Waiting within an event loop for what has no event of its own."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
-from typing import TypeVar
-
-T = TypeVar("T")
+from collections.abc import Callable
 
 
 async def until(fact: Callable[[], object]) -> None:
@@ -14,13 +11,3 @@ async def until(fact: Callable[[], object]) -> None:
     async with asyncio.timeout(60):
         while not fact():  # noqa: ASYNC110
             await asyncio.sleep(0)
-
-
-def at_once(slices: Generator[None, None, T]) -> T:
-    """What comes of work in slices, between which nobody has a turn."""
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            value: T = end.value
-            return value

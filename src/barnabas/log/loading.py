@@ -23,7 +23,7 @@ PROGRESS_INTERVAL_MS: Final = 5_000
 T = TypeVar("T")
 
 
-def at_once(pieces: Generator[int, None, T]) -> T:
+def at_once(pieces: Generator[object, None, T]) -> T:
     """Runs all pieces without a pause."""
     while True:
         try:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from leading_broker import PARTITION, TOPIC, TOPIC_ID, Broker
-from turns import at_once
 
 from barnabas.broker.context import Route
 from barnabas.broker.repeated_fetch import RepeatedFetches
+from barnabas.log.loading import at_once
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr

@@ -386,15 +386,21 @@ MANY = [name for name in map(str, range(20_000)) if partition_for(name, 50) == P
 OTHER = MANY[0]
 
 
+async def deleted_while_a_follower_is_slow(groups: GroupCoordinator, log: MemoryLog) -> asyncio.Future[None]:
+    """Two groups have committed for a topic, which is deleted. Done when `log.held` is, and the tombstones written."""
+    for group_id in ("g", OTHER):
+        await groups.commit_offsets(group_id, "", None, -1, {T0: OffsetAndMetadata(7)})
+    log.held = asyncio.get_running_loop().create_future()
+    deletion = asyncio.ensure_future(groups.partitions_deleted([T0]))
+    await asyncio.sleep(0)
+    return deletion
+
+
 def test_a_deleted_topics_offsets_are_gone_from_all_groups_though_a_follower_is_slow() -> None:
     """Who reads a new topic of that name would begin where the old one was left, and miss what is before that."""
 
     async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
-        for group_id in ("g", OTHER):
-            await groups.commit_offsets(group_id, "", None, -1, {T0: OffsetAndMetadata(7)})
-        log.held = asyncio.get_running_loop().create_future()
-        deletion = asyncio.ensure_future(groups.partitions_deleted([T0]))
-        await asyncio.sleep(0)
+        deletion = await deleted_while_a_follower_is_slow(groups, log)
         assert [groups.fetch_offsets(group_id, [T0], require_stable=True)[T0].offset for group_id in ("g", OTHER)] == [
             -1,
             -1,
@@ -409,11 +415,7 @@ def test_what_is_committed_for_a_deleted_topics_successor_stays() -> None:
     log = MemoryLog()
 
     async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
-        for group_id in ("g", OTHER):
-            await groups.commit_offsets(group_id, "", None, -1, {T0: OffsetAndMetadata(7)})
-        log.held = asyncio.get_running_loop().create_future()
-        deletion = asyncio.ensure_future(groups.partitions_deleted([T0]))
-        await asyncio.sleep(0)
+        deletion = await deleted_while_a_follower_is_slow(groups, log)
         held, log.held = log.held, None
         await groups.commit_offsets(OTHER, "", None, -1, {T0: OffsetAndMetadata(1)})
         held.set_result(None)

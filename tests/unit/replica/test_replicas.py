@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from replica_worlds import TOPIC_ID, TOPIC_PARTITION, batch, fetch_one, state
-from turns import at_once, until
+from turns import until
 
 from barnabas.client.connection import Frame
+from barnabas.log.loading import at_once
 from barnabas.log.log_dir import LogDirFailure
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.cluster import Endpoint
