@@ -234,11 +234,10 @@ class Producer(Producing[Connection]):
     async def _partition_count(self, topic: str) -> int:
         async def attempt() -> int:
             metadata = await self.cluster.refresh([topic], allow_auto_topic_creation=True)
-            known = metadata.topics.get(topic)
-            if known is None or known.error is not ErrorCode.NONE:
-                code = known.error if known is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code = metadata.error_of(topic)
+            if code is not ErrorCode.NONE:
                 raise KafkaError(code, f"topic {topic!r}: {code.name}")
-            return len(known.partitions)
+            return len(metadata.partitions(topic))
 
         return await self.cluster.retrying(attempt)
 

@@ -77,8 +77,8 @@ def _forgotten(seen: Seen, place: Column, txn: Column) -> Column:
     history = seen.history
     rows = history.rows(Op.FORGOTTEN)
     width = len(seen.txns) + 1
-    known = history.place[rows].astype(np.int64) * width + seen.txn_of(seen.send_of(history.value[rows]))
-    known = known[seen.txn_of(seen.send_of(history.value[rows])) >= 0]
+    forgotten = seen.txn_of(seen.send_of(history.value[rows]))
+    known = (history.place[rows].astype(np.int64) * width + forgotten)[forgotten >= 0]
     found: Column = np.isin(place.astype(np.int64) * width + txn, known)
     return found & may_forget(history.context.facts.get(APACHE_VERSION, ""))
 

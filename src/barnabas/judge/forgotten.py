@@ -13,18 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Final
 
 from barnabas.client import Cluster, TopicPartition
 from barnabas.client.offsets import EARLIEST, LATEST, READ_UNCOMMITTED
 from barnabas.judge.journal import now
 from barnabas.judge.scan import PATIENCE_S, fetch
 from barnabas.judge.workload import Work
+from barnabas.model.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.wire.messages.transaction_log_key import TransactionLogKey
 from barnabas.wire.messages.transaction_log_value import TransactionLogValue
 from barnabas.wire.records import batches, records_of
 
-_TOPIC: Final = "__transaction_state"
 _EMPTY, _ONGOING, _PREPARE_COMMIT, _PREPARE_ABORT = range(4)
 
 
@@ -50,7 +49,7 @@ def written_over(records: Iterable[tuple[bytes, bytes | None]]) -> Iterator[int]
 async def forgotten_producers(work: Work) -> frozenset[int]:
     """Raises what `connect`'s cluster raises where the coordinators' log cannot be read for two minutes."""
     async with work.connect() as cluster:
-        places = (await cluster.refresh([_TOPIC])).partitions(_TOPIC)
+        places = (await cluster.refresh([TRANSACTION_STATE_TOPIC])).partitions(TRANSACTION_STATE_TOPIC)
         return frozenset(
             [
                 producer_id

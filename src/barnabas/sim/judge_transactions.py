@@ -13,7 +13,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.coordinator.transactions import PREPARED, TransactionMetadata
 from barnabas.log.log import Log
 from barnabas.model.errors import KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.sim.history import History, Sent
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import MS
@@ -30,7 +30,8 @@ class Open(NamedTuple):
     partition: TopicPartition
     log: Log
     producer_id: int
-    began_ns: int
+    first_offset: int = NO_OFFSET
+    last_timestamp: int = 0
 
 
 def still_open(world: World) -> Iterator[Open]:
@@ -41,17 +42,18 @@ def still_open(world: World) -> Iterator[Open]:
                 continue
             entries = [state for state in log.producers.entries.values() if state.current_txn_first_offset >= 0]
             for entry in entries:
-                with world.nodes[name].disk.as_it_is():
-                    began_ms = min(entry.last_timestamp, _written_ms(log, entry.current_txn_first_offset))
-                yield Open(name, partition.topic_partition, log, entry.producer_id, (began_ms - EPOCH_MS) * MS)
+                first_offset, last = entry.current_txn_first_offset, entry.last_timestamp
+                yield Open(name, partition.topic_partition, log, entry.producer_id, first_offset, last)
             if not entries:
-                yield Open(name, partition.topic_partition, log, -1, world.loop.now_ns)
+                yield Open(name, partition.topic_partition, log, -1)
 
 
-def _written_ms(log: Log, offset: int) -> int:
-    """When the batch with `offset` was written, or the first behind it where that one is deleted."""
-    batches = (batch for segment in log.segments for batch in segment.batches() if batch.last_offset >= offset)
-    return next(batches).max_timestamp
+def _began_ns(world: World, left_open: Open) -> int:
+    """When its first record was written; of one whose first records are deleted, no later than its last."""
+    with world.nodes[left_open.node].disk.as_it_is():
+        batches = (batch for segment in left_open.log.segments for batch in segment.batches())
+        written_ms = next(batch for batch in batches if batch.last_offset >= left_open.first_offset).max_timestamp
+    return (min(left_open.last_timestamp, written_ms) - EPOCH_MS) * MS
 
 
 async def nothing_stays_open(
@@ -77,7 +79,7 @@ async def nothing_stays_open(
             f"{left_open.node}: {left_open.partition} is stable to {left_open.log.last_stable_offset} of "
             f"{left_open.log.high_watermark}; open is a transaction of {owner!r}, producer {left_open.producer_id}"
         )
-        if owner and may_be_lost(owner, left_open.partition, left_open.began_ns):
+        if owner and may_be_lost(owner, left_open.partition, _began_ns(world, left_open)):
             world.waive("T5")
             world.excuse("T5", sentence, str(left_open.partition), left_open.node)
             hanging.append(left_open)
