@@ -1,8 +1,9 @@
 """``barnabas bench metrics``: what it costs brokers that their metrics are read.
 
-Under load, three brokers are compared with themselves: for some seconds somebody reads their metrics once a second as
-Prometheus would, and for the next, of the same load on the same topic, nobody does, or the other way round. (Two
-clusters of one kind differ by more than that for as long as they live, and so do a machine's minutes.)
+Under load, three brokers are compared with themselves. A round has four turns of the same load on the same topic, one
+directly after the other: in the first and the last somebody reads their metrics once a second as Prometheus would, and
+in the two between nobody does, or the other way round; what rises or falls meanwhile counts for both alike. (Two
+clusters of one kind differ by more than what is looked for, for as long as they live, and so do a machine's minutes.)
 What is there without a reader, the admin endpoint and the history that it records, is measured at rest, beside a second
 cluster that has neither, before either of them has done anything: requests only count up integers, and do so with or
 without an endpoint.
@@ -14,7 +15,10 @@ little of the brokers' cores.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -35,9 +39,11 @@ from barnabas.bench.undisturbed import undisturbed
 
 OTHER: Final = "not scraped"
 OURS: Final = "scraped each second"
-_LOADED_S: Final = 3.0
+_LOADED_S: Final = 0.7
 _REST_S: Final = 10.0
 _RESTS: Final = 3
+_SETTLED_S: Final = 0.05
+"""A scrape that is under way when its reader is stopped is answered by then."""
 _BATCHES: Final = Load(4, 5, record_bytes=1000, batch_bytes=100_000, replicas=BROKERS, acks=-1)
 _SCRAPER: Final = """
 import socket, sys, time
@@ -72,31 +78,43 @@ class Scraped(BarnabasSubject):
 @contextlib.contextmanager
 def running(directory: Path) -> Iterator[tuple[Scraped, Scraped]]:
     with contextlib.ExitStack() as stack:
-        seen = Scraped(directory / "scraped", BROKERS, PATIENT)
+        # What was written is deleted before the next topic's, so that a directory in memory is large enough.
+        config = {**PATIENT, "log.segment.delete.delay.ms": "500"}
+        seen = Scraped(directory / "scraped", BROKERS, config)
         stack.callback(seen.close)
-        unseen = Scraped(directory / "unseen", BROKERS, {**PATIENT, "barnabas.admin.listener": ""})
+        unseen = Scraped(directory / "unseen", BROKERS, {**config, "barnabas.admin.listener": ""})
         stack.callback(unseen.close)
         yield seen, unseen
 
 
-@contextlib.contextmanager
-def reading(addresses: Sequence[str]) -> Iterator[subprocess.Popen[str] | None]:
-    """A process reads the metrics at `addresses`, if there are any, once a second, and for the first time before the
-    block begins: its start is not what is measured. Raises `BenchError` at the block's end where the process failed."""
-    if not addresses:
-        yield None
-        return
-    command = [sys.executable, "-S", "-c", _SCRAPER, *addresses]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as scraper:
-        assert scraper.stdout is not None
-        assert scraper.stderr is not None
-        scraper.stdout.readline()
+class Reader:
+    """A process that reads the metrics at `addresses` once a second, and stands still while nobody is to read them: its
+    start is in no turn. Raises `BenchError` when it is left, where the process failed."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        command = [sys.executable, "-S", "-c", _SCRAPER, *addresses]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Reader:
+        assert self.process.stdout is not None
+        self.process.stdout.readline()  # it has read them once
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        failed = self.process.poll() is not None
+        self.process.kill()
+        said = self.process.communicate()[1]
+        if failed and kind is None:
+            raise BenchError(f"The metrics could not be read: {said.strip()}.")
+
+    @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        """Nobody reads meanwhile."""
+        self.process.send_signal(signal.SIGSTOP)
         try:
-            yield scraper
-            if scraper.poll() is not None:
-                raise BenchError(f"The metrics could not be read: {scraper.stderr.read().strip()}.")
+            yield
         finally:
-            scraper.kill()
+            self.process.send_signal(signal.SIGCONT)
 
 
 def _figure(name: str, unit: str, wanted: str) -> Figure:
@@ -120,23 +138,30 @@ def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> li
     figures = figures_of()
     with running(directory) as (seen, unseen):
         for subject, other in ((seen, unseen), (unseen, seen)) * _RESTS:
-            with standing_still(other), reading(subject.admins):
+            with standing_still(other), Reader(subject.admins) if subject is seen else contextlib.nullcontext():
                 figures["rest"].add(1 + undisturbed(partial(_at_rest, subject)), ours=subject is seen)
-        for name in warming_up("the cluster", warm_up_s):
-            _round(seen, unseen, name, min(requests, 2_000), [seen.admins])
-        for number in range(rounds):
-            # The order changes: whoever is second waits for what the first has left to the disk.
-            ways = ([], seen.admins) if number % 2 else (seen.admins, [])
-            measured_ways = _round(seen, unseen, f"bench-{number}", requests, ways)
-            for read, values in zip(ways, measured_ways, strict=True):
-                for name, value in values.items():
-                    figures[name].add(value, ours=bool(read))
-            console.print(f"  round {number + 1}/{rounds}", style="dim")
+        with standing_still(unseen), Reader(seen.admins) as reader:
+            for name in warming_up("the cluster", warm_up_s):
+                _round(seen, reader, name, min(requests, 2_000), [True])
+            for number in range(rounds):
+                # The order changes: what comes later waits for what came before to get to the disk.
+                turns = [False, True, True, False] if number % 2 else [True, False, False, True]
+                for read, values in zip(turns, _round(seen, reader, f"bench-{number}", requests, turns), strict=True):
+                    for name, value in values.items():
+                        figures[name].add(value, ours=read)
+                console.print(f"  round {number + 1}/{rounds}", style="dim")
         told = sum(_scrape_bytes(address) for address in seen.admins) // BROKERS
         console.print(f"a scrape of one broker has {told:,} bytes", style="dim")
-    for figure in figures.values():
-        console.print(f"{figure.name}: half of the ratios are {_middle_half(figure)}", style="dim")
+    for name, figure in figures.items():
+        if name != "rest":
+            figure.ours, figure.theirs = _in_pairs(figure.ours), _in_pairs(figure.theirs)
+            console.print(f"{figure.name}: {_scatter(figure)}", style="dim")
     return list(figures.values())
+
+
+def _in_pairs(values: list[float]) -> list[float]:
+    """The mean of each round's two turns."""
+    return [(first + second) / 2 for first, second in zip(values[::2], values[1::2], strict=True)]
 
 
 def _at_rest(subject: Scraped) -> float:
@@ -151,23 +176,27 @@ def _scrape_bytes(address: str) -> int:
         return len(answer.read())
 
 
-def _middle_half(figure: Figure) -> str:
-    """Ratios that scatter by more than the aim say little of it."""
+def _scatter(figure: Figure) -> str:
+    """Between what half of the ratios lie, and where their median would be in 19 of 20 runs (by order statistics)."""
     ratios = sorted(a / b for a, b in zip(figure.ours, figure.theirs, strict=True))
-    quarter = len(ratios) // 4
-    return f"{ratios[quarter]:.3f} to {ratios[-1 - quarter]:.3f}"
+    quarter, low = len(ratios) // 4, max(0, math.floor(len(ratios) / 2 - 0.98 * math.sqrt(len(ratios))))
+    return (
+        f"ratio {statistics.median(ratios):.3f}, 95 % of {ratios[low]:.3f} to {ratios[-1 - low]:.3f}; "
+        f"half of the rounds {ratios[quarter]:.3f} to {ratios[-1 - quarter]:.3f}"
+    )
 
 
 def _round(
-    subject: Scraped, other: Scraped, topic: str, requests: int, ways: Sequence[Sequence[str]]
+    subject: Scraped, reader: Reader, topic: str, requests: int, turns: Sequence[bool]
 ) -> list[dict[str, float]]:
-    """Each load in each of the `ways`, one directly after the other: who is read meanwhile."""
+    """Each load in each of the `turns`, one directly after the other: whether somebody reads meanwhile."""
     make_topic(subject, topic, [list(range(BROKERS))])
     port = subject.ports[0]
 
-    def undisturbed_by(measure: Callable[[], dict[str, float]], read: Sequence[str]) -> dict[str, float]:
+    def undisturbed_by(measure: Callable[[], dict[str, float]], read: bool) -> dict[str, float]:
         def attempt() -> dict[str, float]:
-            with standing_still(other), reading(read):
+            with contextlib.nullcontext() if read else reader.resting():
+                time.sleep(_SETTLED_S)
                 return measure()
 
         return undisturbed(attempt, os.sync)
@@ -191,9 +220,9 @@ def _round(
         values = sent.requests * _BATCHES.value_bytes
         return {"batches/rate": sent.requests * _BATCHES.records / sent.seconds, "batches/cpu": used / values * 1e9}
 
-    values: list[dict[str, float]] = [{} for _ in ways]
+    values: list[dict[str, float]] = [{} for _ in turns]
     for measure in (alone, eight, batches):
-        for read, found in zip(ways, values, strict=True):
+        for read, found in zip(turns, values, strict=True):
             found |= undisturbed_by(measure, read)
     drop_topic(subject, topic)
     return values

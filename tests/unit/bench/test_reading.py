@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.bench import BenchError
-from barnabas.bench.metrics import reading
+from barnabas.bench.metrics import Reader
 
 ANSWER = b"HTTP/1.1 200 \r\ntransfer-encoding: chunked\r\n\r\n2\r\na\n\r\n0\r\n\r\n"
 
@@ -48,25 +49,28 @@ def patient() -> Iterator[Endpoint]:
 
 
 def test_metrics_are_read_again_and_again(patient: Endpoint) -> None:
-    with reading([patient.address]):
+    with Reader([patient.address]):
         assert patient.asked, "a reader that is still starting takes CPU from what is measured"
         assert patient.answered.wait(60)
     assert len(patient.asked) == 2
-    assert all(each.startswith(b"GET /metrics HTTP/1.1\r\n") for each in patient.asked)
+    assert all(request.startswith(b"GET /metrics HTTP/1.1\r\n") for request in patient.asked)
+
+
+def test_a_reader_that_rests_is_stopped_until_its_rest_is_over(patient: Endpoint) -> None:
+    with Reader([patient.address]) as reader:
+        with reader.resting():
+            _, status = os.waitpid(reader.process.pid, os.WUNTRACED)
+            assert os.WIFSTOPPED(status)
+        assert patient.answered.wait(60)
+    assert len(patient.asked) == 2
 
 
 def test_a_run_whose_metrics_nobody_read_is_none() -> None:
     endpoint = Endpoint(1)
     endpoint.start()
     with contextlib.ExitStack() as stack:
-        reader = stack.enter_context(reading([endpoint.address]))
-        assert reader is not None
-        reader.wait(60)
+        reader = stack.enter_context(Reader([endpoint.address]))
+        reader.process.wait(60)
         endpoint.join(60)
         with pytest.raises(BenchError, match="an endpoint closed its connection"):
             stack.close()
-
-
-def test_without_an_endpoint_nobody_reads() -> None:
-    with reading([]) as reader:
-        assert reader is None
