@@ -57,6 +57,7 @@ class Op(IntEnum):
     TOTAL = 14
     LEADER = 15
     FORGOTTEN = 16
+    COPY = 17
 
     @property
     def word(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from barnabas.judge.compacted import deleted_by_tombstones
+from barnabas.judge.copies import NEW_EPOCH, noted, sent_under_new_epochs
 from barnabas.judge.findings import Judged, judged
 from barnabas.judge.history import NONE, Column, Op, Status
 from barnabas.judge.seen import Seen, TransactionOutcome, composite
@@ -50,8 +51,13 @@ def duplicates(seen: Seen) -> Judged:
     other = np.flatnonzero(history.offset[reads] != history.offset[first[sends]])
     _, once = np.unique(sends[other], return_index=True)
     other = other[once]
-    rows = np.stack([sends[other], first[sends[other]], reads[other]], 1)
-    limits = {NOT_IDEMPOTENT: ~seen.idempotent[history.process[sends[other]]]}
+    doubled, one, two = sends[other], first[sends[other]], reads[other]
+    rows = np.stack([doubled, one, two, noted(seen, doubled, one), noted(seen, doubled, two)], 1)
+    again = np.isin(sends, doubled)
+    limits = {
+        NOT_IDEMPOTENT: ~seen.idempotent[history.process[doubled]],
+        NEW_EPOCH: sent_under_new_epochs(seen, sends[again], reads[again])[doubled],
+    }
     said = "value {0.value} was sent once, and is at {1.at}@{1.offset} and at {2.at}@{2.offset}"
     return judged(history, "duplicate", int(np.count_nonzero(first >= 0)), rows, said, limits)
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from barnabas.client import Cluster, TopicPartition
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.positions import read
+from barnabas.judge.copies import Batches
 from barnabas.judge.history import NONE, Client, Op
 from barnabas.judge.journal import Journal, now
 from barnabas.judge.workload import OURS, TROUBLE, Work, decoded, value_of
@@ -94,6 +95,7 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
     told = now()
     found: list[tuple[Op, int, int, int, int]] = []
     last_of: dict[int, int] = {}
+    held_by = Batches()
     since, patience = offset, now() + PATIENCE_S * 10**9
     while offset < end:
         if offset > since:
@@ -109,6 +111,7 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
         for header, start, stop in batches(part.records or b""):
             if header.next_offset <= offset:
                 continue
+            held_by.add(header)
             if header.is_control:
                 found.append((Op.MARKER, invoked, header.base_offset, NONE, last_of.get(header.producer_id, NONE)))
             else:
@@ -123,6 +126,10 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
     for op, invoked, where, key, value in found:
         if where < end:
             journal.add(op, invoked, at, offset=where, key=key, value=value)
+    if level == READ_UNCOMMITTED:
+        read_here = [(value, where) for op, _, where, _, value in found if op is Op.READ and where < end]
+        for copy in held_by.copies(read_here):
+            journal.add(Op.COPY, begun, at, offset=copy.offset, value=copy.value, name=copy.batch)
     for producer_id in sorted(last_of.keys() & forgotten):
         journal.add(Op.FORGOTTEN, begun, at, value=last_of[producer_id])
     journal.add(Op.SCANNED, begun, at, offset=end)

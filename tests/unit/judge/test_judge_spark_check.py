@@ -80,7 +80,7 @@ def _renamed(name: str, number: int) -> str:
     fault, colon, held = name.partition(":")
     return (
         name
-        if name in (DELAY_END_TXN, TOMBSTONE, *KILLS)
+        if name in (DELAY_END_TXN, TOMBSTONE, *KILLS) or "/" in name  # a copy's batch
         else f"{fault}:{number}.{held}"
         if colon
         else f"{number}.{name}"

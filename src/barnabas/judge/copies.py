@@ -1,0 +1,108 @@
+"""Records that stand at several offsets of a partition, and the batches that hold them: whose work that is.
+
+A broker knows a batch again by its producer id, epoch and sequence. A client that takes another epoch and sends again
+under it what nobody has answered makes a new batch of what may be written: no broker can know that one again.
+librdkafka does that (`LIMITS`, ``librdkafka-new-epoch``), and counts its epochs by itself, so that no broker has a part
+in it. It is told from a broker's work by the batches in the log, which the scan notes of each record that it finds at
+several offsets: they have one producer id, and epochs that grow with the offsets.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from barnabas.judge.history import NONE, Column, Op
+from barnabas.judge.seen import Seen, composite
+from barnabas.wire.records import BatchHeader
+
+NEW_EPOCH: Final = "librdkafka-new-epoch"
+_BATCH: Final = re.compile(r"(\d+)/(\d+)/\d+")
+
+
+class Copy(NamedTuple):
+    value: int
+    offset: int
+    batch: str
+    """Producer id, epoch and base sequence, with slashes between them; each is -1 where there is none."""
+
+
+class Batches:
+    """Whose the batches of a partition are, in the order of their offsets: four numbers for each of them."""
+
+    def __init__(self) -> None:
+        self._told = array("q")
+
+    def add(self, header: BatchHeader) -> None:
+        self._told.extend((header.base_offset, header.producer_id, header.producer_epoch, header.base_sequence))
+
+    def copies(self, records: Sequence[tuple[int, int]]) -> Iterator[Copy]:
+        """Those of all records of the partition, by value and offset, whose value stands at more than one offset."""
+        value, offset = np.array(records, np.int64).reshape(-1, 2).T
+        _, which, count = np.unique(value, return_inverse=True, return_counts=True)
+        again = np.flatnonzero((count[which] > 1) & (value != NONE))
+        told = np.array(self._told, np.int64).reshape(-1, 4)
+        held_by = told[np.searchsorted(told[:, 0], offset[again], "right") - 1, 1:]
+        for row, batch in zip(again.tolist(), held_by.tolist(), strict=True):
+            yield Copy(int(value[row]), int(offset[row]), "/".join(map(str, batch)))
+
+
+def noted(seen: Seen, sends: Column, reads: Column) -> Column:
+    """The row that tells which batch holds each of these records where it was read, or -1."""
+    history = seen.history
+    rows, of = _copies(seen)
+    distinct = np.unique(of)
+    known = composite(np.searchsorted(distinct, of), history.offset[rows])
+    wanted = composite(np.searchsorted(distinct, sends), history.offset[reads])
+    at = np.searchsorted(known, wanted)
+    found: Column = np.isin(sends, distinct) & (np.append(known, NONE)[at] == wanted)
+    return np.where(found, np.append(rows, NONE)[at], NONE)
+
+
+def sent_under_new_epochs(seen: Seen, sends: Column, reads: Column) -> Column:
+    """By row of a send by an idempotent producer: whether its client itself wrote it several times, each time under a
+    later epoch. `reads` are all of these records where they were sent to.
+
+    Everything has to be known for that: a batch of one producer wherever anybody read the record. A client that was
+    told where it is does not send it again, so that its producer may have been told of the last one alone.
+    """
+    history = seen.history
+    rows, of = _copies(seen)
+    offset, (producer, epoch) = history.offset[rows], _batches(seen, rows)
+    differs = (producer[1:] != producer[:-1]) | (epoch[1:] <= epoch[:-1])
+    good = np.zeros(len(history), bool)
+    good[of] = True
+    good[of[1:][(of[1:] == of[:-1]) & differs]] = False
+    good[sends[noted(seen, sends, reads) == NONE]] = False
+    last = np.full(len(history), NONE, np.int64)
+    last[of] = offset
+    good &= (history.offset == NONE) | (history.offset == last)
+    theirs = [client.driver.startswith("librdkafka") for client in history.context.clients]
+    found: Column = good & np.array([*theirs, False])[history.process] & (history.txn == NONE)
+    return found
+
+
+def _copies(seen: Seen) -> tuple[Column, Column]:
+    """The rows that scans noted of records in the partition that they were sent to, and their sends: in the order of
+    the sends, and of the offsets."""
+    history = seen.history
+    rows = history.rows(Op.COPY)
+    of = seen.send_of(history.value[rows])
+    right = (of >= 0) & (history.place[rows] == history.place[np.maximum(of, 0)])
+    rows, of = rows[right], of[right]
+    order = np.lexsort((history.offset[rows], of))
+    return rows[order], of[order]
+
+
+def _batches(seen: Seen, rows: Column) -> tuple[Column, Column]:
+    """The producer id and the epoch that each of these rows tells, -1 where it tells none."""
+    names = [*seen.history.names, ""]
+    distinct, which = np.unique(seen.history.name[rows], return_inverse=True)
+    found = [_BATCH.fullmatch(names[code]) for code in distinct.tolist()]
+    told = np.array([(NONE, NONE) if match is None else tuple(map(int, match.groups())) for match in found], np.int64)
+    producer, epoch = told.reshape(-1, 2)[which].T
+    return producer, epoch
