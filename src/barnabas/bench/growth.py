@@ -42,8 +42,7 @@ _GB: Final = 1_000_000_000
 _MB: Final = 1_000_000
 _WARM_UP_TURN_S: Final = 2.0
 _DESCRIPTORS: Final = 12_000
-"""One for each of 10,000 logs, and some. Barnabas' indexes take two more once a partition has more than
-``index.interval.bytes`` (4 KiB); here each gets some twenty records, which is less."""
+"""One for each of 10,000 logs, and some."""
 
 
 @dataclass(frozen=True, slots=True)

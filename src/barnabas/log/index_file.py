@@ -4,7 +4,8 @@ Here the entries live in arrays, read from the file when they are first asked fo
 `GATHERED_ENTRIES` at a time and what is left by a flush: until then a crash takes them back, and recovery, which reads
 whatever was not flushed, makes them anew. Kafka maps these files into memory and therefore preallocates those of the
 active segment. Ours hold their entries and nothing else at any time, which is the form that Kafka gives them at a clean
-stop: its tools and brokers read them, even while we write.
+stop: its tools and brokers read them, even while we write. None stays open between two writes: of a segment's
+files only the log file does.
 """
 
 from __future__ import annotations
@@ -37,25 +38,20 @@ class IndexFile:
 
     ENTRY_SIZE: ClassVar[int]
 
-    __slots__ = ("_disk", "_entries", "_file", "_max_entries", "_rebuilding", "_unwritten", "base_offset", "path")
+    __slots__ = ("_disk", "_entries", "_max_entries", "_rebuilding", "_unwritten", "base_offset", "path")
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_bytes: int, *, new: bool) -> None:
         self._disk = disk
         self.path = path
         self.base_offset = base_offset
         self._max_entries = max_bytes // self.ENTRY_SIZE
-        self._file: File | None = None
         self._entries: int | None = None
         self._rebuilding = False
         self._unwritten: list[bytes] = []
         """The last entries, which the file does not have yet."""
         if new:
-            file = disk.open(path, create=True)
-            try:
+            with disk.open_briefly(path, create=True) as file:
                 file.truncate(0)
-            finally:
-                # Reopened at the first entry: a partition that nobody writes to costs no descriptor.
-                file.close()
             self._entries = 0
             self._clear()
 
@@ -81,12 +77,12 @@ class IndexFile:
 
     def _write_what_is_gathered(self) -> None:
         try:
-            file = self.file()
+            with self._disk.open_briefly(self.path, create=True) as file:
+                self._write_out(file)
         except OSError as error:
             if not are_exhausted(error):
                 raise
-            return  # the segment has the batch already: the entries wait for the next one
-        self._write_out(file)
+            # The segment has the batch already: the entries wait for the next one.
 
     def _write_out(self, file: File) -> None:
         if self._unwritten:
@@ -114,15 +110,10 @@ class IndexFile:
         """The file's size, with the entries that are still to be written."""
         return self._disk.size(self.path) + len(self._unwritten) * self.ENTRY_SIZE
 
-    def file(self) -> File:
-        if self._file is None:
-            self._file = self._disk.open(self.path, create=True)
-        return self._file
-
     def _cut(self, entries: int) -> None:
-        file = self.file()
-        self._write_out(file)
-        file.truncate(entries * self.ENTRY_SIZE)
+        with self._disk.open_briefly(self.path, create=True) as file:
+            self._write_out(file)
+            file.truncate(entries * self.ENTRY_SIZE)
         self._entries = entries
 
     def rebuild(self) -> None:
@@ -135,22 +126,13 @@ class IndexFile:
     def rebuilt(self, *, sync: bool) -> None:
         """Writes the new entries, where they differ from the file's."""
         self._rebuilding = False
-        write_index(self.file(), self._encode(), sync=sync)
+        with self._disk.open_briefly(self.path, create=True) as file:
+            write_index(file, self._encode(), sync=sync)
 
     def set_max_bytes(self, max_bytes: int) -> None:
         self._max_entries = max_bytes // self.ENTRY_SIZE
 
     def flush(self) -> None:
-        file = self._disk.open(self.path) if self._file is None else self._file
-        try:
+        with self._disk.open_briefly(self.path) as file:
             self._write_out(file)
             file.fsync()
-        finally:
-            if file is not self._file:
-                file.close()
-
-    def close_file(self) -> None:
-        """Closes the descriptor; the next write or flush opens the file again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None

@@ -174,9 +174,6 @@ class LeaderEpochCache:
         if self._unwritten:
             self.write()
         if self._unsynced:
-            file = self._disk.open(f"{self._directory}/{FILE_NAME}")
-            try:
+            with self._disk.open_briefly(f"{self._directory}/{FILE_NAME}") as file:
                 file.fsync()
-            finally:
-                file.close()
             self._unsynced = False

@@ -440,25 +440,19 @@ class ProducerStateManager:
         header = bytearray(_SNAPSHOT_HEADER.pack(_VERSION, 0, len(self.entries)))
         crc = crc32c(body, crc32c(header[_CRC_END:]))
         _SNAPSHOT_HEADER.pack_into(header, 0, _VERSION, crc, len(self.entries))
-        file = self._disk.open(self.snapshot_path(offset), create=True)
-        try:
+        with self._disk.open_briefly(self.snapshot_path(offset), create=True) as file:
             file.truncate(0)
             file.pwrite(bytes(header) + body, 0)
             if sync:
                 file.fsync()
-        finally:
-            file.close()
         self._snapshots[offset] = None
         self._last_snapshot_offset = offset
         return offset
 
     def flush_snapshot(self, offset: int) -> None:
         if offset in self._snapshots:
-            file = self._disk.open(self.snapshot_path(offset))
-            try:
+            with self._disk.open_briefly(self.snapshot_path(offset)) as file:
                 file.fsync()
-            finally:
-                file.close()
 
     def _read_snapshot(self, offset: int) -> list[ProducerEntry]:
         data = self._disk.read(self.snapshot_path(offset))

@@ -33,6 +33,7 @@ from barnabas.log.settings import LogSettings
 from barnabas.log.validation import end_txn_marker
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
 from barnabas.runtime import Disk
+from barnabas.runtime.descriptors import briefly
 from barnabas.runtime.unreadable import Skip
 
 logger = logging.getLogger(__name__)
@@ -444,8 +445,9 @@ def replay_producers(
     end_offset: int,
 ) -> None:
     """Reads the batches from where the producer state stands to `end_offset` into it, all at once."""
-    for _ in replaying_producers(segments, producers, log_start_offset, end_offset):
-        continue
+    with briefly(), segments[-1].open_briefly():
+        for _ in replaying_producers(segments, producers, log_start_offset, end_offset):
+            continue
 
 
 def replaying_producers(
@@ -454,7 +456,7 @@ def replaying_producers(
     log_start_offset: int,
     end_offset: int,
 ) -> Pieces:
-    """As `replay_producers`, in pieces."""
+    """As `replay_producers`, in pieces. Of the segments only the last one stays open."""
     start_offset = max(producers.map_end_offset, log_start_offset)
     for index, segment in enumerate(segments):
         following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
@@ -476,3 +478,6 @@ def replaying_producers(
             # Below the recovery point everything was flushed; a reader will be told of it, the log still opens.
             logger.error("producer state is incomplete: %s", error)
             return
+        finally:
+            if segment is not segments[-1]:
+                segment.close_files()

@@ -10,6 +10,7 @@ import logging
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from barnabas.log.batches import (
@@ -127,16 +128,13 @@ class Segment:
         if new:
             for path in paths:
                 disk.remove(path)
-            self._file = disk.open(self.path, create=True)
-        try:
-            self.size = 0 if new else disk.size(self.path)
-            self.offset_index = OffsetIndex(disk, paths[1], base_offset, index_bytes, new=new)
-            self.time_index = TimeIndex(disk, paths[2], base_offset, index_bytes, new=new)
-            self.txn_index = TransactionIndex(disk, paths[3])
-        except BaseException:
-            if self._file is not None:
-                self._file.close()
-            raise
+            # Opened again by the first append: a partition that nobody writes to costs no descriptor.
+            with disk.open_briefly(self.path, create=True):
+                pass
+        self.size = 0 if new else disk.size(self.path)
+        self.offset_index = OffsetIndex(disk, paths[1], base_offset, index_bytes, new=new)
+        self.time_index = TimeIndex(disk, paths[2], base_offset, index_bytes, new=new)
+        self.txn_index = TransactionIndex(disk, paths[3])
 
     def __repr__(self) -> str:
         return f"Segment(base_offset={self.base_offset}, size={self.size})"
@@ -154,6 +152,19 @@ class Segment:
             with sparing():
                 return self.file
         return self._file
+
+    @contextmanager
+    def open_briefly(self) -> Iterator[None]:
+        """Opens the file until the end, unless it is open; for what may not be left half done (`Disk.open_briefly`)."""
+        if self._file is not None:
+            yield
+            return
+        with self._disk.open_briefly(self.path) as file:
+            self._file = file
+            try:
+                yield
+            finally:
+                self._file = None
 
     # Appending
 
@@ -421,6 +432,10 @@ class Segment:
 
     def rebuild_indexes(self) -> None:
         """Makes the offset and the time index anew from batch headers, for a segment whose batches are known good."""
+        with self.open_briefly():
+            self._rebuild_indexes()
+
+    def _rebuild_indexes(self) -> None:
         self.offset_index.rebuild()
         self.time_index.rebuild()
         self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
@@ -458,6 +473,10 @@ class Segment:
 
         Returns where it ends: before `offset` where that lies within a batch.
         """
+        with self.open_briefly():
+            return self._truncate_to(offset, now_ms)
+
+    def _truncate_to(self, offset: int, now_ms: int) -> int:
         located = self.locate(offset)
         position = None if located is None else located[0]
         if position is not None:
@@ -490,12 +509,10 @@ class Segment:
                     index.flush()
             except CorruptIndex as error:
                 self._mend_indexes(error)
-        self.offset_index.close_file()
-        self.time_index.close_file()
-        self.txn_index.close_file()
 
     def flush(self) -> None:
-        self.file.fsync()
+        with self.open_briefly():
+            self.file.fsync()
         self.offset_index.flush()
         self.time_index.flush()
         self.txn_index.flush()
@@ -504,9 +521,6 @@ class Segment:
         if self._file is not None:
             self._file.close()
             self._file = None
-        self.offset_index.close_file()
-        self.time_index.close_file()
-        self.txn_index.close_file()
 
     def moved(self, directory: str) -> None:
         """The directory was renamed; open descriptors stay good."""

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from barnabas.log.index_file import CorruptIndex, write_index
-from barnabas.runtime import Disk, File
+from barnabas.runtime import Disk
 
 _ENTRY: Final = Struct(">hqqqq")
 _VERSION: Final = 0
@@ -27,12 +27,11 @@ class AbortedTxn(NamedTuple):
 class TransactionIndex:
     """Entries rise in `last_offset`."""
 
-    __slots__ = ("_aborted", "_disk", "_file", "_rebuilding", "path")
+    __slots__ = ("_aborted", "_disk", "_rebuilding", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self.path = path
-        self._file: File | None = None
         self._aborted: list[AbortedTxn] | None = None
         self._rebuilding = False
 
@@ -61,9 +60,8 @@ class TransactionIndex:
         aborted = self.aborted()
         assert not aborted or entry.last_offset > aborted[-1].last_offset, f"{entry} is out of order in {self.path}"
         if not self._rebuilding:
-            if self._file is None:
-                self._file = self._disk.open(self.path, create=True)
-            self._file.pwrite(_ENTRY.pack(_VERSION, *entry), len(aborted) * _ENTRY.size)
+            with self._disk.open_briefly(self.path, create=True) as file:
+                file.pwrite(_ENTRY.pack(_VERSION, *entry), len(aborted) * _ENTRY.size)
         aborted.append(entry)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int, into: list[AbortedTxn]) -> bool:
@@ -85,7 +83,8 @@ class TransactionIndex:
             keep -= 1
         if keep < len(aborted):
             del aborted[keep:]
-            self._resize(keep)
+            with self._disk.open_briefly(self.path) as file:
+                file.truncate(keep * _ENTRY.size)
 
     def rebuild(self) -> None:
         """Drops all entries; `rebuilt` writes those that are appended from now on."""
@@ -98,27 +97,10 @@ class TransactionIndex:
         aborted = self.aborted()
         if not aborted and not self._disk.exists(self.path):
             return
-        if self._file is None:
-            self._file = self._disk.open(self.path, create=True)
-        write_index(self._file, b"".join(_ENTRY.pack(_VERSION, *entry) for entry in aborted), sync=sync)
-
-    def _resize(self, entries: int) -> None:
-        if self._file is None:
-            self._file = self._disk.open(self.path)
-        self._file.truncate(entries * _ENTRY.size)
+        with self._disk.open_briefly(self.path, create=True) as file:
+            write_index(file, b"".join(_ENTRY.pack(_VERSION, *entry) for entry in aborted), sync=sync)
 
     def flush(self) -> None:
-        if self._file is not None:
-            self._file.fsync()
-        elif self._disk.exists(self.path):
-            # Rolled and loaded segments let their descriptors go before they are flushed.
-            file = self._disk.open(self.path)
-            try:
+        if self._disk.exists(self.path):
+            with self._disk.open_briefly(self.path) as file:
                 file.fsync()
-            finally:
-                file.close()
-
-    def close_file(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None

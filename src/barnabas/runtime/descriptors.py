@@ -4,8 +4,9 @@ A file that cannot be opened means a disk that cannot be written, and ends the b
 made again. So connections may not take all descriptors (`is_scarce`). Many connections may be accepted in one turn of
 the loop before one of them can be closed, so a few descriptors are held as spares and given up one by one (`opening`)
 when the rest is used. What may be refused and asked for again leaves them to what may not be left half done
-(`sparing`). Files that stay open may have taken all spares: one more is held for what is closed again at once
-(`opened_briefly`), such as a directory that is synced behind a rename.
+(`sparing`). Files that stay open never take the last `BRIEF` spares: those are for what is closed again at once
+(`briefly`), so whatever is done in one go with files that are open no longer than that is done though the table is
+full.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ T = TypeVar("T")
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
 """The errors where the process, or the machine, has as many files open as it may."""
 SPARES: Final = 32
+BRIEF: Final = 4
+"""The last of them: a change to a log has no more files open at a time, beside those that stay open."""
 OPEN_MAX: Final = 10_240
 """macOS's, of ``sys/syslimits.h``."""
 RESERVE_MAX: Final = 4096
 _spares: list[int] = []
-_brief: list[int] = []
-"""The one that `opened_briefly` gives up."""
-_sparing = False
+_held = 0
+"""How many spares the process has where it is short of nothing: none before `hold_spares`."""
+_left = BRIEF
+"""How many spares `opening` leaves."""
 
 
 def raise_limit() -> tuple[int, int]:
@@ -51,10 +55,14 @@ def raise_limit() -> tuple[int, int]:
 
 def hold_spares() -> None:
     """Opens the spares; called once, by a process that is only a server."""
-    while len(_spares) < SPARES:
+    global _held
+    _held = SPARES
+    _fill_up(_held)
+
+
+def _fill_up(count: int) -> None:
+    while len(_spares) < count:
         _spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-    if not _brief:
-        _brief.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
 
 def limit() -> int:
@@ -82,12 +90,30 @@ def are_exhausted(error: Exception) -> bool:
 @contextmanager
 def sparing() -> Iterator[None]:
     """Within it `opening` leaves the spares alone. There may be no waiting in it."""
-    global _sparing
-    before, _sparing = _sparing, True
+    with _leaving(SPARES):
+        yield
+
+
+@contextmanager
+def briefly() -> Iterator[None]:
+    """Within it `opening` may take all spares, for what is closed before its end. There may be no waiting in it."""
+    before = len(_spares)
+    try:
+        with _leaving(0):
+            yield
+    finally:
+        with suppress(OSError):  # another thread was faster
+            _fill_up(before)
+
+
+@contextmanager
+def _leaving(spares: int) -> Iterator[None]:
+    global _left
+    before, _left = _left, spares
     try:
         yield
     finally:
-        _sparing = before
+        _left = before
 
 
 def opening(open_file: Callable[[], T]) -> T:
@@ -96,34 +122,13 @@ def opening(open_file: Callable[[], T]) -> T:
         try:
             opened = open_file()
         except OSError as error:
-            if error.errno != errno.EMFILE or not _spares or _sparing:
+            if not are_exhausted(error) or len(_spares) <= _left:
                 raise
             os.close(_spares.pop())
         else:
-            if 0 < len(_spares) < SPARES:
+            if len(_spares) < _held:
                 _take_one_back()
             return opened
-
-
-@contextmanager
-def opened_briefly(open_file: Callable[[], int]) -> Iterator[int]:
-    """The descriptor that `open_file` opens, closed at the end. There may be no waiting in it."""
-    gave_up = False
-    try:
-        opened = opening(open_file)
-    except OSError as error:
-        if error.errno != errno.EMFILE or not _brief or _sparing:
-            raise
-        os.close(_brief.pop())
-        gave_up = True
-        opened = open_file()
-    try:
-        yield opened
-    finally:
-        os.close(opened)
-        if gave_up:
-            with suppress(OSError):  # another thread was faster
-                _brief.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
 
 def _take_one_back() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -72,6 +73,13 @@ class File(Protocol):
 class Disk(Protocol):
     def open(self, path: str, *, create: bool = False) -> File:
         """Opens for reading and writing. Without `create` a missing file is ``FileNotFoundError``."""
+        ...
+
+    def open_briefly(self, path: str, *, create: bool = False) -> AbstractContextManager[File]:
+        """As `open`, and closed at the end: it is opened even where files that stay open have taken all descriptors.
+
+        There may be no waiting in it, and no more than `descriptors.BRIEF` of them open at a time.
+        """
         ...
 
     def read(self, path: str) -> bytes: ...

@@ -11,13 +11,13 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import Any, TypeVar
 
 from barnabas.model.ids import Uuid
-from barnabas.runtime.descriptors import opened_briefly, opening
+from barnabas.runtime.descriptors import briefly, opening
 from barnabas.runtime.doors import Bytes, Runtime
 from barnabas.runtime.story import within
 from barnabas.runtime.syncing import syncing
@@ -147,14 +147,23 @@ class RealDisk:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         return RealFile(path, opening(lambda: os.open(path, flags, 0o644)))
 
+    @contextmanager
+    def open_briefly(self, path: str, *, create: bool = False) -> Iterator[RealFile]:
+        with briefly():
+            file = self.open(path, create=create)
+            try:
+                yield file
+            finally:
+                file.close()
+
     def read(self, path: str) -> bytes:
-        with opening(lambda: open(path, "rb")) as file:
+        with briefly(), opening(lambda: open(path, "rb")) as file:
             return file.read()
 
     def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
         try:
-            with opening(lambda: open(temporary, "wb")) as file:
+            with briefly(), opening(lambda: open(temporary, "wb")) as file:
                 file.write(data)
                 if sync:
                     file.flush()
@@ -176,7 +185,8 @@ class RealDisk:
         return os.path.getsize(path)
 
     def listdir(self, path: str) -> list[str]:
-        return sorted(opening(lambda: os.listdir(path)))
+        with briefly():
+            return sorted(opening(lambda: os.listdir(path)))
 
     def makedirs(self, path: str) -> None:
         # Its content is the owner's alone: other users of the machine may not read it.
@@ -192,13 +202,21 @@ class RealDisk:
             return
 
     def rmtree(self, path: str) -> None:
-        import shutil  # with its archive formats it is slow to import, and rarely needed
+        def remove() -> None:
+            import shutil  # with its archive formats it is slow to import, and rarely needed
 
-        shutil.rmtree(path)
+            shutil.rmtree(path)
+
+        with briefly():
+            opening(remove)
 
     def fsync_dir(self, path: str) -> None:
-        with opened_briefly(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
-            _sync_all(descriptor)
+        with briefly():
+            descriptor = opening(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            try:
+                _sync_all(descriptor)
+            finally:
+                os.close(descriptor)
 
     def lock(self, path: str) -> RealLock:
         return RealLock(path)

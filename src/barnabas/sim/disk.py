@@ -9,7 +9,8 @@ nothing.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -317,6 +318,14 @@ class SimDisk:
             inode.modified_ms = self._now_ms()
             self._volume.link(path, inode)
         return SimFile(path, inode, self._volume, self._guard, self._now_ms)
+
+    @contextmanager
+    def open_briefly(self, path: str, *, create: bool = False) -> Iterator[SimFile]:
+        file = self.open(path, create=create)
+        try:
+            yield file
+        finally:
+            file.close()
 
     def _want_directory(self, path: str) -> None:
         if path not in self._volume.directories:

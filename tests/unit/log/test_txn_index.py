@@ -37,4 +37,3 @@ def test_aborted_transactions_that_ended_before_a_range_are_not_looked_at(tmp_pa
     assert found(2 * MANY - 3, 2 * MANY) == ([2 * MANY - 4, 2 * MANY - 2], True)
     assert found(2 * MANY - 3, 2 * MANY + 5) == ([2 * MANY - 4, 2 * MANY - 2], False)
     assert found(2 * MANY, 2 * MANY + 5) == ([], False)
-    index.close_file()

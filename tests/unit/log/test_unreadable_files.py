@@ -165,7 +165,6 @@ def test_an_index_of_a_segment_that_was_not_cleaned_whole_does_not_become_the_ne
     segment = tmp_path / "a-0" / f"{0:020d}"
     index = TransactionIndex(real_runtime().disk, f"{segment}.txnindex.swap")
     index.append(AbortedTxn(7, 0, 0, 1))
-    index.close_file()
     started(tmp_path).close()
     for suffix in (".timeindex", ".index", ".log"):
         shutil.copy(f"{segment}{suffix}", f"{segment}{suffix}.swap")

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from barnabas.runtime.descriptors import BRIEF, SPARES
+
 USED_UP = """
 import os, resource, sys
 from barnabas.runtime.descriptors import hold_spares, opening
@@ -23,6 +25,31 @@ for _ in range(3):
     RealDisk().fsync_dir(sys.argv[1])
 print(len(opened))
 """
+TWICE = """
+import os, resource
+from barnabas.runtime.descriptors import SPARES, hold_spares, opening
+
+def use_up():
+    opened = []
+    try:
+        while True:
+            opened.append(opening(lambda: os.open(os.devnull, os.O_RDONLY)))
+    except OSError:
+        for descriptor in opened:
+            os.close(descriptor)
+        return len(opened)
+
+hold_spares()
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+use_up()
+for _ in range(SPARES):
+    os.close(opening(lambda: os.open(os.devnull, os.O_RDONLY)))
+try:
+    while True:
+        os.open(os.devnull, os.O_RDONLY)  # a stranger's
+except OSError:
+    print(use_up())
+"""
 
 
 def test_a_directory_is_synced_where_files_that_stay_open_have_taken_all_descriptors(tmp_path: Path) -> None:
@@ -32,3 +59,9 @@ def test_a_directory_is_synced_where_files_that_stay_open_have_taken_all_descrip
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 50
+
+
+def test_the_spares_come_back_when_there_are_descriptors_again() -> None:
+    done = subprocess.run([sys.executable, "-c", TWICE], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == SPARES - BRIEF
