@@ -273,7 +273,11 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
 
     def _write_files(self, transport: asyncio.Transport, parts: list[Any]) -> None:
         if self._file_sender is None:
-            self._file_sender = FileSender(transport, self)
+            try:
+                self._file_sender = FileSender(transport, self)
+            except OSError as error:  # no descriptor is left, and this may be in the midst of somebody else's append
+                self._abort(f"its answer cannot be sent ({error})")
+                return
         joined: list[Bytes | FileRecords] = []
         before: list[Bytes] = []
         for part in parts:

@@ -1,6 +1,9 @@
 """A connection's framing and order, with a transport that only remembers."""
 
 import asyncio
+import os
+import resource
+import socket
 import struct
 from types import SimpleNamespace
 
@@ -20,6 +23,7 @@ from barnabas.broker.unsent_answers import LEAST_BYTES, PATIENCE_MS, UNSENT_BYTE
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.runtime import turns as turns_of_stories
+from barnabas.runtime.file_records import FILE_RECORDS_BYTES, FileRecords
 from barnabas.security.authorizer import AllowAll
 from barnabas.wire.frames import decode_response, encode_request, response_class
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -839,3 +843,28 @@ def test_a_connection_that_goes_while_its_long_request_is_read_leaves_nothing_be
         assert not connection._channel.long_requests.turns._begun
 
     asyncio.run(play())
+
+
+def test_a_connection_that_finds_no_descriptor_for_its_files_ends_alone():
+    """What it waited for may have come with another client's append, which goes on."""
+    ours, theirs = socket.socketpair()
+
+    class WithSocket(Transport):
+        def get_extra_info(self, name, default=None):
+            return ours if name == "socket" else super().get_extra_info(name, default)
+
+    async def story():
+        connection, transport = BrokerConnection(Channel(echo), "PLAINTEXT", ConnectionLimits(1000)), WithSocket()
+        connection.connection_made(transport)
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest_free = os.dup(ours.fileno())
+        os.close(lowest_free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, allowed[1]))
+        try:
+            connection._write([b"head", FileRecords(SimpleNamespace(cuts=0), 0, FILE_RECORDS_BYTES)])
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
+        assert (transport.closed, bytes(transport.written)) == (True, b"")
+
+    with ours, theirs:
+        asyncio.run(story())
