@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from itertools import islice
 from typing import Final
 
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
@@ -35,10 +36,21 @@ class StateChangeLog:
         self.controller_id = controller_id
         self.cause = "-"
         self.epoch = 0
-        self.recent: deque[tuple[int, str]] = deque(maxlen=STATE_CHANGES_KEPT_MAX)
+        self._kept: deque[str] = deque(maxlen=STATE_CHANGES_KEPT_MAX)
+        """The newest lines, each behind its time: they come when much is under way, and each object keeps a page."""
         self.written = 0
-        """How many lines there have been: a reader that counts along knows which of `recent` are new."""
+        """How many lines there have been."""
         self._clock = clock
+
+    def since(self, written: int) -> list[tuple[int, str]]:
+        """The lines behind the first `written`, as far as they are kept, with their times; the oldest first."""
+        kept = self._kept
+        new = min(self.written - written, len(kept))
+        found = []
+        for entry in islice(kept, len(kept) - new, None):
+            ms, _, line = entry.partition(" ")
+            found.append((int(ms), line))
+        return found
 
     def step(self, text: str) -> None:
         """Writes down what the controller does next, or has done."""
@@ -55,6 +67,6 @@ class StateChangeLog:
 
     def _write(self, level: int, text: str, to: logging.Logger = logger) -> None:
         line = f"[Controller id={self.controller_id} epoch={self.epoch} event={self.cause}] {text}"
-        self.recent.append((self._clock.now_ms(), line))
+        self._kept.append(f"{self._clock.now_ms()} {line}")
         self.written += 1
         to.log(level, "%s", line)

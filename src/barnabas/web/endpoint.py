@@ -16,7 +16,6 @@ import json
 import logging
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import islice
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
@@ -242,11 +241,7 @@ class AdminEndpoint:
             return
         self._timer = asyncio.get_running_loop().call_later(EVENTS_INTERVAL_S, self._tell)
         log = self.broker.controller.log
-        new = min(log.written - self._told_lines, len(log.recent))
-        events = [
-            _event("state-change", {"ms": ms, "line": line})
-            for ms, line in islice(log.recent, len(log.recent) - new, None)
-        ]
+        events = [_event("state-change", {"ms": ms, "line": line}) for ms, line in log.since(self._told_lines)]
         self._told_lines = log.written
         controller = VIEWS["/controller"](self.broker, {})
         if controller != self._told_controller:

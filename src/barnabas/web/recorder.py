@@ -76,8 +76,7 @@ class BrokerRecorder:
         broker, history = self._broker, self.history
         controller = broker.controller
         log = controller.log
-        new = min(log.written - self._lines, len(log.recent))
-        for line_ms, line in islice(log.recent, len(log.recent) - new, None):
+        for line_ms, line in log.since(self._lines):
             history.line(line_ms, line)
         self._lines = log.written
         active = controller.active_controller_id

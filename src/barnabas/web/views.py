@@ -117,7 +117,7 @@ def _caught_up_ms_ago(partition: Partition, broker_id: int, now_ms: int) -> int 
 
 def state_changes(broker: Broker, query: Query) -> list[dict[str, Any]]:
     """The newest lines of the state-change log, oldest first."""
-    return [{"ms": ms, "line": line} for ms, line in broker.controller.log.recent]
+    return [{"ms": ms, "line": line} for ms, line in broker.controller.log.since(0)]
 
 
 def transitions(broker: Broker, query: Query) -> dict[str, dict[str, list[str]]]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from controller_world import World, world
 
+from barnabas.controller import state_change_log
+from barnabas.controller.state_change_log import STATE_CHANGES_KEPT_MAX, StateChangeLog
+from barnabas.runtime.real import RealClock
 from barnabas.zk.kafka.znodes import ControllerZNode
 
 Play = Callable[[World], Awaitable[None]]
@@ -121,3 +125,24 @@ def test_a_broker_that_shut_down_under_control_leaves_the_list_when_it_is_gone(
         "Removed 2 from list of shutting down brokers.",
         "Broker failure callback for 3",
     ]
+
+
+def test_the_newest_lines_are_kept_in_one_piece_of_memory_each() -> None:
+    log = StateChangeLog(1, RealClock())
+    tracemalloc.start()
+    try:
+        for number in range(2 * STATE_CHANGES_KEPT_MAX):
+            log.trace(f"line {number}")
+        taken = tracemalloc.take_snapshot()
+    finally:
+        tracemalloc.stop()
+    here = taken.filter_traces([tracemalloc.Filter(True, state_change_log.__file__)]).statistics("filename")
+    assert sum(found.count for found in here) < 1.1 * STATE_CHANGES_KEPT_MAX
+    newest = log.since(2 * STATE_CHANGES_KEPT_MAX - 2)
+    assert [line.partition("] ")[2] for _, line in newest] == [
+        f"line {2 * STATE_CHANGES_KEPT_MAX - 2}",
+        f"line {2 * STATE_CHANGES_KEPT_MAX - 1}",
+    ]
+    assert all(0 <= RealClock().now_ms() - ms < 60_000 for ms, _ in newest)
+    assert len(log.since(0)) == STATE_CHANGES_KEPT_MAX
+    assert log.since(log.written) == []

@@ -1063,7 +1063,7 @@ def test_an_error_that_nobody_foresaw_makes_the_controller_resign(
         assert made.controller.epoch == 2
         # The new one does what the failed one did not.
         assert (await made.state(TopicPartition("u", 0))).leader == 1
-        assert any("Resigning" in line for _, line in failed.log.recent)
+        assert any("Resigning" in line for _, line in failed.log.since(0))
 
     play(story)
 
@@ -1159,7 +1159,7 @@ def test_a_controller_can_be_seen(play: Callable[[Play], None]) -> None:
         assert reign is not None
         assert partition_status(reign, "t")[1]["replicas"] == {"2": "OnlineReplica", "9": "OnlineReplica"}
         assert controller_status(made.controllers[2])["reign"] is None
-        lines = [line for _, line in made.controller.log.recent]
+        lines = [line for _, line in made.controller.log.since(0)]
         assert any("event=TopicChange" in line and "t-0 from NewPartition to OnlinePartition" in line for line in lines)
 
     play(story)
