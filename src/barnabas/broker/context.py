@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple, Protocol
 from barnabas.broker.request_cost import RequestCost
 from barnabas.broker.request_figures import RequestFigures
 from barnabas.model.errors import KafkaError
-from barnabas.model.java_hash import KEPT_LENGTH
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.turns import SLICE
@@ -24,6 +23,8 @@ BETWEEN_BROKERS: Final = frozenset(
 )
 """Requests that have an entry for each partition of the cluster, and that wait for no client's."""
 
+HASHED_LENGTH: Final = 256
+"""So much of a name takes as long to hash as another element of a request takes."""
 Handle = Callable[[Any, Any, "RequestContext"], Any]
 """A handler: given the broker's parts (`BrokerParts`), the request and its context, it returns a coroutine with the
 response, or the response itself (`is_answer`)."""
@@ -149,7 +150,7 @@ class RequestContext:
 
     def due_after(self, name: str) -> bool:
         """As `due`, after a group or transaction whose partition its name's hash says."""
-        return self.due(1 + len(name) // KEPT_LENGTH)
+        return self.due(1 + len(name) // HASHED_LENGTH)
 
     def turn(self) -> asyncio.Future[None]:
         self._slice = SLICE

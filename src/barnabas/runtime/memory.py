@@ -12,7 +12,10 @@ process is spared it where it would look at more than `LOOKED_AT_MAX` objects. T
 goes: such a process spends that where a third of what is resident (`WASTE`) has been free in the heap all the while.
 The CPU time that either took is followed by a rest `REST` times as long, up to `REST_MAX_S`. (By the clock it is soon a
 second on a busy machine, and minutes of rest.) A process that has little to do gives back each time what takes no more
-than a few milliseconds (`Heap.sweep`): less than `GROWTH_BYTES` of each part would else stay for good.
+than a few milliseconds (`Heap.sweep`): less than `GROWTH_BYTES` of each part would else stay for good. A
+collection of no more than `LOOKED_AT_MAX` objects it has once each time that it has gone quiet (`LOOKS`). That empties
+CPython's free lists, too: of 2,000 tuples of each length that wait there for the next to come, each may be the last in
+its page.
 Two sizes count: what is resident, and what of that is not in use, since what was in use the last time may be free now
 and the process no larger. Python's own arenas have only what was made before there were slabs.
 """
@@ -142,7 +145,7 @@ async def give_memory_back(known: Heap) -> None:
         return resident, resident - known.used_bytes()
 
     least = sizes()
-    looks = 0
+    looks = quiet_looks = 0
     worked_meanwhile = False
     rest_s = 0.0
     while True:
@@ -151,7 +154,10 @@ async def give_memory_back(known: Heap) -> None:
         rest_s = 0.0
         share = BUSY * (time.monotonic() - began)
         wanted_s = known.wanted_s() - wanted
-        if wanted_s <= share:
+        quiet_looks = quiet_looks + 1 if wanted_s <= share else 0
+        if quiet_looks:
+            if quiet_looks == LOOKS and len(gc.get_objects()) <= LOOKED_AT_MAX:
+                gc.collect()
             known.sweep()
         resident, unused = sizes()
         larger = resident >= least[0] + GROWTH_BYTES or unused >= least[1] + GROWTH_BYTES

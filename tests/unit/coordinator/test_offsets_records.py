@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tracemalloc
 
 import pytest
@@ -78,6 +77,7 @@ def test_keys_of_other_types_are_left_alone() -> None:
         ("console-consumer-12345", None),
         ("polygenelubricants", -(1 << 31)),
         ("g1" * 3_000, 1962196528),
+        ("gr\xfc\xdfe", 98768023),
     ],
 )
 def test_hashes_are_javas(text: str, hashed: int | None) -> None:
@@ -86,7 +86,8 @@ def test_hashes_are_javas(text: str, hashed: int | None) -> None:
     assert 0 <= partition_for(text, 50) < 50
 
 
-def test_hashes_of_names_without_end_take_a_quarter_of_a_megabyte() -> None:
+def test_nothing_is_kept_of_names_without_end() -> None:
+    """Whatever is kept of a stranger's name keeps the memory around it, long after the name was of use."""
     tracemalloc.start()
     try:
         for number in range(6_000):
@@ -94,14 +95,7 @@ def test_hashes_of_names_without_end_take_a_quarter_of_a_megabyte() -> None:
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert taken < 300_000
-
-
-def test_no_hash_keeps_a_long_name() -> None:
-    name = "".join(map(str, range(10_000)))
-    before = sys.getrefcount(name)
-    string_hash(name)
-    assert sys.getrefcount(name) == before
+    assert taken < 2_000
 
 
 def test_a_partition_is_built_from_its_records() -> None:

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from barnabas.runtime import memory
+from barnabas.wire.kernel import kernel
 
 STORY = """
 import asyncio, os
@@ -88,6 +89,43 @@ asyncio.run(main())
 @pytest.mark.skipif(memory.heap() is None, reason="the C library is not glibc 2.33 or later")
 def test_a_process_that_has_little_to_do_keeps_no_few_megabytes_either() -> None:
     subprocess.run([sys.executable, "-c", A_LITTLE], check=True, timeout=60)
+
+
+FREE_LISTS = """
+import asyncio, gc
+from barnabas.runtime import memory
+from barnabas.wire.kernel import kernel
+
+memory.INTERVAL_S = 0.05
+memory.BUSY = 2.0  # it has little to do, however long it waits for that
+heap = memory.heap(kernel.slabs)
+if kernel.slabs(0) < 0:
+    raise SystemExit  # somebody else watches over the memory
+gc.disable()  # nobody else looks at the oldest generation
+PAGES = 800
+
+async def main():
+    pairs, between = [], []
+    for number in range(PAGES):
+        pairs.append((number, between))
+        between += [bytes(31) for _ in range(63)]  # blocks as large as that of a pair: a page
+    in_use = heap.resident_bytes()
+    pairs.clear()
+    between.clear()
+    giving_back = asyncio.create_task(memory.give_memory_back(heap))
+    while heap.resident_bytes() > in_use - PAGES * 4096 * 0.9:
+        await asyncio.sleep(0.05)
+    giving_back.cancel()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(
+    memory.heap() is None or kernel is None, reason="the C library is not glibc 2.33 or later, or no kernel"
+)
+def test_a_process_that_has_gone_quiet_keeps_no_page_for_a_tuple_that_waits_for_the_next() -> None:
+    subprocess.run([sys.executable, "-c", FREE_LISTS], check=True, timeout=60)
 
 
 STARVED = """
