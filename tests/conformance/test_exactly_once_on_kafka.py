@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sink_worlds import Died, Query
 
 from barnabas.client.blocking import BlockingCluster
-from barnabas.client.blocking_producer import BlockingProducer, BlockingTransactionalProducer
+from barnabas.client.blocking_producer import BlockingProducer
 from barnabas.client.blocking_transaction import BlockingTransaction, open_transactions
 from barnabas.spark.delivery import Step
 from barnabas.spark.sink_marker import SinkError
@@ -98,17 +98,13 @@ def test_records_of_every_codec_are_read_and_lie_where_librdkafkas_murmur2_puts_
 def test_transactions_count_whole_or_not_at_all(kafka: Any) -> None:
     create(kafka, "transactions")
     with BlockingCluster(kafka.bootstrap) as cluster:
-        producer = BlockingTransactionalProducer(cluster, "transactions")
-        producer.init_transactions()
         for number in range(10):
-            producer.begin_transaction()
+            transaction = BlockingTransaction.initialized(cluster, "transactions")
+            producer = BlockingProducer(cluster, transaction=transaction)
             for partition in range(PARTITIONS):
                 producer.send("transactions", b"%d" % number, partition=partition)
             producer.flush()
-            if number % 2:
-                producer.abort_transaction()
-            else:
-                producer.commit_transaction()
+            transaction.end(committed=number % 2 == 0)
     assert sorted(message.value() for message in read(kafka, "transactions")) == sorted(
         b"%d" % number for number in range(0, 10, 2) for _ in range(PARTITIONS)
     )

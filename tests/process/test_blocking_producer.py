@@ -9,7 +9,7 @@ import pytest
 from committed_records import committed
 
 from barnabas.client.blocking import BlockingCluster
-from barnabas.client.blocking_producer import BlockingProducer, BlockingTransactionalProducer
+from barnabas.client.blocking_producer import BlockingProducer
 from barnabas.client.blocking_transaction import BlockingTransaction, ProducerFenced
 from barnabas.client.offsets import CommittedOffset
 from barnabas.client.partitioner import partition_for_key
@@ -199,38 +199,37 @@ def test_a_batch_at_a_broker_that_is_silent_is_given_up_when_its_time_is_over(
 def test_records_and_offsets_of_a_transaction_count_together(kafka: KafkaCluster, client: BlockingCluster) -> None:
     kafka.create_topic("together", partitions=2)
     source = TopicPartition("together", 0)
-    producer = BlockingTransactionalProducer(client, "together")
-    with pytest.raises(RuntimeError, match="init_transactions"):
-        producer.begin_transaction()
-    producer.init_transactions()
-    producer.begin_transaction()
+    transaction = BlockingTransaction.initialized(client, "together")
+    producer = BlockingProducer(client, transaction=transaction)
     producer.send("together", b"aborted", partition=0)
     producer.flush()
     producer.send("together", b"never sent", partition=1)
-    producer.abort_transaction()
-    producer.begin_transaction()
+    transaction.end(committed=False)
+    transaction = BlockingTransaction.initialized(client, "together")
+    producer = BlockingProducer(client, transaction=transaction)
     producer.send("together", b"counts", partition=0)
     producer.send("together", b"counts too", partition=1)
-    producer.send_offsets({source: 7}, "group-together")
-    producer.commit_transaction()
-    producer.begin_transaction()
-    producer.commit_transaction()  # an empty one
+    producer.flush()
+    transaction.add_offsets("group-together", {source: CommittedOffset(7)})
+    transaction.end(committed=True)
     assert client.committed_offsets("group-together", [source]) == {source: CommittedOffset(7)}
     assert committed(kafka, "together") == [b"counts", b"counts too"]
 
 
 def test_a_refused_record_spoils_its_transaction_and_not_the_next(kafka: KafkaCluster, client: BlockingCluster) -> None:
     kafka.create_topic("spoilt", config={"max.message.bytes": "1000"})
-    producer = BlockingTransactionalProducer(client, "spoilt")
-    producer.init_transactions()
-    producer.begin_transaction()
+    transaction = BlockingTransaction.initialized(client, "spoilt")
+    producer = BlockingProducer(client, transaction=transaction)
     producer.send("spoilt", b"x" * 2_000)
-    with pytest.raises(KafkaError, match="spoilt-0"):
-        producer.commit_transaction()
-    producer.abort_transaction()
-    producer.begin_transaction()
+    for _ in range(2):
+        with pytest.raises(KafkaError, match="spoilt-0"):
+            producer.flush()
+    transaction.end(committed=False)
+    transaction = BlockingTransaction.initialized(client, "spoilt")
+    producer = BlockingProducer(client, transaction=transaction)
     producer.send("spoilt", b"fine")
-    producer.commit_transaction()
+    producer.flush()
+    transaction.end(committed=True)
     assert committed(kafka, "spoilt") == [b"fine"]
 
 
@@ -259,16 +258,15 @@ def test_several_producers_write_into_one_transaction_that_ends_while_its_coordi
 
 def test_whoever_takes_the_id_over_fences_its_predecessor(kafka: KafkaCluster, client: BlockingCluster) -> None:
     kafka.create_topic("fenced")
-    zombie = BlockingTransactionalProducer(client, "fenced")
-    zombie.init_transactions()
-    zombie.begin_transaction()
-    zombie.send("fenced", b"zombie")
-    zombie.flush()
-    successor = BlockingTransactionalProducer(client, "fenced")
-    successor.init_transactions()
+    zombie = BlockingTransaction.initialized(client, "fenced")
+    producer = BlockingProducer(client, transaction=zombie)
+    producer.send("fenced", b"zombie")
+    producer.flush()
+    successor = BlockingTransaction.initialized(client, "fenced")
     with pytest.raises(ProducerFenced, match="'fenced': PRODUCER_FENCED"):
-        zombie.commit_transaction()
-    successor.begin_transaction()
-    successor.send("fenced", b"successor")
-    successor.commit_transaction()
+        zombie.end(committed=True)
+    producer = BlockingProducer(client, transaction=successor)
+    producer.send("fenced", b"successor")
+    producer.flush()
+    successor.end(committed=True)
     assert committed(kafka, "fenced") == [b"successor"]

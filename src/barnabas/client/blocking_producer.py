@@ -1,4 +1,4 @@
-"""A blocking producer, idempotent or transactional, for Spark's executors: no thread, no loop, plain sockets.
+"""A blocking producer, idempotent or within a transaction, for Spark's executors: no thread, no loop, plain sockets.
 
 A batch that is full is encoded and sent at once, and its answer is only waited for when the next one for the same
 leader is full: while the broker writes one, the caller fills the next. Each leader has one request under way, and so
@@ -6,20 +6,19 @@ each partition one batch at most: sequences are in order by construction, a batc
 and what moves to another leader moves behind an answer or a lost connection.
 
 An error that is not to be repeated, or a batch that nobody acknowledged in `delivery_timeout_ms`, ends the producer:
-`send`, `flush` and `commit_transaction` raise it from then on. A transactional one may abort, and begin again.
+`send` and `flush` raise it from then on.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from barnabas.client.asking import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS, finished
 from barnabas.client.blocking import BlockingCluster, BlockingConnection
 from barnabas.client.blocking_transaction import BlockingTransaction
 from barnabas.client.metadata import metadata_request
-from barnabas.client.offsets import CommittedOffset
 from barnabas.client.partitioner import partition_for_key
 from barnabas.client.produce_requests import (
     BATCH_BYTES,
@@ -29,7 +28,6 @@ from barnabas.client.produce_requests import (
     Produced,
 )
 from barnabas.client.producing import InFlightProduce, PartitionQueue, ProducerBatch, Producing
-from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.records import TRANSACTIONAL, Record, packed_batch
@@ -200,14 +198,11 @@ class BlockingProducer(Producing[BlockingConnection]):
 
     def close(self) -> None:
         """Forgets what was not flushed, and the answers that are under way; the cluster's connections stay."""
-        self._forget_requests()
-        self._failure = self._failure or RuntimeError("the producer is closed")
-
-    def _forget_requests(self) -> None:
         for sent in self._requests.values():
             assert sent.connection is not None, "what waits for an answer was sent"
             sent.connection.close()
         self._requests.clear()
+        self._failure = self._failure or RuntimeError("the producer is closed")
 
     def sticky_partition(self, topic: str) -> int:
         """Where a record without key and partition goes: another one when a batch of the topic has become full."""
@@ -292,106 +287,3 @@ class BlockingProducer(Producing[BlockingConnection]):
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
-
-
-class BlockingTransactionalProducer(BlockingProducer):
-    """Transactions one after another, with the calls of Kafka's own producers, in their order.
-
-    ::
-
-        producer = BlockingTransactionalProducer(cluster, "my-id")
-        producer.init_transactions()                 # fences whoever used the id before
-        producer.begin_transaction()
-        producer.send("topic", b"value")
-        producer.send_offsets({partition: 5}, "group")
-        producer.commit_transaction()                # or abort_transaction, also after any of these raised
-
-    `ProducerFenced` is final. Where `commit_transaction` raises ``OSError`` the outcome is open: it may be asked again.
-    """
-
-    def __init__(
-        self,
-        cluster: BlockingCluster,
-        transactional_id: str,
-        *,
-        transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
-        **options: Any,
-    ) -> None:
-        super().__init__(cluster, **options)
-        self._transactional_id = transactional_id
-        self._transaction_timeout_ms = transaction_timeout_ms
-        self._begun = False
-        self._last: BlockingTransaction | None = None
-
-    @property
-    def transaction(self) -> BlockingTransaction:
-        """The one that is open, or was last. Raises ``RuntimeError`` before `init_transactions`."""
-        if self._last is None:
-            raise RuntimeError(f"the producer {self._transactional_id!r} has not been initialized: init_transactions()")
-        return self._last
-
-    def init_transactions(self) -> None:
-        if self._last is not None:
-            raise RuntimeError(f"the producer {self._transactional_id!r} is initialized already")
-        self._last = BlockingTransaction.initialized(
-            self.cluster,
-            self._transactional_id,
-            transaction_timeout_ms=self._transaction_timeout_ms,
-            timeout_ms=self._delivery_timeout_ms,
-        )
-        self._transaction = self._last.steps
-
-    def begin_transaction(self) -> None:
-        last = self.transaction
-        self._expect(begun=False)
-        if last.answer_lost:
-            # What was lost may come late, and would be taken for a part of the next transaction (KIP-360).
-            finished(last.steps.initialize(self._transaction_timeout_ms))
-            self._queues.clear()
-        last.steps.begin()
-        self._begun = True
-
-    def send(self, topic: str, value: bytes | None, **options: Any) -> None:
-        self._expect(begun=True)
-        super().send(topic, value, **options)
-
-    def send_encoded(self, topic_partition: TopicPartition, buffer: memoryview, count: int, **options: Any) -> None:
-        self._expect(begun=True)
-        super().send_encoded(topic_partition, buffer, count, **options)
-
-    def send_offsets(self, offsets: Mapping[TopicPartition, int], group: str) -> None:
-        """Commits offsets (of the next record to read) for `group` with the transaction."""
-        self._expect(begun=True)
-        self.transaction.add_offsets(
-            group, {partition: CommittedOffset(offset) for partition, offset in offsets.items()}
-        )
-
-    def commit_transaction(self) -> None:
-        self._expect(begun=True)
-        self.flush()
-        if not self.transaction.is_empty:
-            self.transaction.end(committed=True)
-        self._begun = False
-
-    def abort_transaction(self) -> None:
-        """Drops what was not sent, and the brokers what was."""
-        self._expect(begun=True)
-        transaction = self.transaction
-        unsettled = any(queue.has_closed for queue in self._queues.values())
-        if self._failure is not None or unsettled:
-            # What was numbered and not acknowledged leaves a gap in the sequences, and may yet come late.
-            transaction.steps.answer_lost = True
-        self._forget_requests()
-        for queue in self._queues.values():
-            queue.batches.clear()
-            queue.open, queue.under_way = None, False
-        if not transaction.is_empty:
-            transaction.end(committed=False)
-        self._failure = None
-        self._begun = False
-
-    def _expect(self, *, begun: bool) -> None:
-        if self._begun is not begun:
-            raise RuntimeError(
-                f"the producer {self._transactional_id!r} is {'in' if self._begun else 'not in'} a transaction"
-            )
