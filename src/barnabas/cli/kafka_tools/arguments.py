@@ -34,7 +34,7 @@ def number(kind: str) -> Callable[[str], Any]:
 
 
 class Parser(argparse.ArgumentParser):
-    """``error`` raises `ArgumentError`; `refuse` says what is wrong and ends the tool."""
+    """`parse` and `refuse` show the whole tool's usage, also where a subcommand's words are wrong."""
 
     def __init__(self, *args: Any, help_code: int = 1, **settings: Any) -> None:
         self._help_code = help_code
@@ -47,13 +47,16 @@ class Parser(argparse.ArgumentParser):
         raise ToolExit(self._help_code)
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """Raises `ArgumentError`."""
-        found, unknown = self.parse_known_args(list(words))
+        """Refuses words that are wrong."""
+        try:
+            found, unknown = self.parse_known_args(list(words))
+        except ArgumentError as error:
+            self.refuse(error)
         if unknown:
-            raise ArgumentError(f"unrecognized arguments: '{' '.join(unknown)}'")
+            self.refuse(f"unrecognized arguments: '{' '.join(unknown)}'")
         return found
 
-    def refuse(self, error: ArgumentError) -> NoReturn:
+    def refuse(self, error: object) -> NoReturn:
         """The usage and the error on the standard error. Raises `ToolExit` with 1."""
         sys.stdout.flush()
         self.print_usage(sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser
+from barnabas.cli.kafka_tools.arguments import Parser
 from barnabas.cli.kafka_tools.errors import JavaError, end_with, java_error
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import client_properties, with_admin
@@ -43,11 +43,7 @@ def _parser() -> Parser:
 
 
 def main(words: list[str]) -> int:
-    parser = _parser()
-    try:
-        given = parser.parse(words)
-    except ArgumentError as error:
-        parser.refuse(error)
+    given = _parser().parse(words)
     try:
         if given.bootstrap_controller is not None:
             end_with("Barnabas has no KRaft controllers: use --bootstrap-server.")

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser, number
+from barnabas.cli.kafka_tools.arguments import Parser, number
 from barnabas.cli.kafka_tools.errors import illegal_argument, java_error
 from barnabas.cli.kafka_tools.performance import Throttle, producer_of, producer_settings
 from barnabas.cli.kafka_tools.session import API_TIMEOUT_MS, client_of, client_properties, reached
@@ -63,12 +63,9 @@ def main(words: list[str]) -> int:
     if not words:
         parser.print_help()
         return 0
-    try:
-        given = parser.parse(words)
-        if given.producer_props is None and given.producer_config is None:
-            raise ArgumentError("Either --producer-props or --producer.config must be specified.")
-    except ArgumentError as error:
-        parser.refuse(error)
+    given = parser.parse(words)
+    if given.producer_props is None and given.producer_config is None:
+        parser.refuse("Either --producer-props or --producer.config must be specified.")
     payloads = _payloads(given)
     asyncio.run(_run(given, _properties(given), payloads))
     return 0

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
-from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser, PrintVersion, number
+from barnabas.cli.kafka_tools.arguments import Parser, PrintVersion, number
 from barnabas.cli.kafka_tools.errors import JavaError, end_with, java_error, java_error_of
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import client_properties, with_admin
@@ -57,11 +57,7 @@ def _parser() -> Parser:
 
 
 def main(words: list[str]) -> int:
-    parser = _parser()
-    try:
-        given = parser.parse(words)
-    except ArgumentError as error:
-        parser.refuse(error)
+    given = _parser().parse(words)
     try:
         properties = client_properties(given.command_config)
     except JavaError as error:

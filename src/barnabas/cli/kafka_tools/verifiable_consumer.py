@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser, number
+from barnabas.cli.kafka_tools.arguments import Parser, number
 from barnabas.cli.kafka_tools.errors import JavaError, java_error, log, print_stack_trace
 from barnabas.cli.kafka_tools.json_files import compact
 from barnabas.cli.kafka_tools.session import API_TIMEOUT_MS, client_of, client_properties, reached
@@ -61,18 +61,16 @@ def main(words: list[str]) -> int:
     if not words:
         parser.print_help()
         return 0
+    given = parser.parse(words)
     try:
-        given = parser.parse(words)
         properties = client_properties(given.consumer_config)
-        assignor = _ASSIGNORS.get(given.assignment_strategy.rpartition(".")[2])
-        if given.group_protocol.lower() != "classic" or assignor is None:
-            raise ArgumentError("Barnabas's consumer speaks the classic protocol, with one of " + ", ".join(_ASSIGNORS))
-        if given.reset_policy not in _RESETS:
-            raise ArgumentError(f"--reset-policy {given.reset_policy} is not earliest, latest or none")
-    except ArgumentError as error:
-        parser.refuse(error)
     except JavaError as error:
-        parser.refuse(ArgumentError(error.message))
+        parser.refuse(error.message)
+    assignor = _ASSIGNORS.get(given.assignment_strategy.rpartition(".")[2])
+    if given.group_protocol.lower() != "classic" or assignor is None:
+        parser.refuse("Barnabas's consumer speaks the classic protocol, with one of " + ", ".join(_ASSIGNORS))
+    if given.reset_policy not in _RESETS:
+        parser.refuse(f"--reset-policy {given.reset_policy} is not earliest, latest or none")
     properties["bootstrap.servers"] = given.bootstrap_server or given.broker_list
     asyncio.run(_Run(given).run(properties, assignor))
     return 0

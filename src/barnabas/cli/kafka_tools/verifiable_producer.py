@@ -9,7 +9,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas.cli.kafka_tools.arguments import ArgumentError, Parser, number
+from barnabas.cli.kafka_tools.arguments import Parser, number
 from barnabas.cli.kafka_tools.errors import JavaError, java_error
 from barnabas.cli.kafka_tools.json_files import compact
 from barnabas.cli.kafka_tools.performance import Throttle, producer_of
@@ -61,21 +61,14 @@ def main(words: list[str]) -> int:
     if not words:
         parser.print_help()
         return 0
+    given = parser.parse(words)
+    properties = {"bootstrap.servers": given.bootstrap_server or given.broker_list, "acks": str(given.acks)}
     try:
-        given = parser.parse(words)
-        properties = {"bootstrap.servers": given.bootstrap_server or given.broker_list, "acks": str(given.acks)}
-        properties |= _loaded(given.producer_config)
-    except ArgumentError as error:
-        parser.refuse(error)
+        properties |= client_properties(given.producer_config)
+    except JavaError as error:
+        parser.refuse(error.message)
     asyncio.run(_Run(given).run(properties))
     return 0
-
-
-def _loaded(path: str | None) -> dict[str, str]:
-    try:
-        return client_properties(path)
-    except JavaError as error:
-        raise ArgumentError(error.message) from None
 
 
 def until_signalled() -> asyncio.Event:
