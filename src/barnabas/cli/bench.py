@@ -7,15 +7,16 @@ import shutil
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from rich.console import Console
 from rich.table import Table
 
 from barnabas.bench import BenchError
-from barnabas.bench.clusters import both
+from barnabas.bench.clusters import Subject, both
 from barnabas.bench.side_by_side import Figure, measure_consume, measure_latency, measure_produce, measure_start, shown
 from barnabas.cli.command import HELP_FLAGS, CommandGroup, Option
 from barnabas.cli.options import OutputFormat
@@ -37,90 +38,99 @@ class _OnLinux(CommandGroup):
 app = _OnLinux("Side by side with Apache Kafka 3.9.2, in one run.")
 
 
-def report(figures: list[Figure], output: Format, theirs: str = "Apache Kafka", ours: str = "Barnabas") -> None:
-    if output is Format.json:
-        print_json([figure.as_json() for figure in figures])
-        return
-    table = Table("figure", "unit", ours, theirs, "ratio", "aim", "")
-    for figure in figures:
-        table.add_row(
-            figure.name,
-            figure.unit,
-            shown(statistics.median(figure.ours)),
-            shown(statistics.median(figure.theirs)),
-            f"{figure.ratio:.2f}",
-            figure.wanted,
-            "[green]met[/]" if figure.met() else "[red]short[/]",
-        )
-    Console(width=max(Console().width, 130)).print(table)
-
-
 Rounds = Annotated[int, Option("--rounds", min=1, help="Interleaved pairs; the median of their ratios counts.")]
-Directory = Annotated[Path | None, Option("--dir", help="Where both keep their logs; a temporary one by default.")]
 WarmUp = Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")]
 
 
-@contextlib.contextmanager
-def _place(directory: Path | None) -> Iterator[Path]:
-    if directory is not None:
-        directory.mkdir(parents=True, exist_ok=True)
-        yield directory
-        return
-    made = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where a command measures, and how it shows what it found."""
+
+    directory: Annotated[
+        Path | None, Option("--dir", help="Where both keep their logs; a temporary one by default.")
+    ] = None
+    output: OutputFormat = Format.text
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[Path]:
+        if self.directory is not None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            yield self.directory
+            return
+        made = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+    def show(self, figures: list[Figure], *, theirs: str = "Apache Kafka", ours: str = "Barnabas") -> None:
+        if self.output is Format.json:
+            print_json([figure.as_json() for figure in figures])
+            return
+        table = Table("figure", "unit", ours, theirs, "ratio", "aim", "")
+        for figure in figures:
+            table.add_row(
+                figure.name,
+                figure.unit,
+                shown(statistics.median(figure.ours)),
+                shown(statistics.median(figure.theirs)),
+                f"{figure.ratio:.2f}",
+                figure.wanted,
+                "[green]met[/]" if figure.met() else "[red]short[/]",
+            )
+        Console(width=max(Console().width, 130)).print(table)
+
+    def measure(self, measured: Callable[[Path], list[Figure]], **names: str) -> None:
+        """Shows what is `measured` in the place, when all that was started there has ended."""
+        with self.place() as place:
+            figures = measured(place)
+        self.show(figures, **names)
+
+    def beside(self, measured: Callable[[tuple[Subject, Subject], int], list[Figure]], rounds: int) -> None:
+        """Shows what is `measured` of one broker of each kind."""
+        with self.place() as place, both(place) as subjects:
+            figures = measured(subjects, rounds)
+        self.show(figures)
+
+
+HERE: Final = Bench()
 
 
 @app.command("produce")
-def produce_command(rounds: Rounds = 5, directory: Directory = None, output: OutputFormat = Format.text) -> None:
+def produce_command(rounds: Rounds = 5, bench: Bench = HERE) -> None:
     """Large batches at 1 KB and at 100 B, acks=1: broker CPU, throughput, memory after the load."""
-    with _place(directory) as place, both(place) as subjects:
-        figures = measure_produce(subjects, rounds)
-    report(figures, output)
+    bench.beside(measure_produce, rounds)
 
 
 @app.command("consume")
-def consume_command(rounds: Rounds = 5, directory: Directory = None, output: OutputFormat = Format.text) -> None:
+def consume_command(rounds: Rounds = 5, bench: Bench = HERE) -> None:
     """Reading a topic from its start: broker CPU per GB, throughput."""
-    with _place(directory) as place, both(place) as subjects:
-        figures = measure_consume(subjects, rounds)
-    report(figures, output)
+    bench.beside(measure_consume, rounds)
 
 
 @app.command("latency")
-def latency_command(rounds: Rounds = 5, directory: Directory = None, output: OutputFormat = Format.text) -> None:
+def latency_command(rounds: Rounds = 5, bench: Bench = HERE) -> None:
     """Single-record requests: broker CPU each, requests per second, p50 and p99."""
-    with _place(directory) as place, both(place) as subjects:
-        figures = measure_latency(subjects, rounds)
-    report(figures, output)
+    bench.beside(measure_latency, rounds)
 
 
 @app.command("start")
-def start_command(
-    rounds: Rounds = 5,
-    brokers: Annotated[int, Option("-n", min=1)] = 1,
-    directory: Directory = None,
-    output: OutputFormat = Format.text,
-) -> None:
+def start_command(rounds: Rounds = 5, brokers: Annotated[int, Option("-n", min=1)] = 1, bench: Bench = HERE) -> None:
     """From nothing to a broker that answers, coordination included."""
-    with _place(directory) as place:
-        figures = measure_start(place, rounds, brokers)
-    report(figures, output)
+    bench.measure(lambda place: measure_start(place, rounds, brokers))
 
 
 @app.command("all")
-def all_command(rounds: Rounds = 5, directory: Directory = None, output: OutputFormat = Format.text) -> None:
+def all_command(rounds: Rounds = 5, bench: Bench = HERE) -> None:
     """Everything above, one after the other."""
-    with _place(directory) as place:
+    with bench.place() as place:
         with both(place) as subjects:
             figures = measure_latency(subjects, rounds)
             figures += measure_produce(subjects, rounds)
             figures += measure_consume(subjects, rounds)
         figures += measure_start(place / "start", rounds, 1)
         figures += measure_start(place / "start3", rounds, 3)
-    report(figures, output)
+    bench.show(figures)
 
 
 @app.command("zookeeper")
@@ -128,16 +138,15 @@ def zookeeper_command(
     rounds: Rounds = 5,
     seconds: Annotated[float, Option("--seconds", min=0.2, help="How long each load lasts in a round.")] = 2.0,
     warm_up: WarmUp = 40.0,
-    directory: Directory = None,
-    output: OutputFormat = Format.text,
+    bench: Bench = HERE,
 ) -> None:
     """The embedded coordinator beside Apache ZooKeeper 3.9: reads, durable writes, start, memory."""
     from barnabas.bench import zookeeper
 
-    with _place(directory) as place:
+    with bench.place() as place:
         figures = zookeeper.measure(place, rounds, seconds, warm_up)
         figures.append(zookeeper.measure_start(place / "start", rounds))
-    report(figures, output, theirs=zookeeper.OTHER)
+    bench.show(figures, theirs=zookeeper.OTHER)
 
 
 @app.command("groups")
@@ -146,30 +155,24 @@ def groups_command(
     groups: Annotated[int, Option("--groups", min=1)] = 100,
     members: Annotated[int, Option("--members", min=1, help="Of each group.")] = 4,
     seconds: Annotated[float, Option("--seconds", min=1, help="How long a round lasts.")] = 20.0,
-    directory: Directory = None,
-    output: OutputFormat = Format.text,
+    bench: Bench = HERE,
 ) -> None:
     """A new group's first record on a fresh cluster; heartbeats of many groups that rebalance; memory."""
     from barnabas.bench.groups import measure
 
-    with _place(directory) as place:
-        figures = measure(place, rounds, groups, members, seconds)
-    report(figures, output)
+    bench.measure(lambda place: measure(place, rounds, groups, members, seconds))
 
 
 @app.command("controller")
 def controller_command(
     topics: Annotated[int, Option("--topics", min=1)] = 1000,
     partitions: Annotated[int, Option("--partitions", min=1)] = 10,
-    directory: Directory = None,
-    output: OutputFormat = Format.text,
+    bench: Bench = HERE,
 ) -> None:
     """Three brokers and many partitions: creation, controller failover, a broker's death, controlled shutdown."""
     from barnabas.bench import controller
 
-    with _place(directory) as place:
-        figures = controller.measure(place, topics, partitions)
-    report(figures, output)
+    bench.measure(lambda place: controller.measure(place, topics, partitions))
 
 
 @app.command("replication")
@@ -180,15 +183,12 @@ def replication_command(
         int, Option("--requests", min=100, help="Of one record each time; five times a round.")
     ] = 10_000,
     warm_up: WarmUp = 40.0,
-    directory: Directory = None,
-    output: OutputFormat = Format.text,
+    bench: Bench = HERE,
 ) -> None:
     """Three brokers, three replicas, acks=all: throughput, CPU per GB, one record's latency, five in flight."""
     from barnabas.bench import replication
 
-    with _place(directory) as place:
-        figures = replication.measure_replication(place, rounds, megabytes, requests, warm_up)
-    report(figures, output)
+    bench.measure(lambda place: replication.measure_replication(place, rounds, megabytes, requests, warm_up))
 
 
 @app.command("shapes")
@@ -197,8 +197,7 @@ def shapes_command(
     seconds: Annotated[float, Option("--seconds", min=0.5, help="How long each shape is sent in a round.")] = 3.0,
     warm_up: WarmUp = 30.0,
     only: Annotated[str, Option("--only", help="Shapes with this in their name; all by default.")] = "",
-    directory: Directory = None,
-    output: OutputFormat = Format.text,
+    bench: Bench = HERE,
 ) -> None:
     """Produces as clients shape them: partitions a request, leaders, keys, compression, paced: CPU, p50, p99."""
     from barnabas.bench import shapes
@@ -206,9 +205,7 @@ def shapes_command(
     wanted = [shape for shape in shapes.SHAPES if only in shape.name]
     if not wanted:
         raise UsageError(f"--only: no shape has {only!r} in it; there are {'; '.join(s.name for s in shapes.SHAPES)}.")
-    with _place(directory) as place:
-        figures = shapes.measure(place, wanted, rounds, seconds, warm_up)
-    report(figures, output)
+    bench.measure(lambda place: shapes.measure(place, wanted, rounds, seconds, warm_up))
 
 
 @app.command("clients")
@@ -219,8 +216,7 @@ def clients_command(
         list[str] | None, Option("--client", help="librdkafka, Java or franz-go; may be repeated, all by default.")
     ] = None,
     only: Annotated[str, Option("--only", help="Loads with this in their name; all by default.")] = "",
-    directory: Directory = None,
-    output: OutputFormat = Format.text,
+    bench: Bench = HERE,
 ) -> None:
     """Java's client, franz-go and librdkafka on 64 partitions: fast, in transactions, paced, and reading; CPU, rate."""
     from barnabas.bench import clients
@@ -228,9 +224,7 @@ def clients_command(
     loads = [load for load in clients.LOADS if only in load.name]
     if not loads:
         raise UsageError(f"--only: no load has {only!r} in it; there are {'; '.join(x.name for x in clients.LOADS)}.")
-    with _place(directory) as place:
-        figures = clients.measure(place, clients.clients(client or []), loads, rounds, warm_up)
-    report(figures, output)
+    bench.measure(lambda place: clients.measure(place, clients.clients(client or []), loads, rounds, warm_up))
 
 
 @app.command("metrics")
@@ -240,42 +234,32 @@ def metrics_command(
         int, Option("--requests", min=100, help="Of one record each time, over each connection.")
     ] = 10_000,
     warm_up: WarmUp = 20.0,
-    directory: Directory = None,
-    output: OutputFormat = Format.text,
+    bench: Bench = HERE,
 ) -> None:
     """What it costs that metrics are read each second: latency, rate, CPU; at rest beside a cluster without."""
     from barnabas.bench import metrics
 
-    with _place(directory) as place:
-        figures = metrics.measure(place, rounds, requests, warm_up)
-    report(figures, output, theirs=metrics.OTHER, ours=metrics.OURS)
+    names = {"theirs": metrics.OTHER, "ours": metrics.OURS}
+    bench.measure(lambda place: metrics.measure(place, rounds, requests, warm_up), **names)
 
 
 Gigabytes = Annotated[float, Option("--gigabytes", min=0.01, help="How large the log is.")]
 
 
 @app.command("catch-up")
-def catch_up_command(
-    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: OutputFormat = Format.text
-) -> None:
+def catch_up_command(rounds: Rounds = 3, gigabytes: Gigabytes = 5, bench: Bench = HERE) -> None:
     """A new follower copies a large log until it is in sync."""
     from barnabas.bench import replication
 
-    with _place(directory) as place:
-        figures = replication.measure_catch_up(place, rounds, gigabytes)
-    report(figures, output)
+    bench.measure(lambda place: replication.measure_catch_up(place, rounds, gigabytes))
 
 
 @app.command("recovery")
-def recovery_command(
-    rounds: Rounds = 3, gigabytes: Gigabytes = 5, directory: Directory = None, output: OutputFormat = Format.text
-) -> None:
+def recovery_command(rounds: Rounds = 3, gigabytes: Gigabytes = 5, bench: Bench = HERE) -> None:
     """A broker with a large log starts again after kill -9."""
     from barnabas.bench import replication
 
-    with _place(directory) as place:
-        figures = replication.measure_recovery(place, rounds, gigabytes)
-    report(figures, output)
+    bench.measure(lambda place: replication.measure_recovery(place, rounds, gigabytes))
 
 
 @app.command("idle")
@@ -283,15 +267,12 @@ def idle_command(
     rounds: Rounds = 5,
     partitions: Annotated[int, Option("--partitions", min=20, help="On each of the three brokers.")] = 2000,
     seconds: Annotated[float, Option("--seconds", min=1, help="How long each round is.")] = 10.0,
-    directory: Directory = None,
-    output: OutputFormat = Format.text,
+    bench: Bench = HERE,
 ) -> None:
     """Three brokers with many partitions that nobody uses: CPU and memory of one."""
     from barnabas.bench import replication
 
-    with _place(directory) as place:
-        figures = replication.measure_idle(place, rounds, partitions, seconds)
-    report(figures, output)
+    bench.measure(lambda place: replication.measure_idle(place, rounds, partitions, seconds))
 
 
 Plots = Annotated[Path | None, Option("--plots", help="A directory for pictures (SVG) and what they were drawn from.")]
@@ -308,8 +289,7 @@ def growth_command(
     warm_up: WarmUp = 30.0,
     plots: Plots = None,
     redraw: Annotated[bool, Option("--redraw", help="Measure nothing: draw what is there in --plots.")] = False,
-    directory: Directory = None,
-    output: OutputFormat = Format.text,
+    bench: Bench = HERE,
 ) -> None:
     """Throughput and CPU against record size, batch size, clients, replication factor and partitions."""
     from barnabas.bench import growth
@@ -324,12 +304,12 @@ def growth_command(
         growth.write(grown, plots)
     else:
         grown = []
-        with _place(directory) as place:
+        with bench.place() as place:
             for curve in growth.measure(place, axis or list(growth.AXES), rounds, seconds, warm_up):
                 grown.append(curve)
                 if plots is not None:  # axis by axis: what is measured stays when a later one fails
                     growth.write([curve], plots)
-    report([figure for curve in grown for figure in curve.figures()], output)
+    bench.show([figure for curve in grown for figure in curve.figures()])
 
 
 @app.command("security")
@@ -339,19 +319,16 @@ def security_command(
         int, Option("--arrivals", min=16, help="Connections that are let in and hang up, in a round.")
     ] = 1000,
     records: Annotated[int, Option("--records", min=0, help="Of 1 KB, in a round; 0: arrivals alone.")] = 400_000,
-    directory: Directory = None,
-    output: OutputFormat = Format.text,
+    bench: Bench = HERE,
 ) -> None:
     """TLS, mTLS, SCRAM and PLAIN over TLS: broker CPU per GB of records, and of one handshake or login."""
     from barnabas.bench import security
     from barnabas.model.errors import ConfigError
 
     try:
-        with _place(directory) as place:
-            figures = security.measure(place, rounds, arrivals, records)
+        bench.measure(lambda place: security.measure(place, rounds, arrivals, records))
     except ConfigError as error:
         raise CommandError(str(error)) from None
-    report(figures, output)
 
 
 @app.command("spark")
@@ -368,8 +345,7 @@ def spark_command(
     ] = False,
     trips: Annotated[int, Option("--trips", min=10, help="Of one record, in a round of --real-time.")] = 500,
     plots: Plots = None,
-    directory: Directory = None,
-    output: OutputFormat = Format.text,
+    bench: Bench = HERE,
 ) -> None:
     """The Spark source and sink beside the official connector: rows a second of CPU, and of the clock."""
     from barnabas.bench import spark, spark_real_time
@@ -380,11 +356,10 @@ def spark_command(
     if real_time and (case or plots):
         raise UsageError("--real-time has neither cases nor plots.")
     if real_time:
-        with _place(directory) as place:
-            report(spark_real_time.measure(place, rounds, trips), output)
+        bench.measure(lambda place: spark_real_time.measure(place, rounds, trips))
         return
-    with _place(directory) as place:
+    with bench.place() as place:
         pairs = spark.measure(place, rounds, records, case or list(spark.CASES))
     if plots is not None:
         spark.write(pairs, plots)
-    report([figure for pair in pairs.values() for figure in pair], output, theirs=spark.OTHER)
+    bench.show([figure for pair in pairs.values() for figure in pair], theirs=spark.OTHER)
