@@ -113,10 +113,6 @@ class TransactionMarkers:
         self._enqueue(ended, list(ended.partitions))
         self._maybe_complete(ended)
 
-    @property
-    def queued(self) -> int:
-        return sum(len(queue) for queue in self._queues.values())
-
     def _enqueue(self, ended: EndedTransaction, partitions: list[TopicPartition]) -> None:
         by_leader: dict[int, list[TopicPartition]] = {}
         unknown: list[TopicPartition] = []

@@ -286,15 +286,6 @@ class ReadableLog:
                 self._note_first_unstable()
         return high_watermark
 
-    def maybe_increment_high_watermark(self, high_watermark: int) -> int | None:
-        """Raises it, never lowers it; returns the old one when it rose."""
-        assert high_watermark <= self.log_end_offset, f"high watermark {high_watermark} beyond {self!r}"
-        old = self.high_watermark
-        if high_watermark <= old:
-            return None
-        self.update_high_watermark(high_watermark)
-        return old
-
     def _note_first_unstable(self) -> None:
         first = self.producers.first_unstable_offset
         self._first_unstable = None if first is None else max(first, self.log_start_offset)

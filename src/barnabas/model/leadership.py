@@ -75,10 +75,6 @@ class PendingExpandIsr:
         return self.committed.isr | self.new_in_sync
 
     @property
-    def partition_epoch(self) -> int:
-        return self.committed.partition_epoch
-
-    @property
     def in_flight(self) -> bool:
         return True
 
@@ -97,10 +93,6 @@ class PendingShrinkIsr:
     @property
     def maximal_isr(self) -> frozenset[int]:
         return self.committed.isr
-
-    @property
-    def partition_epoch(self) -> int:
-        return self.committed.partition_epoch
 
     @property
     def in_flight(self) -> bool:

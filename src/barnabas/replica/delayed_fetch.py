@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from barnabas.model.ids import NO_BROKER, NO_EPOCH, TopicPartition, Uuid
+from barnabas.model.ids import NO_EPOCH, TopicPartition, Uuid
 from barnabas.replica.partition import Partition
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.replica.readable_partition import FetchIsolation, ReadResult
@@ -62,10 +62,6 @@ class FetchParams(NamedTuple):
     listener: str = ""
     in_place: bool = False
     """Records may be left in their files: the connection sends them from there."""
-
-    @property
-    def from_follower(self) -> bool:
-        return self.replica_id > NO_BROKER
 
 
 class FetchedPartition:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
@@ -52,10 +52,6 @@ class File(Protocol):
         ...
 
     def pwrite(self, data: Bytes, position: int) -> None: ...
-
-    def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
-        """Writes all buffers one after the other from `position` in as few system calls as can be."""
-        ...
 
     def size(self) -> int: ...
 

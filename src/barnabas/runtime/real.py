@@ -11,7 +11,7 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import Any, TypeVar
@@ -24,7 +24,6 @@ from barnabas.runtime.syncing import syncing
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 _sync_data, _sync_all = syncing()
-_IOV_MAX = os.sysconf("SC_IOV_MAX")
 
 
 class RealClock:
@@ -67,36 +66,19 @@ class RealFile:
         try:
             written = os.pwrite(self._descriptor, data, position)
             if written != len(data):
-                self._write_rest([memoryview(data)[written:]], position + written)
+                self._write_rest(memoryview(data)[written:], position + written)
         except OSError as error:
             error.filename = self.path
             raise
 
-    def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
-        if len(buffers) == 1:
-            self.pwrite(buffers[0], position)
-            return
-        try:
-            for start in range(0, len(buffers), _IOV_MAX):
-                part = buffers[start : start + _IOV_MAX]
-                length = sum(map(len, part))
-                written = os.pwritev(self._descriptor, part, position)
-                if written != length:
-                    self._write_rest([memoryview(b"".join(part))[written:]], position + written)
-                position += length
-        except OSError as error:
-            error.filename = self.path
-            raise
-
-    def _write_rest(self, buffers: list[memoryview], position: int) -> None:
+    def _write_rest(self, rest: memoryview, position: int) -> None:
         """Writes what the kernel did not take. If the disk is full, this raises the ``OSError`` that says so."""
-        for buffer in buffers:
-            while len(buffer):
-                written = os.pwrite(self._descriptor, buffer, position)
-                if written == 0:
-                    raise OSError(errno.EIO, "the disk took no bytes")
-                buffer = buffer[written:]
-                position += written
+        while len(rest):
+            written = os.pwrite(self._descriptor, rest, position)
+            if written == 0:
+                raise OSError(errno.EIO, "the disk took no bytes")
+            rest = rest[written:]
+            position += written
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size

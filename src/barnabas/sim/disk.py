@@ -9,7 +9,7 @@ nothing.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -263,9 +263,6 @@ class SimFile:
         volume.free, volume.overflowed = 0, True
         volume.refused_writes += 1
         return memoryview(data)[:fits]
-
-    def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
-        self.pwrite(b"".join(buffers), position)
 
     def size(self) -> int:
         return len(self._inode.cached)

@@ -13,7 +13,7 @@ by then is returned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -199,11 +199,3 @@ def _round(ns: int) -> int:
         if ns >= unit:
             return ns // unit * unit
     return ns
-
-
-def breaks(violations: Sequence[Violation]) -> Mapping[str, Violation]:
-    """The first violation of each invariant, in the order in which they were found."""
-    found: dict[str, Violation] = {}
-    for violation in violations:
-        found.setdefault(violation.invariant, violation)
-    return found

@@ -99,9 +99,6 @@ class Workload:
             "look-on": self._look_on,
         }
 
-    def knows(self, name: str) -> bool:
-        return name in self._stories or name in _ADMINISTRATION
-
     def begin(self, action: Action) -> None:
         """Begins it now, or at the event that it waits for."""
         event = action.arguments.get("when")

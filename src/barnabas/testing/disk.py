@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.real import RealDisk, RealFile, RealLock
@@ -23,10 +23,6 @@ class MortalFile(RealFile):
     def pwrite(self, data: Bytes, position: int) -> None:
         self._want_life()
         super().pwrite(data, position)
-
-    def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
-        self._want_life()
-        super().pwritev(buffers, position)
 
     def truncate(self, size: int) -> None:
         self._want_life()

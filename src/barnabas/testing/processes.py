@@ -156,10 +156,6 @@ class ProcessHost(Host):
             raise ClusterError(f"Broker {broker_id} does not run.")
         process.send_signal(number)
 
-    def pid(self, broker_id: int) -> int | None:
-        process = self._processes.get(broker_id)
-        return None if process is None else process.pid
-
     # ---- looking
 
     async def _told_by(self, broker_id: int, topics: list[str]) -> ClusterMetadata | None:

@@ -16,7 +16,7 @@ from barnabas.runtime.real import RealDisk, RealEntropy, real_runtime
 def test_a_file_is_written_read_and_cut_at_positions(tmp_path: Path) -> None:
     disk = RealDisk()
     file = disk.open(str(tmp_path / "f"), create=True)
-    file.pwritev([b"abc", memoryview(b"def"), bytearray(b"ghi")], 2)
+    file.pwrite(memoryview(b"abcdefghi"), 2)
     assert file.pread(100, 0) == b"\0\0abcdefghi"
     assert file.pread(4, 9) == b"hi"
     file.truncate(5)
