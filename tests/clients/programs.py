@@ -17,20 +17,7 @@ from barnabas.bench.apache import VERSION, ApacheUnavailable, cache_directory, f
 
 HERE = Path(__file__).parent
 
-APPLICATIONS_POM = f"""<?xml version="1.0" encoding="UTF-8"?>
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>barnabas</groupId><artifactId>kafka-applications</artifactId><version>1</version><packaging>pom</packaging>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-streams</artifactId><version>{VERSION}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-file</artifactId><version>{VERSION}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-runtime</artifactId><version>{VERSION}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-mirror</artifactId><version>{VERSION}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-reload4j</artifactId><version>1.7.36</version></dependency>
-  </dependencies>
-</project>
-"""
+APPLICATIONS = ("kafka-streams", "connect-file", "connect-runtime", "connect-mirror", "kafka-tools")
 
 
 @dataclass(frozen=True)
@@ -96,7 +83,9 @@ def applications_classpath() -> str:
     """Kafka Streams, Connect and MirrorMaker, fetched by Maven on first use; a test that needs them is skipped where
     they cannot be had, and fails there with ``CI=true``."""
     try:
-        return f"{fetch_jars(cache_directory() / 'kafka-applications' / VERSION, APPLICATIONS_POM)}/*"
+        kafka = [("org.apache.kafka", name, VERSION) for name in APPLICATIONS]
+        artifacts = [*kafka, ("org.slf4j", "slf4j-reload4j", "1.7.36")]
+        return f"{fetch_jars(cache_directory() / 'kafka-applications' / VERSION, artifacts)}/*"
     except ApacheUnavailable as missing:
         if os.environ.get("CI") == "true":
             pytest.fail(str(missing))

@@ -16,7 +16,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, Self
@@ -26,20 +26,8 @@ from barnabas.bench import BenchError
 VERSION: Final = "3.9.2"
 SERVER_LOG: Final = "server.log"
 
-_POM: Final = """<?xml version="1.0" encoding="UTF-8"?>
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>barnabas</groupId>
-  <artifactId>apache-kafka</artifactId>
-  <version>1</version>
-  <packaging>pom</packaging>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>{logs}</artifactId><version>1.7.36</version></dependency>
-  </dependencies>
-</project>
-"""
+Artifact = tuple[str, str, str]
+"""Of Maven's: group, name and version."""
 
 _TOOLS: Final[dict[str, str]] = {
     "kafka-acls": "kafka.admin.AclCommand",
@@ -106,11 +94,13 @@ def classpath(version: str = VERSION) -> str:
     """The class path of Kafka's jars, fetched on first use (about 130 MB). Raises `ApacheUnavailable`."""
     # From 4.0 on Kafka logs by log4j 2, which does not go with reload4j: its log then goes to standard error.
     logs = "slf4j-reload4j" if int(version.partition(".")[0]) < 4 else "slf4j-simple"
-    return f"{fetch_jars(_cache(version), _POM.format(version=version, logs=logs))}/*"
+    kafka = [("org.apache.kafka", name, version) for name in ("kafka_2.13", "kafka-tools")]
+    return f"{fetch_jars(_cache(version), [*kafka, ('org.slf4j', logs, '1.7.36')])}/*"
 
 
-def fetch_jars(cache: Path, pom: str) -> Path:
-    """The directory below `cache` with the jars that `pom` depends on, fetched on first use."""
+def fetch_jars(cache: Path, artifacts: Iterable[Artifact], *, without: str | None = None) -> Path:
+    """The directory below `cache` with the jars of `artifacts` and what they need, but for artifacts of the group
+    `without`; fetched on first use. Raises `ApacheUnavailable`."""
     jars = cache / "lib"
     if jars.is_dir():
         return jars
@@ -124,7 +114,7 @@ def fetch_jars(cache: Path, pom: str) -> Path:
         if jars.is_dir():
             return jars
         pom_file = cache / "pom.xml"
-        pom_file.write_text(pom)
+        pom_file.write_text(_pom(artifacts, without))
         part = cache / "lib.part"
         shutil.rmtree(part, ignore_errors=True)
         fetched = subprocess.run(
@@ -136,6 +126,20 @@ def fetch_jars(cache: Path, pom: str) -> Path:
             raise ApacheUnavailable(f"mvn could not fetch the jars for {cache}: " + fetched.stdout.strip()[-500:])
         part.rename(jars)
     return jars
+
+
+def _pom(artifacts: Iterable[Artifact], without: str | None) -> str:
+    left_out = f"<exclusions><exclusion><groupId>{without}</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+        f"{left_out if without else ''}</dependency>"
+        for group, name, version in artifacts
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>barnabas</groupId><artifactId>jars</artifactId><version>1</version>"
+        f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
+    )
 
 
 def _log4j(directory: Path, levels: Mapping[str, str]) -> str:

@@ -39,28 +39,12 @@ class ServerTls:
     client_auth: str = "need"
 
 
-_POM: Final = """<?xml version="1.0" encoding="UTF-8"?>
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>barnabas</groupId>
-  <artifactId>apache-zookeeper</artifactId>
-  <version>1</version>
-  <packaging>pom</packaging>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.zookeeper</groupId><artifactId>zookeeper</artifactId><version>{version}</version>
-      <exclusions><exclusion><groupId>io.netty</groupId><artifactId>*</artifactId></exclusion></exclusions>
-    </dependency>
-  </dependencies>
-</project>
-"""
-
-
 def zookeeper_classpath(version: str) -> str:
     """The class path of ZooKeeper's server in this version. Raises `ApacheUnavailable`."""
     if version == KAFKAS_VERSION:
         return classpath()
-    jars = fetch_jars(cache_directory() / "apache-zookeeper" / version, _POM.format(version=version))
+    zookeeper = ("org.apache.zookeeper", "zookeeper", version)
+    jars = fetch_jars(cache_directory() / "apache-zookeeper" / version, [zookeeper], without="io.netty")
     own = [jars / f"zookeeper-{version}.jar", jars / f"zookeeper-jute-{version}.jar"]
     if not all(jar.exists() for jar in own):
         raise ApacheUnavailable(f"{jars} does not hold ZooKeeper {version}: remove it, and it is fetched again.")

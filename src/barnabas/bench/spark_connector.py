@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.bench.apache import VERSION as KAFKA_VERSION
-from barnabas.bench.apache import cache_directory, fetch_jars
+from barnabas.bench.apache import Artifact, cache_directory, fetch_jars
 
 VERSION: Final = "4.2.0"
 _JARS: Final = (
@@ -28,18 +28,6 @@ def connector_jars() -> list[Path]:
     return jars_for_spark(f"spark-connector/{VERSION}-{KAFKA_VERSION}-avro", _JARS, without="*")
 
 
-def jars_for_spark(cache: str, artifacts: Iterable[tuple[str, str, str]], *, without: str) -> list[Path]:
-    """`artifacts` (group, name, version) and what they need but for artifacts of the group `without`, fetched into
-    `cache` on first use. Raises `ApacheUnavailable`."""
-    left_out = f"<exclusions><exclusion><groupId>{without}</groupId><artifactId>*</artifactId></exclusion></exclusions>"
-    dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
-        f"{left_out}</dependency>"
-        for group, artifact, version in artifacts
-    )
-    pom = (
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        "<groupId>barnabas</groupId><artifactId>jars-for-spark</artifactId><version>1</version>"
-        f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
-    )
-    return sorted(fetch_jars(cache_directory() / cache, pom).glob("*.jar"))
+def jars_for_spark(cache: str, artifacts: Iterable[Artifact], *, without: str) -> list[Path]:
+    """What `fetch_jars` gives, as the list that Spark wants."""
+    return sorted(fetch_jars(cache_directory() / cache, artifacts, without=without).glob("*.jar"))
