@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from metrics_not_exported import NOT_EXPORTED
+
 from barnabas.web.exposition import exposed_name
 from barnabas.web.metrics import Metric
-from barnabas.web.not_exported import NOT_EXPORTED
 from barnabas.web.partition_metrics import (
     PARTITION_METRICS,
     PARTITION_TOTALS,

@@ -9,7 +9,7 @@ class Anomaly(NamedTuple):
     source: str
     definition: str
     example: str
-    """In the form of `barnabas.judge.lines`."""
+    """A line for an operation, in the order of their ends, as ``docs/judge.md`` says."""
 
 
 ANOMALIES: Final[dict[str, Anomaly]] = {

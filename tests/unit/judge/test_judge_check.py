@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from history_lines import parse
 
 from barnabas.judge.anomalies import ANOMALIES, LIMITS
 from barnabas.judge.check import check
 from barnabas.judge.history import HistoryError, OperationHistory
-from barnabas.judge.lines import parse
 
 HERE = Path(__file__).parent
 

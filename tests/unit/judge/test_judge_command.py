@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from history_lines import parse
 
 from barnabas.cli.app import run
 from barnabas.judge.anomalies import ANOMALIES, LIMITS
 from barnabas.judge.history import write
-from barnabas.judge.lines import parse
 
 DOCS = Path(__file__).parents[3] / "docs" / "judge.md"
 

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from history_lines import parse
 
 from barnabas.judge.history import SCHEMA, HistoryError, OperationHistory, read, write
-from barnabas.judge.lines import parse, told
+from barnabas.judge.lines import told
 
 TEXT = """
 client p acks=1 idempotent=no transactional_id=x transaction_timeout_ms=7

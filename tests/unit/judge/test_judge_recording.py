@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from history_lines import parse
 
 from barnabas.cli.app import run
 from barnabas.judge.anomalies import ANOMALIES
 from barnabas.judge.check import check
 from barnabas.judge.history import write
-from barnabas.judge.lines import parse
 from barnabas.judge.recording import Led, led, recorded
 
 HISTORY = """

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from history_lines import parse
 from test_judge_check import BAD, GOOD, made
 
 from barnabas.cli.app import run
@@ -24,7 +25,6 @@ from barnabas.judge.history import (
     OperationHistory,
     write,
 )
-from barnabas.judge.lines import parse
 from barnabas.judge.proxy import DELAY_END_TXN
 
 _APART = 10**12

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import metrics_reference
 import pytest
+from metrics_not_exported import NOT_EXPORTED, reason
 
 from barnabas.web.exposition import exposed_name
 from barnabas.web.metrics import METRICS, name_of
-from barnabas.web.not_exported import NOT_EXPORTED, reason
 from barnabas.web.partition_metrics import PARTITION_METRICS, PARTITION_TOTALS, TOPIC_METRICS
 
 KAFKAS = Path(__file__).with_name("kafka_mbeans.txt").read_text().split("\n")[:-1]
