@@ -249,7 +249,7 @@ def make_topic(subject: LoadTarget, name: str, assignment: Sequence[Sequence[int
 
     admin = AdminClient({"bootstrap.servers": subject.bootstrap, "socket.timeout.ms": _TOPIC_S * 1000, "log_level": 0})
     config = {"min.insync.replicas": str(min(2, len(assignment[0]))), "file.delete.delay.ms": "1000"}
-    replicas = [list(each) for each in assignment]
+    replicas = [list(brokers) for brokers in assignment]
     topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=replicas, config=config)
     admin.create_topics([topic], operation_timeout=_TOPIC_S, request_timeout=_TOPIC_S)[name].result()
 

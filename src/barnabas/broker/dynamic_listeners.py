@@ -122,7 +122,7 @@ def _between_brokers(config: Config, *, file: Config, listeners: Listeners) -> C
     names = (listeners.inter_broker, listeners.control_plane)
 
     def of_brokers(key: str) -> str:
-        return ",".join(each for each in comma_list(file.text(key)) if name_in(each) in names)
+        return ",".join(endpoint for endpoint in comma_list(file.text(key)) if name_in(endpoint) in names)
 
     def name_in(endpoint: str) -> str:
         name = endpoint.partition("://")[0]

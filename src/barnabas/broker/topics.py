@@ -355,9 +355,9 @@ class Topics:
         missing = dict.fromkeys(awaited)
 
         def have_all_come() -> bool:
-            for each in list(missing):
-                if has_come(each):
-                    del missing[each]
+            for wanted in list(missing):
+                if has_come(wanted):
+                    del missing[wanted]
             return not missing
 
         await self._until(have_all_come, timeout_ms)

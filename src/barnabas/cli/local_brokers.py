@@ -71,9 +71,9 @@ def wait_for_metadata(state: ClusterState, deadline: float) -> None:
                     trouble = f"it does not know broker {missing[0]} yet" if missing else "it knows no controller yet"
                 except OSError as error:
                     trouble = str(error)
-                for each in state.brokers:
-                    if not each.alive:  # the one that is asked, or one of which it cannot hear any more
-                        raise CommandError(f"broker {each.id} ended while the cluster came up: see its broker.log.")
+                for peer in state.brokers:
+                    if not peer.alive:  # the one that is asked, or one of which it cannot hear any more
+                        raise CommandError(f"broker {peer.id} ended while the cluster came up: see its broker.log.")
                 if time.monotonic() > deadline:
                     raise CommandError(f"broker {broker.id} is not ready, {trouble}: see its broker.log.")
                 time.sleep(pause)

@@ -36,7 +36,7 @@ UNKNOWN_TOPIC_MS: Final = 5_000
 """How long an unknown topic is asked for again: one that was just made is not known to every broker yet."""
 
 Headers = Sequence[tuple[str, bytes | None]]
-Delivered = Callable[[TopicPartition, int, int], None]
+OnDelivered = Callable[[TopicPartition, int, int], None]
 """Partition, offset of the first record (-1 where the broker does not say), how many records."""
 
 
@@ -56,7 +56,7 @@ class BlockingProducer(Producing[BlockingConnection]):
         batch_bytes: int = BATCH_BYTES,
         delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
-        on_delivered: Delivered | None = None,
+        on_delivered: OnDelivered | None = None,
     ) -> None:
         super().__init__(
             cluster.asking,

@@ -48,7 +48,7 @@ class ClientsAtWork:
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         alive = [thread for thread in self._threads if thread.is_alive()]
-        return [each for thread in alive for each in self._named(thread)]
+        return [name for thread in alive for name in self._named(thread)]
 
     def _named(self, thread: threading.Thread) -> Iterator[str]:
         calls = list(_called(thread))

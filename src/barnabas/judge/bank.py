@@ -59,15 +59,15 @@ class Ledger:
     def note_total(self, journal: Journal, invoked: int, name: str) -> None:
         """What was read, once all accounts are open."""
         if len(self.accounts) == ACCOUNTS:
-            total = sum(each.balance for each in self.accounts.values())
+            total = sum(account.balance for account in self.accounts.values())
             journal.add(Op.TOTAL, invoked, offset=total, name=name)
 
     def transfer(self, chance: random.Random) -> dict[int, int]:
         """The new balances of the accounts in the next transaction: first of all, those that are not open yet."""
-        if missing := [each for each in self.places if each not in self.accounts]:
+        if missing := [key for key in self.places if key not in self.accounts]:
             return dict.fromkeys(missing, OPENED_WITH)
-        payer = chance.choice([each for each, account in self.accounts.items() if account.balance > 0])
-        payee = chance.choice([each for each in self.accounts if each != payer])
+        payer = chance.choice([key for key, account in self.accounts.items() if account.balance > 0])
+        payee = chance.choice([key for key in self.accounts if key != payer])
         amount = chance.randint(1, self.accounts[payer].balance)
         return {payer: self.accounts[payer].balance - amount, payee: self.accounts[payee].balance + amount}
 

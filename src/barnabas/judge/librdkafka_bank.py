@@ -47,8 +47,8 @@ def _transfers(work: Work, producer: Producer, journal: Journal, name: str, ledg
             if ended(producer, journal, txn, name, committed=chance.random() > ABORTED):
                 ledger.accounts |= after
         finally:
-            for each in sent:
-                each.give_up()
+            for record in sent:
+                record.give_up()
         time.sleep(work.pause_s)
 
 

@@ -99,7 +99,7 @@ class _Copier:
         return offsets
 
     def _transact(self) -> None:
-        begins = dict(map(place_of, (each[2] for each in reversed(self._batch))))
+        begins = dict(map(place_of, (message for _, _, message in reversed(self._batch))))
         # The batch is of this generation: it changes in polls alone, and the coordinator refuses an older one.
         member = self.consumer.consumer_group_metadata()
         work, producer, txn = self._work, self._producer, self._work.notes.txn()
@@ -116,8 +116,8 @@ class _Copier:
             committed = good and self._chance.random() > ABORTED
             committed = ended(producer, self._journal, txn, self._name, committed=committed)
         finally:
-            for each in sent:
-                each.give_up()
+            for record in sent:
+                record.give_up()
         if not committed:
             self._go_back(begins)
 

@@ -116,10 +116,10 @@ def made(kind: str, directory: Path, faults: Collection[str] = (), seed: int = 0
     peers = ProxiedPeers(range(_BROKERS), seed) if set(faults) & {*PEER_FAULTS, ISOLATE} else None
     zookeeper = bool(set(faults) & set(ZOOKEEPER_FAULTS))
     keeper = ProxiedZooKeeper(range(_BROKERS), lambda: cluster.zookeeper, seed) if zookeeper else None
-    proxied = [each for each in (peers, keeper) if each is not None]
+    proxied = [links for links in (peers, keeper) if links is not None]
 
     def own(broker: int, port: int) -> Mapping[str, str]:
-        return {name: value for each in proxied for name, value in each.config(broker, port).items()}
+        return {name: value for links in proxied for name, value in links.config(broker, port).items()}
 
     try:
         with contextlib.ExitStack() as running:
@@ -133,11 +133,11 @@ def made(kind: str, directory: Path, faults: Collection[str] = (), seed: int = 0
                 running.enter_context(cluster)
             except (BenchError, RuntimeError, TimeoutError) as error:
                 raise JudgedClusterError(f"the cluster did not start: {error}") from None
-            proxies = (None if each is None else each.proxy for each in (peers, keeper))
+            proxies = (None if links is None else links.proxy for links in (peers, keeper))
             yield MadeCluster(ApacheBrokers(cluster), *proxies)
     finally:
-        for each in proxied:
-            each.proxy.close()
+        for links in proxied:
+            links.proxy.close()
 
 
 def keep_logs(directory: Path, kept: Path) -> bool:

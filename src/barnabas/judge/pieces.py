@@ -90,12 +90,12 @@ def of_totals(table: Any, context: Context, common: Any) -> list[Judged]:
         one._replace(
             findings=tuple(
                 Finding(
-                    each.anomaly,
-                    each.limit,
-                    each.count,
-                    tuple(Example(said, tuple(numbers[list(rows)].tolist())) for said, rows in each.examples),
+                    finding.anomaly,
+                    finding.limit,
+                    finding.count,
+                    tuple(Example(said, tuple(numbers[list(rows)].tolist())) for said, rows in finding.examples),
                 )
-                for each in one.findings
+                for finding in one.findings
             )
         )
     ]

@@ -13,9 +13,9 @@ from barnabas.judge.seen import Seen, TransactionOutcome, composite, grouped
 def processed(seen: Seen) -> tuple[Judged, Judged]:
     """Input that two committed transactions of a group have read, and input that it has passed without any."""
     history = seen.history
-    groups = {each.group for each in history.context.clients if each.group is not None}
+    groups = {client.group for client in history.context.clients if client.group is not None}
     number = {group: place for place, group in enumerate(sorted(groups))}
-    of_process = np.array([number.get(each.group or "", NONE) for each in history.context.clients] or [NONE])
+    of_process = np.array([number.get(client.group or "", NONE) for client in history.context.clients] or [NONE])
     named = np.array([number.get(name, NONE) for name in history.names] + [NONE])
     commits = history.rows(Op.COMMIT_OFFSET)
     commits = commits[named[history.name[commits]] >= 0]

@@ -47,7 +47,7 @@ def led(words: str) -> Led | None:
 
 
 def _numbers(words: str) -> tuple[int, ...]:
-    return tuple(int(each) for each in words.split(",") if each)
+    return tuple(int(word) for word in words.split(",") if word)
 
 
 def recorded(verdict: JudgeVerdict) -> SeenHistory:
@@ -113,7 +113,7 @@ def _lines(verdict: JudgeVerdict) -> Iterator[tuple[int, str, Any]]:
     """What the nemesis did, and each row around an anomaly once, as it was invoked; the anomaly as its last row was."""
     history = verdict.history
     examples = [
-        (_kind(finding), each) for finding in (*verdict.anomalies, *verdict.limits) for each in finding.examples
+        (_kind(finding), example) for finding in (*verdict.anomalies, *verdict.limits) for example in finding.examples
     ]
     rows = {row: None for _, example in examples for row in around(history, example)}
     for row in rows | dict.fromkeys(history.rows(Op.NEMESIS).tolist()):

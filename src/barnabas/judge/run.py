@@ -222,7 +222,7 @@ def _name_of(task: Callable[[], None]) -> str:
     """A thread that is one client's has its name; all of ours are in one."""
     if not isinstance(task, partial):
         return workload.OURS
-    return next((each for each in (*task.args, *task.keywords.values()) if isinstance(each, str)), workload.OURS)
+    return next((word for word in (*task.args, *task.keywords.values()) if isinstance(word, str)), workload.OURS)
 
 
 def _clients(plan: RunPlan, work: Work, name: str, at_work: ClientsAtWork) -> list[Callable[[], None]]:
@@ -355,7 +355,7 @@ async def _prepare(plan: RunPlan, name: str) -> tuple[dict[str, dict[str, str]],
         config = {"min.insync.replicas": str(min(2, copies)), "retention.ms": "-1", "cleanup.policy": "delete"}
         if plan.unclean:
             config |= {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-        wanted = {f"{name}-{each}": {**config, **WORKLOADS[each]} for each in plan.workloads}
+        wanted = {f"{name}-{kind}": {**config, **WORKLOADS[kind]} for kind in plan.workloads}
         made = await cluster.admin.create_topics(
             [
                 NewTopic(topic, partitions=plan.partitions, replication_factor=copies, configs=own)

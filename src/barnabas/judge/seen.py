@@ -296,7 +296,7 @@ class Seen:
             if fault == "delay-end-txn" and held in ("", *ids):
                 whose = slice(None) if not held else ids[held]
                 since[whose] = np.minimum(since[whose], history.invoked[row])
-        may = np.array([everybody or each in older for each in ids] or [False])
+        may = np.array([everybody or transactional_id in older for transactional_id in ids] or [False])
         return ids, owner, np.where(may, since, NEVER)
 
     def delayed_since(self, transactional_id: str) -> int:

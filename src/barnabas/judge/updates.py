@@ -53,7 +53,7 @@ def wrong_totals(seen: Seen) -> Judged:
         found.append(np.stack([np.full(len(other), group[0]), other], 1))
     pairs = np.concatenate(found)
     configs = history.context.topics.values()
-    unclean = bool(configs) and all(each.get("unclean.leader.election.enable") == "true" for each in configs)
+    unclean = bool(configs) and all(config.get("unclean.leader.election.enable") == "true" for config in configs)
     limits = {DELAYED_END_TXN: _delayed_by_then(seen, pairs[:, 1]), UNCLEAN: np.full(len(pairs), unclean)}
     said = "the accounts of {0.name} held {0.offset}, and later {1.client} saw {1.offset} in them"
     return judged(history, WRONG_TOTAL, len(rows), pairs, said, limits)

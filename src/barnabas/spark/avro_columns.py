@@ -103,7 +103,7 @@ class AvroPayloads:
 
         schema = self._texts[0] if len(self._texts) == 1 else self._texts
         batch = pyruhvro.deserialize_array(payloads, schema)
-        fields = {each["name"]: each for each in self._expected.root["fields"]}
+        fields = {field["name"]: field for field in self._expected.root["fields"]}
         columns = []
         for field in self._target:
             index = batch.schema.get_field_index(field.name)

@@ -97,8 +97,8 @@ class ValueFormat:
         field: by default it is the newest there is, and a frame is older."""
         if self.schemas is None:
             return
-        there = [each["name"] for each in self.schemas.expected.root["fields"]]
-        if gone := [each for each in wanted if each not in there]:
+        there = [field["name"] for field in self.schemas.expected.root["fields"]]
+        if gone := [name for name in wanted if name not in there]:
             raise ValueError(
                 f"The schema has value.{gone[0]}, and the Avro schema has no such field (but {', '.join(there)}): load "
                 "the topic again, or set value.schema to what the values are to become."

@@ -87,8 +87,8 @@ class Exposition:
 
     def _texts(self, found: Partitions, series: Series) -> Iterator[bytes]:
         topics, traffic = [(topic,) for topic in found.topics], [*found.topics.values()]
-        by_topic = [(at, each) for at, each in enumerate(TOPIC_METRICS) if each.by_topic]
-        together = [(each, [((), traffic[0][at])]) for at, each in enumerate(TOPIC_METRICS) if not each.by_topic]
+        by_topic = [(at, metric) for at, metric in enumerate(TOPIC_METRICS) if metric.by_topic]
+        together = [(metric, [((), traffic[0][at])]) for at, metric in enumerate(TOPIC_METRICS) if not metric.by_topic]
         totals = [(total, [((), total.read(found.rows))]) for total in PARTITION_TOTALS]
         yield from self._families((metric, series.readings(metric, self._broker)) for metric in self._table.metrics)
         yield from self._columns(by_topic, topics, traffic, series)

@@ -97,7 +97,7 @@ TOPIC_METRICS: Final = (
     ),
 )
 
-topic_values: Final[Callable[[Traffic], tuple[int, ...]]] = attrgetter(*(each.counted for each in TOPIC_METRICS))
+topic_values: Final[Callable[[Traffic], tuple[int, ...]]] = attrgetter(*(metric.counted for metric in TOPIC_METRICS))
 """All of them, in their places."""
 
 _REPLICAS: Final = "kafka.server:type=ReplicaManager,name="
