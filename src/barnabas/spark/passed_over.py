@@ -21,11 +21,12 @@ _CONNECTOR: Final = frozenset(
         "usedeprecatedoffsetfetching",
     }
 )
-_CONSUMER: Final = frozenset(
+_CLIENTS: Final = frozenset(
     f"kafka.{name}"
     for name in (
         "allow.auto.create.topics",
         "auto.commit.interval.ms",
+        "buffer.memory",
         "check.crcs",
         "client.dns.lookup",
         "client.rack",
@@ -34,9 +35,13 @@ _CONSUMER: Final = frozenset(
         "fetch.min.bytes",
         "group.instance.id",
         "heartbeat.interval.ms",
+        "max.block.ms",
+        "max.in.flight.requests.per.connection",
         "max.poll.interval.ms",
         "max.poll.records",
+        "max.request.size",
         "metadata.max.age.ms",
+        "metadata.max.idle.ms",
         "partition.assignment.strategy",
         "receive.buffer.bytes",
         "reconnect.backoff.max.ms",
@@ -50,29 +55,7 @@ _CONSUMER: Final = frozenset(
         "socket.connection.setup.timeout.ms",
     )
 )
-_PRODUCER: Final = frozenset(
-    f"kafka.{name}"
-    for name in (
-        "buffer.memory",
-        "client.dns.lookup",
-        "connections.max.idle.ms",
-        "max.block.ms",
-        "max.in.flight.requests.per.connection",
-        "max.request.size",
-        "metadata.max.age.ms",
-        "metadata.max.idle.ms",
-        "receive.buffer.bytes",
-        "reconnect.backoff.max.ms",
-        "reconnect.backoff.ms",
-        "retries",
-        "retry.backoff.max.ms",
-        "retry.backoff.ms",
-        "send.buffer.bytes",
-        "socket.connection.setup.timeout.max.ms",
-        "socket.connection.setup.timeout.ms",
-    )
-)
-# A job often has one mapping of options for what it reads and for what it writes.
+"""Consumers' and producers': a job often has one mapping of options for what it reads and for what it writes."""
 _SOURCES_OWN: Final = frozenset(
     f"kafka.{name}"
     for name in ("auto.offset.reset", "fetch.max.bytes", "group.id", "isolation.level", "max.partition.fetch.bytes")
@@ -89,8 +72,8 @@ _SINKS_OWN: Final = frozenset(
         "transaction.timeout.ms",
     )
 )
-OF_SOURCE: Final = _CONNECTOR | _CONSUMER | _PRODUCER | _SINKS_OWN
-OF_SINK: Final = _PRODUCER | _CONSUMER | _SOURCES_OWN
+OF_SOURCE: Final = _CONNECTOR | _CLIENTS | _SINKS_OWN
+OF_SINK: Final = _CLIENTS | _SOURCES_OWN
 """Lower-case names."""
 
 _OF_TABLES: Final = frozenset(
