@@ -87,7 +87,7 @@ def running(directory: Path) -> Iterator[tuple[Scraped, Scraped]]:
         yield seen, unseen
 
 
-class Reader:
+class MetricsReader:
     """A process that reads the metrics at `addresses` once a second, and stands still while nobody is to read them: its
     start is in no turn. Raises `BenchError` when it is left, where the process failed."""
 
@@ -95,7 +95,7 @@ class Reader:
         command = [sys.executable, "-S", "-c", _SCRAPER, *addresses]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> MetricsReader:
         assert self.process.stdout is not None
         self.process.stdout.readline()  # it has read them once
         return self
@@ -138,9 +138,9 @@ def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> li
     figures = figures_of()
     with running(directory) as (seen, unseen):
         for subject, other in ((seen, unseen), (unseen, seen)) * _RESTS:
-            with standing_still(other), Reader(subject.admins) if subject is seen else contextlib.nullcontext():
+            with standing_still(other), MetricsReader(subject.admins) if subject is seen else contextlib.nullcontext():
                 figures["rest"].add(1 + undisturbed(partial(_at_rest, subject)), ours=subject is seen)
-        with standing_still(unseen), Reader(seen.admins) as reader:
+        with standing_still(unseen), MetricsReader(seen.admins) as reader:
             for name in warming_up("the cluster", warm_up_s):
                 _round(seen, reader, name, min(requests, 2_000), [True])
             for number in range(rounds):
@@ -187,7 +187,7 @@ def _scatter(figure: Figure) -> str:
 
 
 def _round(
-    subject: Scraped, reader: Reader, topic: str, requests: int, turns: Sequence[bool]
+    subject: Scraped, reader: MetricsReader, topic: str, requests: int, turns: Sequence[bool]
 ) -> list[dict[str, float]]:
     """Each load in each of the `turns`, one directly after the other: whether somebody reads meanwhile."""
     make_topic(subject, topic, [list(range(BROKERS))])

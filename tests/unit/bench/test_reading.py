@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.bench import BenchError
-from barnabas.bench.metrics import Reader
+from barnabas.bench.metrics import MetricsReader
 
 ANSWER = b"HTTP/1.1 200 \r\ntransfer-encoding: chunked\r\n\r\n2\r\na\n\r\n0\r\n\r\n"
 
@@ -49,7 +49,7 @@ def patient() -> Iterator[Endpoint]:
 
 
 def test_metrics_are_read_again_and_again(patient: Endpoint) -> None:
-    with Reader([patient.address]):
+    with MetricsReader([patient.address]):
         assert patient.asked, "a reader that is still starting takes CPU from what is measured"
         assert patient.answered.wait(60)
     assert len(patient.asked) == 2
@@ -57,7 +57,7 @@ def test_metrics_are_read_again_and_again(patient: Endpoint) -> None:
 
 
 def test_a_reader_that_rests_is_stopped_until_its_rest_is_over(patient: Endpoint) -> None:
-    with Reader([patient.address]) as reader:
+    with MetricsReader([patient.address]) as reader:
         with reader.resting():
             _, status = os.waitpid(reader.process.pid, os.WUNTRACED)
             assert os.WIFSTOPPED(status)
@@ -69,7 +69,7 @@ def test_a_run_whose_metrics_nobody_read_is_none() -> None:
     endpoint = Endpoint(1)
     endpoint.start()
     with contextlib.ExitStack() as stack:
-        reader = stack.enter_context(Reader([endpoint.address]))
+        reader = stack.enter_context(MetricsReader([endpoint.address]))
         reader.process.wait(60)
         endpoint.join(60)
         with pytest.raises(BenchError, match="an endpoint closed its connection"):
