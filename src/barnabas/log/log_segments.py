@@ -368,7 +368,8 @@ class LogSegments(Sequence[Segment]):
         """Cuts the active segment at `offset`; returns where it ends, as `Segment.truncate_to`."""
         self.changed += 1
         appended_bytes = self.appended_bytes
-        end_offset = self.active.truncate_to(offset, now_ms)
+        with self.active.open_briefly():
+            end_offset = self.active.truncate_to(offset, now_ms)
         self._appended_before = appended_bytes - self.active.size
         self.active.look_whether_full()
         self.unflushed_rolls = [(rolled_ms, base) for rolled_ms, base in self.unflushed_rolls if base <= end_offset]

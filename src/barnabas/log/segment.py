@@ -473,10 +473,6 @@ class Segment:
 
         Returns where it ends: before `offset` where that lies within a batch.
         """
-        with self.open_briefly():
-            return self._truncate_to(offset, now_ms)
-
-    def _truncate_to(self, offset: int, now_ms: int) -> int:
         located = self.locate(offset)
         position = None if located is None else located[0]
         if position is not None:
