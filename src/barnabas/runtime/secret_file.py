@@ -8,18 +8,22 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from barnabas.runtime.descriptors import briefly, opening
+
 
 @contextmanager
 def secret_file(data: bytes) -> Iterator[str]:
     """The path of a file with `data`; in memory where the system can (Linux), else readable by this user alone."""
     if sys.platform == "linux":
-        descriptor = os.memfd_create("secret", os.MFD_CLOEXEC)
-        try:
-            with os.fdopen(os.dup(descriptor), "wb") as file:
-                file.write(data)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
+        with briefly():
+            descriptor = opening(lambda: os.memfd_create("secret", os.MFD_CLOEXEC))
+            try:
+                # Whoever opens the path needs a descriptor as well: that of the copy is free then.
+                with os.fdopen(opening(lambda: os.dup(descriptor)), "wb") as file:
+                    file.write(data)
+                yield f"/proc/self/fd/{descriptor}"
+            finally:
+                os.close(descriptor)
     else:
         with tempfile.NamedTemporaryFile() as named:
             named.write(data)

@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from barnabas.runtime.descriptors import BRIEF, SPARES
 
 USED_UP = """
 import os, resource, sys
 from barnabas.runtime.descriptors import hold_spares, opening
 from barnabas.runtime.real import RealDisk
+from barnabas.runtime.secret_file import secret_file
 
 hold_spares()
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
@@ -22,8 +25,15 @@ try:
 except OSError as error:
     assert error.errno == 24, error
 for _ in range(3):
-    RealDisk().fsync_dir(sys.argv[1])
+    do()
 print(len(opened))
+"""
+SYNC = "def do(): RealDisk().fsync_dir(sys.argv[1])"
+SECRET = """
+def do():
+    with secret_file(b"a key") as path:
+        with open(path, "rb") as file:
+            assert file.read() == b"a key"
 """
 TWICE = """
 import os, resource
@@ -52,10 +62,14 @@ except OSError:
 """
 
 
-def test_a_directory_is_synced_where_files_that_stay_open_have_taken_all_descriptors(tmp_path: Path) -> None:
-    """It is synced behind a rename, such as that of a topic which is deleted: a failure ends the whole directory."""
+@pytest.mark.parametrize("does", [SYNC, SECRET], ids=["sync", "secret"])
+def test_a_file_is_opened_briefly_where_files_that_stay_open_have_taken_all_descriptors(
+    does: str, tmp_path: Path
+) -> None:
+    """A directory is synced behind a rename, such as that of a topic which is deleted: a failure ends the directory. A
+    changed key is given to OpenSSL as a file, and whoever takes up the change foresees no other error than its own."""
     done = subprocess.run(
-        [sys.executable, "-c", USED_UP, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", does + USED_UP, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 50

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.model.errors import ConfigError
+from barnabas.runtime.descriptors import briefly, opening
 from barnabas.runtime.secret_file import secret_file
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Store:
         if self.data is not None:
             return self.data
         try:
-            with open(self.location, "rb") as file:
+            with briefly(), opening(lambda: open(self.location, "rb")) as file:
                 return file.read()
         except OSError as error:
             raise ConfigError(f"{self.named} is no file that can be read: {error.strerror}.") from None
