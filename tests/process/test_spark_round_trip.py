@@ -92,6 +92,11 @@ def test_an_old_spark_is_told_so_by_its_first_read(monkeypatch: pytest.MonkeyPat
 
 
 @current
+def test_a_session_reads_arrow_without_looking_at_bounds(spark: Any) -> None:
+    assert not spark.sparkContext._jvm.org.apache.arrow.memory.BoundsChecking.BOUNDS_CHECKING_ENABLED
+
+
+@current
 def test_a_topic_is_read_and_written_in_batches(spark: Any, events: Any) -> None:
     bootstrap = events.bootstrap
     reader = spark.read.format("barnabas").option("kafka.bootstrap.servers", bootstrap).option("subscribe", "events")

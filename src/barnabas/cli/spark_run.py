@@ -114,10 +114,10 @@ def sentences() -> Iterator[None]:
 @contextmanager
 def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> Iterator[SparkSession]:
     """A session whose stages show as a bar on a terminal. What fails in it is raised as one sentence."""
-    from barnabas.spark.session import SparkUnavailable, session
+    from barnabas.spark.session import ARROW_UNCHECKED, SparkUnavailable, session
 
     # The JVM's words go to a file, where its stack traces may stay.
-    settings = {"spark.driver.defaultJavaOptions": "", **pairs_of(conf or (), "--conf")}
+    settings = {"spark.driver.defaultJavaOptions": ARROW_UNCHECKED, **pairs_of(conf or (), "--conf")}
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # a sentence says what it logs as JSON
     log = Path(tempfile.gettempdir()) / f"barnabas-spark-{os.getpid()}.log"
     try:

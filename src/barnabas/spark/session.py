@@ -27,6 +27,11 @@ SECRETS: Final = (
 """Of options and configurations whose name or value has this Spark tells no value (``spark.redaction.regex``)."""
 TABLE_SPECS: Final = r"(?is)tablespec\(.*?(?:, ?none, ?(?:true|false)\b|\z)"
 """What plans tell of ``CREATE TABLE .. OPTIONS (..)`` as it was written (``spark.sql.redaction.string.regex``)."""
+ARROW_UNCHECKED: Final = "-Darrow.enable_unsafe_memory_access=true"
+"""Java's option by which Arrow does not check, for each value that Spark takes out of a column, that it is in bounds.
+
+Spark asks for rows that a batch has, and takes the bytes of texts without such a check as it is.
+"""
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 
 
@@ -85,6 +90,8 @@ def java_home() -> Path:
 def session(name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
     """A session on `master`, quiet on the console: errors, a line each; its queries have ``lag()``.
 
+    Its driver reads Arrow's columns as `ARROW_UNCHECKED` says; executors elsewhere do where they are told to.
+
     Raises `SparkUnavailable`.
     """
     if importlib.util.find_spec("pyspark") is None:
@@ -109,7 +116,7 @@ def session(name: str, *, master: str = "local[*]", config: Mapping[str, str] | 
         .config("spark.log.level", "ERROR")
         .config("spark.redaction.regex", SECRETS)
         .config("spark.sql.redaction.string.regex", TABLE_SPECS)
-        .config("spark.driver.defaultJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
+        .config("spark.driver.defaultJavaOptions", f"{ARROW_UNCHECKED} -Dlog4j2.configurationFile={_LOGGING.as_uri()}")
     )
     if master.startswith("local"):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
