@@ -1,4 +1,5 @@
-"""A small world for the controller: a coordinator, its real clients, real controllers, and brokers that only answer.
+"""A small world for the controller: a coordinator, its real clients, real controllers, and brokers that only answer,
+all in virtual time.
 
 The brokers stand behind the connection that a controller is given: they keep what they were told, and answer as a
 healthy broker does, unless a play says otherwise.
@@ -9,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from barnabas.controller.controller import KafkaController
@@ -21,7 +21,11 @@ from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import LeaderAndIsr
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.runtime import Tasks
-from barnabas.runtime.real import real_runtime
+from barnabas.runtime.doors import Runtime
+from barnabas.sim.chance import Chance, EventHash
+from barnabas.sim.loop import SimLoop
+from barnabas.sim.network import SimulatedNetwork
+from barnabas.sim.node import Node
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -30,6 +34,7 @@ from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.znodes import DeleteTopicsTopicZNode, TopicZNode
 from barnabas.zk.protocol.errors import SessionExpired
+from barnabas.zk.server.server import CoordinatorServer
 
 Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
@@ -109,9 +114,9 @@ class AnsweringConnection:
 
 
 class World:
-    def __init__(self, connect: str) -> None:
+    def __init__(self, runtime: Runtime, connect: str) -> None:
         self.connect = connect
-        self.runtime = real_runtime()
+        self.runtime = runtime
         self.brokers: dict[int, AnsweringBroker] = {}
         self.sessions: dict[int, ZooKeeperClient] = {}
         self.controllers: dict[int, KafkaController] = {}
@@ -307,22 +312,40 @@ class World:
         return response, partitions[0] if partitions else None
 
 
-@contextlib.asynccontextmanager
-async def world(directory: Path, address: str | None = None) -> AsyncIterator[World]:
-    if address is not None:
-        made = World(address)
-        try:
-            yield made
-        finally:
-            await made.close()
-        return
-    from barnabas.zk.server.server import CoordinatorServer
+Play = Callable[[World], Awaitable[None]]
 
-    server = CoordinatorServer(real_runtime(), host="127.0.0.1", port=0, data_dir=str(directory), fsync=False)
+
+def played(story: Play, **config: str) -> None:
+    """Plays a story on the simulator's loop, in virtual time: the coordinator and all who speak to it on one machine.
+
+    `config` is the brokers', with underscores for the dots.
+    """
+    chance = Chance(1, "controller")
+    loop = SimLoop(chance.stream("loop"), EventHash())
+    machine = Node(loop, SimulatedNetwork(loop, chance.stream("network"), EventHash()), chance, "machine")
+    over = loop.create_future()
+
+    async def main(runtime: Runtime) -> None:
+        try:
+            await _played(runtime, story, config)
+        except BaseException as error:
+            over.set_exception(error)
+        else:
+            over.set_result(None)
+
+    machine.begin(main)
+    loop.run_until_complete(over)
+    assert loop.unhandled == []
+
+
+async def _played(runtime: Runtime, story: Play, config: dict[str, str]) -> None:
+    server = CoordinatorServer(runtime, host="machine", port=2181, data_dir="/zookeeper", fsync=False)
     await server.start()
-    made = World(f"127.0.0.1:{server.port}")
+    made = World(runtime, "machine:2181")
+    made.config |= {key.replace("_", "."): value for key, value in config.items()}
     try:
-        yield made
+        async with asyncio.timeout(600):
+            await story(made)
         await made.close()
     finally:
         await server.close()

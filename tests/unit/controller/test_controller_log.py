@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import tracemalloc
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-from controller_world import World, world
+from controller_world import Play, World, played
 
 from barnabas.controller import state_change_log
 from barnabas.controller.state_change_log import STATE_CHANGES_KEPT_MAX, StateChangeLog
 from barnabas.runtime.real import RealClock
 from barnabas.zk.kafka.znodes import ControllerZNode
 
-Play = Callable[[World], Awaitable[None]]
 READY = "Broker 1 is ready to serve as the new controller with epoch 1"
 SCHEDULER = "Starting the controller scheduler"
 REBALANCE = "starting the partition rebalance scheduler"
@@ -25,17 +23,12 @@ SHUT_DOWN = "Controller has been shut down, aborting startup/failover"
 
 
 @pytest.fixture
-def play(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Callable[[Play], list[str]]:
+def play(caplog: pytest.LogCaptureFixture) -> Callable[[Play], list[str]]:
     """Plays a story; returns the controller's lines of level INFO, without what stands before each."""
-
-    async def run(story: Play) -> None:
-        async with world(tmp_path) as made:
-            async with asyncio.timeout(60):
-                await story(made)
 
     def lines(story: Play) -> list[str]:
         with caplog.at_level(logging.INFO, "barnabas.controller"):
-            asyncio.run(run(story))
+            played(story)
         return [
             record.getMessage().partition("] ")[2]
             for record in caplog.records

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
-from controller_world import World, world
+from controller_world import Play, World, played
 
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
@@ -30,18 +29,11 @@ from barnabas.zk.kafka.znodes import (
 )
 
 P0 = TopicPartition("t", 0)
-Play = Callable[[World], Awaitable[None]]
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Callable[[Play], None]:
-    async def run(story: Play) -> None:
-        async with world(tmp_path) as made:
-            made.config["inter.broker.protocol.version"] = "2.6"
-            async with asyncio.timeout(60):
-                await story(made)
-
-    return lambda story: asyncio.run(run(story))
+def play() -> Callable[[Play], None]:
+    return partial(played, inter_broker_protocol_version="2.6")
 
 
 async def create_without_id(made: World, *replicas: int) -> None:

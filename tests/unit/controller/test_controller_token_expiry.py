@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 
 import pytest
-from controller_world import World, world
+from controller_world import Play, World, played
 
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
 from barnabas.zk.kafka.security_znodes import DelegationTokenChangeNotificationZNode, DelegationTokensZNode
 from barnabas.zk.protocol.data import ACL, ZkPermission
 from barnabas.zk.protocol.ops import SetACL
 
-Play = Callable[[World], Awaitable[None]]
-
 
 @pytest.fixture
-def play(tmp_path: Path) -> Callable[[Play], None]:
-    async def run(story: Play) -> None:
-        async with world(tmp_path) as made:
-            made.config["delegation.token.expiry.check.interval.ms"] = "20"
-            async with asyncio.timeout(60):
-                await story(made)
-
-    return lambda story: asyncio.run(run(story))
+def play() -> Callable[[Play], None]:
+    return partial(played, delegation_token_expiry_check_interval_ms="20")
 
 
 def token(made: World, token_id: str, *, expires_ms: int, ends_ms: int = 600_000) -> TokenInformation:
