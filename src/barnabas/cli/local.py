@@ -380,9 +380,15 @@ class LocalCluster:
         try:
             told, _ = nursery.communicate(timeout=START_TIMEOUT_S)
             pids = json.loads(told or b"[]")
-        except BaseException:
+        except BaseException as error:
             os.killpg(nursery.pid, signal.SIGKILL)
             nursery.wait()
+            for receiving, _ in pipes:
+                os.close(receiving)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise CommandError(
+                    f"The brokers did not start within {START_TIMEOUT_S:g} s: see {first_log}."
+                ) from None
             raise
         started: list[_Child] = []
         for (broker, log, _), (receiving, _) in zip(wanting, pipes, strict=True):

@@ -220,3 +220,11 @@ def test_a_process_of_two_names_is_waited_for_once(tmp_path: Path, monkeypatch: 
     finally:
         child.kill()
         child.wait()
+
+
+def test_brokers_that_have_no_time_to_start_are_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "START_TIMEOUT_S", 0.001)
+    with pytest.raises(CommandError, match=r"The brokers did not start within 0\.001 s: see .*broker-0/broker\.log\."):
+        LocalCluster(str(tmp_path)).up(2)
