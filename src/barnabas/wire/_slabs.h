@@ -49,7 +49,8 @@ typedef struct {
 } SlabHeap;
 
 static uint8_t *slab_memory;
-static Slab slabs[SLABS], no_slab = {NULL, 0, 0, CURRENT, LASTING};
+static Slab slabs[SLABS] __attribute__((aligned(1 << 16))); /* at a page's start, which has 64 KiB at most */
+static Slab no_slab = {NULL, 0, 0, CURRENT, LASTING};
 static uint32_t slabs_begun, slabs_ready; /* how many, from the first on, were used, and may be written to */
 static uint32_t slabs_used;
 static SlabSet slabs_free, slabs_dirty; /* dirty: of the free ones, those that did not go back to the system */
@@ -217,6 +218,23 @@ static int use_slabs(void) {
 /* From which slabs small objects come from now on: those of what passes, or of what may last. */
 static void choose_slabs(int passing) { slab_heap = &slab_heaps[passing ? PASSING : LASTING]; }
 
+/* Whether all slabs are free of which these words of bits tell. */
+static int all_free(uint32_t word, uint32_t end) {
+    while (word < end && !~slabs_free.bottom[word]) word++;
+    return word == end;
+}
+
+/* Gives back the pages of what is known of slabs, where all of a page are free: a new slab is known anew. */
+static void forget_free_slabs(size_t page) {
+    uint32_t words = (uint32_t)(page / sizeof(Slab) / 64), first = 0, end;
+    for (; (first + words) * 64 <= slabs_begun; first = end) {
+        end = first;
+        while ((end + words) * 64 <= slabs_begun && all_free(end, end + words)) end += words;
+        if (end > first) madvise(&slabs[(size_t)first * 64], (size_t)(end - first) * 64 * sizeof(Slab), MADV_DONTNEED);
+        else end += words;
+    }
+}
+
 /* Gives the pages of free slabs back to the system. */
 static void give_slabs_back(void) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -228,6 +246,7 @@ static void give_slabs_back(void) {
         size_t to = ((size_t)end << SLAB_BITS) & ~(page - 1);
         if (from < to) madvise(slab_memory + from, to - from, MADV_DONTNEED);
     }
+    forget_free_slabs(page);
 }
 #else /* who has no glibc has nothing that would give slabs back */
 enum { SLAB_BITS = 12 };

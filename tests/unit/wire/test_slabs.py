@@ -80,6 +80,29 @@ def test_what_stays_does_not_lie_among_what_slices_make() -> None:
     run(STORY.replace("asyncio.sleep(0)\n        elements", "turns.next(passing=True)\n        elements"))
 
 
+MANY = """
+from barnabas.runtime import memory
+from barnabas.wire.kernel import kernel
+
+heap = memory.heap(kernel.slabs)
+
+def many():
+    assert len([bytes(4000) for _ in range(60_000)]) == 60_000
+    heap.trim()
+    return heap.resident_bytes()
+
+heap.trim()
+began = heap.resident_bytes()
+grown = many() - began >> 10
+assert grown < 400, f"{grown} KiB stay"
+"""
+
+
+def test_what_is_known_of_slabs_goes_with_them() -> None:
+    """Of sixty thousand that are gone 940 KiB would stay."""
+    run(MANY)
+
+
 FUZZ = """
 import random, struct
 from barnabas.wire.kernel import kernel
