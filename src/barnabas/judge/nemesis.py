@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from barnabas.client import KafkaError
-from barnabas.judge.clusters import Brokers, JudgedClusterError
+from barnabas.judge.clusters import PATIENCE_S, Brokers, JudgedClusterError
 from barnabas.judge.coordination import ISOLATE, ZOOKEEPER_FAULTS
 from barnabas.judge.coordination import PREFIX as ZK_PREFIX
 from barnabas.judge.history import Op, Status
@@ -44,9 +45,6 @@ HELD_S: Final = (3.0, 15.0)
 END_TXNS: Final = 20
 END_TXNS_S: Final = 60
 FIRST_S: Final = 2.0
-STARTS: Final = 3
-"""A broker that ends as it starts is started again, as whoever supervises it would do: Apache's ends where its session
-with ZooKeeper expires before it has registered."""
 REST_S: Final = (4.0, 10.0)
 
 
@@ -66,9 +64,13 @@ class JudgeNemesis:
         rest_s: tuple[float, float] = REST_S,
         elect: Callable[[], None] | None = None,
         zookeeper: Proxy | None = None,
+        start_s: float = PATIENCE_S,
     ) -> None:
         """`aim` names the broker that a fault of processes strikes; without it chance does. `elect` asks for preferred
-        leaders, and raises `KafkaError` or ``OSError`` where nobody hears it."""
+        leaders, and raises `KafkaError` or ``OSError`` where nobody hears it. A broker that ends as it starts is
+        started again, as whoever supervises it would do, until `start_s` have passed: Apache's ends where its session
+        with ZooKeeper expires before it has registered, and on a busy machine one session after another does."""
+        self._start_s = start_s
         self._held_s = held_s
         self._rest_s = rest_s
         self._peers = peers
@@ -185,17 +187,18 @@ class JudgeNemesis:
         return (brokers.kill if fault == "kill" else brokers.shutdown), partial(self._start, brokers)
 
     def _start(self, brokers: Brokers, broker: int) -> None:
-        for left in reversed(range(STARTS)):
+        deadline = time.monotonic() + self._start_s
+        while True:
             invoked = now()
             try:
-                brokers.start(broker)
+                return brokers.start(broker)
             except JudgedClusterError as error:
-                if not left:
+                if time.monotonic() >= deadline:
                     raise
                 self._journal.add(Op.NEMESIS, invoked, status=Status.FAILED, name=f"start broker {broker}", error=error)
                 brokers.kill(broker)
-            else:
-                return
+            # Not `wait`, which the end of the run cuts short: a fault is healed in any case.
+            time.sleep(self._rest_s[0])
 
     def _isolate(self, broker: int) -> None:
         for proxy in (self._peers, self._zookeeper):

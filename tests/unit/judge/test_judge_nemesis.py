@@ -10,7 +10,7 @@ from barnabas.judge.clusters import JudgedClusterError, ScriptBrokers
 from barnabas.judge.coordination import ISOLATE, ProxiedZooKeeper
 from barnabas.judge.history import Client, Op, Status
 from barnabas.judge.journal import Notes
-from barnabas.judge.nemesis import STARTS, JudgeNemesis
+from barnabas.judge.nemesis import JudgeNemesis
 from barnabas.judge.peers import ProxiedPeers
 from barnabas.judge.proxy import CUT
 
@@ -52,8 +52,10 @@ def brokers_that_refuse_to_start(directory: Path, times: int) -> ScriptBrokers:
     return ScriptBrokers(script, "localhost:9092")
 
 
-@pytest.mark.parametrize("times", [STARTS - 1, STARTS])
-def test_a_broker_that_ends_as_it_starts_is_started_again(tmp_path: Path, times: int) -> None:
+@pytest.mark.parametrize(("times", "start_s", "starts"), [(5, 60, 6), (5, 0, 1)])
+def test_a_broker_that_ends_as_it_starts_is_started_again_for_a_while(
+    tmp_path: Path, times: int, start_s: float, starts: int
+) -> None:
     notes = Notes({})
     nemesis = JudgeNemesis(
         ["kill"],
@@ -62,14 +64,16 @@ def test_a_broker_that_ends_as_it_starts_is_started_again(tmp_path: Path, times:
         notes.journal(Client("nemesis")),
         0,
         held_s=(7, 7),
+        rest_s=(0, 0),
+        start_s=start_s,
     )
     waits = iter([True, False, False])
-    if times == STARTS:
+    if starts > times:
+        nemesis.run(lambda seconds: next(waits))
+    else:
         with pytest.raises(JudgedClusterError, match="expired"):
             nemesis.run(lambda seconds: next(waits))
-    else:
-        nemesis.run(lambda seconds: next(waits))
-    assert (tmp_path / "said").read_text().split() == ["kill", "start", *["kill", "start"] * (STARTS - 1)]
+    assert (tmp_path / "said").read_text().split() == ["kill", "start"] * starts
     history = notes.history()
     refused = history.rows(Op.NEMESIS)[history.status[history.rows(Op.NEMESIS)] == Status.FAILED]
-    assert [history.names[number] for number in history.name[refused]] == ["start broker 4"] * (STARTS - 1)
+    assert [history.names[number] for number in history.name[refused]] == ["start broker 4"] * (starts - 1)
