@@ -12,6 +12,7 @@ from functools import partial
 import pytest
 from test_judge_run import addresses
 
+from barnabas.client import TopicPartition, blocking
 from barnabas.judge import proxy as faults
 from barnabas.judge.check import check
 from barnabas.judge.drivers.clients import consume, transact, write
@@ -103,6 +104,36 @@ def test_what_a_client_gives_up_is_unknown(kafka_cluster: KafkaCluster, driver: 
         proxy.strike(broker, faults.CUT_ANSWERS)
     assert client.ask("commit")[:1] == ["unknown"]
     proxy.close()
+
+
+def test_who_commits_for_a_group_tells_the_leader_epoch_of_what_it_read(
+    kafka_cluster: KafkaCluster, driver: Driver
+) -> None:
+    """Who goes on there knows a leader that was paused meanwhile by it (KIP-320), and believes none of its answers."""
+    topic, group = f"epochs-{driver.name}", f"group-{driver.name}"
+    kafka_cluster.create_topic(topic, partitions=1, replication_factor=3)
+    writer = driver.client("w", lambda when, words: None, "producer", kafka_cluster.bootstrap, "all")
+    writer.tell("send", topic, 0, "-", 7)
+    assert writer.ask("close") == ["ok"]
+    heard: list[str] = []
+
+    def hear(_: int, words: list[str]) -> None:
+        heard.append(" ".join(words))
+        if words == ["assigning"]:
+            reader.tell("go")
+
+    for wanted in (f"read {topic} 0 0 - 7", f"assigned {topic} 0 1"):
+        reader = driver.client("r", hear, "consumer", kafka_cluster.bootstrap, group, topic, "read_committed")
+        deadline = time.monotonic() + PATIENCE_S
+        while wanted not in heard:
+            assert reader.ask("poll", 200) == ["ok"]
+            assert time.monotonic() < deadline, heard
+        assert reader.ask("commit-offsets") == ["ok"]
+        assert f"committed {topic} 0 1 ok" in heard
+        assert reader.ask("close") == ["ok"]
+        with blocking.connect(kafka_cluster.bootstrap) as cluster:
+            told = cluster.admin.committed_offsets(group)[TopicPartition(topic, 0)]
+        assert (told.offset, told.leader_epoch) == (1, 0)
 
 
 def test_a_driver_that_the_machine_cannot_have_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

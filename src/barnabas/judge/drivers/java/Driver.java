@@ -16,6 +16,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -167,6 +168,10 @@ public final class Driver {
         private final Map<TopicPartition, Long> begins = new HashMap<>();
         private final Map<TopicPartition, OffsetAndMetadata> ends = new HashMap<>();
 
+        /** The last that is known of each position: its leader epoch is committed with it. Without that (KIP-320) who
+            goes on there believes a leader that was paused, whose log ends before it, and begins at the beginning. */
+        private final Map<TopicPartition, OffsetAndMetadata> known = new HashMap<>();
+
         /** words: client consumer BOOTSTRAP GROUP TOPIC ISOLATION */
         Reader(String[] words, LinkedBlockingQueue<String[]> told) {
             super(words[0], told);
@@ -200,8 +205,10 @@ public final class Driver {
                 OffsetAndMetadata committed = found == null ? null : found.get(at);
                 String offset = found == null ? "?" : committed == null ? "-1" : String.valueOf(committed.offset());
                 say(client, "assigned " + at.topic() + " " + at.partition() + " " + offset);
+                known.remove(at);
                 if (committed != null) {
-                    consumer.seek(at, committed.offset());
+                    known.put(at, committed);
+                    consumer.seek(at, committed);
                 }
             }
         }
@@ -242,18 +249,23 @@ public final class Driver {
             for (ConsumerRecord<String, String> each : consumer.poll(Duration.ofMillis(patienceMs))) {
                 TopicPartition at = new TopicPartition(each.topic(), each.partition());
                 begins.putIfAbsent(at, each.offset());
-                ends.put(at, new OffsetAndMetadata(each.offset() + 1));
+                ends.put(at, new OffsetAndMetadata(each.offset() + 1, each.leaderEpoch(), ""));
                 String key = each.key() == null ? "-" : each.key();
                 say(client, "read " + each.topic() + " " + each.partition() + " " + each.offset() + " " + key + " "
                     + each.value());
             }
+            known.putAll(ends);
         }
 
         private void commit() {
             Map<TopicPartition, OffsetAndMetadata> positions = new HashMap<>();
             for (TopicPartition at : consumer.assignment()) {
                 try {
-                    positions.put(at, new OffsetAndMetadata(consumer.position(at, Duration.ofMillis(100))));
+                    long position = consumer.position(at, Duration.ofMillis(100));
+                    OffsetAndMetadata last = known.get(at);
+                    boolean behind = last != null && last.offset() <= position;
+                    Optional<Integer> epoch = behind ? last.leaderEpoch() : Optional.empty();
+                    positions.put(at, new OffsetAndMetadata(position, epoch, ""));
                 } catch (TimeoutException error) {
                     // It has not begun there yet: there is nothing to commit.
                 }
