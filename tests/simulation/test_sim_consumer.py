@@ -13,6 +13,7 @@ import pytest
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import RETRY_BACKOFF_MS, ClusterClient
 from barnabas.client.consumer import Consumer
+from barnabas.client.fetcher import DISBELIEF_MS
 from barnabas.client.group import GroupMember
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset
 from barnabas.client.producer import Producer
@@ -661,6 +662,43 @@ def test_a_leader_that_knows_no_such_epoch_yet_does_not_reset_the_position() -> 
         return read
 
     assert seen_in(story) == [b"1", b"2"]
+
+
+def test_a_leader_whose_log_ends_before_what_its_successor_wrote_does_not_reset_the_position() -> None:
+    """It was paused, and does not know yet that another leads: to it the position is out of range."""
+
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[list[Any], list[bytes | None]]:
+        await make_topic(cluster, {0: [0, 1]})
+        await produce(cluster, b"0", 0)
+        epoch = cluster.metadata.leader_epoch(FIRST)
+        consumer = Consumer(cluster, auto_offset_reset=EARLIEST)
+        await consumer.assign({FIRST: CommittedOffset(2, leader_epoch=epoch + 1)})
+        early = [*await values(consumer, 5_000), consumer.position(FIRST)]
+        world.kill(broker_name(0))
+        await is_told(cluster, lambda known: known.metadata.leader(FIRST) == 1)
+        for value in (b"1", b"2"):
+            await produce(cluster, value, 0)
+        read = await read_until(consumer, b"2")
+        await consumer.close()
+        return early, read
+
+    assert seen_in(story) == ([2], [b"2"])
+
+
+def test_a_position_of_a_topic_that_was_made_anew_is_reset_although_its_epoch_never_comes() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[float, list[bytes | None]]:
+        await make_topic(cluster, {0: [0]})
+        await produce(cluster, b"0", 0)
+        consumer = Consumer(cluster, auto_offset_reset=EARLIEST)
+        begun = runtime.clock.monotonic_ms()
+        await consumer.assign({FIRST: CommittedOffset(BEYOND, leader_epoch=99)})
+        read = await values(consumer, 2 * DISBELIEF_MS)
+        await consumer.close()
+        return runtime.clock.monotonic_ms() - begun, read
+
+    took_ms, read = seen_in(story)
+    assert read == [b"0"]
+    assert took_ms == pytest.approx(DISBELIEF_MS, abs=1_000)
 
 
 def test_a_broker_that_knows_no_diverging_epochs_is_told_of_none() -> None:

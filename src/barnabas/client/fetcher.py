@@ -42,6 +42,9 @@ logger = logging.getLogger(__name__)
 FETCH_MAX_WAIT_MS: Final = 500
 FETCH_MAX_BYTES: Final = 50 * 1024 * 1024
 PARTITION_MAX_BYTES: Final = 1024 * 1024
+DISBELIEF_MS: Final = 30_000
+"""How long a former leader may take until it hears of the next. A topic that was made anew begins with its epochs anew:
+after this time a position of the one before is reset, as nobody will ever have led since."""
 _FIRST_VERSION_WITH_LAST_FETCHED_EPOCH: Final = 12
 _LAST_NAMED_FETCH_VERSION: Final = 12
 """From 13 on a fetch names topics by their ids (KIP-516)."""
@@ -211,7 +214,7 @@ class Fetcher:
         return read_list_offsets(await (await self.cluster.broker(leader)).send(request))
 
     def _take_resets(self) -> None:
-        for listed, asked in self._answered(self._resets):
+        for _, listed, asked in self._answered(self._resets):
             for partition, found in listed.items():
                 position = self._positions.get(partition)
                 if position is None or position.reset_to != asked.get(partition):
@@ -266,8 +269,9 @@ class Fetcher:
 
     def _answered(
         self, requests: dict[int, tuple[asyncio.Task[Outcome], dict[TopicPartition, Asked]]]
-    ) -> Iterator[tuple[Outcome, dict[TopicPartition, Asked]]]:
-        """The answers that are there, each with what was asked; partitions of a request that failed are in doubt."""
+    ) -> Iterator[tuple[int, Outcome, dict[TopicPartition, Asked]]]:
+        """The answers that are there, each with who gave it and what was asked; partitions of a request that failed are
+        in doubt."""
         for leader, (request, asked) in list(requests.items()):
             if not request.done():
                 continue
@@ -280,7 +284,7 @@ class Fetcher:
                 if not _is_cured_by_another_attempt(error):
                     self._trouble = error
                 continue
-            yield answer, asked
+            yield leader, answer, asked
 
     async def _fetch(self, leader: int, asked: dict[TopicPartition, Place]) -> FetchResponse:
         connection = await self.cluster.broker(leader)
@@ -324,22 +328,27 @@ class Fetcher:
     def _take_answers(self) -> None:
         """Takes the records of all answers that are there. `poll` raises the error of a partition, or of a broker, only
         when it has no records to return: the positions are behind those."""
-        for answer, asked in self._answered(self._fetches):
+        for leader, answer, asked in self._answered(self._fetches):
             names = {self.cluster.metadata.topic_id(partition.topic): partition.topic for partition in asked}
             for topic in answer.responses:
                 name = topic.topic or names.get(topic.topic_id, "")
                 for part in topic.partitions:
                     try:
-                        self._take(TopicPartition(name, part.partition_index), part, asked)
+                        self._take(TopicPartition(name, part.partition_index), part, asked, leader)
                     except (KafkaError, WireError) as error:
                         self._trouble = error
 
-    def _take(self, topic_partition: TopicPartition, part: Any, asked: dict[TopicPartition, Place]) -> None:
+    def _take(
+        self, topic_partition: TopicPartition, part: Any, asked: dict[TopicPartition, Place], leader: int
+    ) -> None:
         position = self._positions.get(topic_partition)
         if position is None or position.reset_to is not None or asked.get(topic_partition) != position.place:
             return  # taken away or moved while the fetch was under way
         code = ErrorCode(part.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if self._may_have_led_before(topic_partition, position, leader):
+                self._in_doubt.add(topic_partition)
+                return
             if self._auto_offset_reset is None:
                 raise KafkaError(code, f"{topic_partition}: the position has no record")
             position.seek(UNKNOWN, self._auto_offset_reset)
@@ -366,6 +375,17 @@ class Fetcher:
             ) from None
         if position.has_records or position.paused:
             self._waiting.add(topic_partition)
+
+    def _may_have_led_before(self, topic_partition: TopicPartition, position: Position, broker: int) -> bool:
+        """Whether others may have led since `broker` did, whose log may end before what was read of theirs: it was
+        paused, or is cut off. Nobody else believes its metadata (KIP-320), and its word is not taken for a while."""
+        metadata = self.cluster.metadata
+        current = metadata.leader_epoch(topic_partition)
+        if broker == metadata.leader(topic_partition) and not NO_EPOCH < current < position.leader_epoch:
+            return False
+        now = self.cluster.runtime.clock.monotonic_ms()
+        position.disbelieved_ms = min(position.disbelieved_ms, now)
+        return now < position.disbelieved_ms + DISBELIEF_MS
 
     def _go_back(self, topic_partition: TopicPartition, position: Position, diverging: Any) -> None:
         """To where the leader's log has other records than were read, if that is not behind the position: a log that

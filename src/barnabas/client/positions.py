@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -55,7 +56,10 @@ class Position:
     records: a log that has those has the others too. A leader that is told both says where its log diverges (KIP-320).
     """
 
-    __slots__ = ("_after", "_fetched", "_next", "high_watermark", "leader_epoch", "offset", "paused", "reset_to")
+    __slots__ = (
+        "_after", "_fetched", "_next",
+        "disbelieved_ms", "high_watermark", "leader_epoch", "offset", "paused", "reset_to",
+    )  # fmt: skip
 
     def __init__(self, offset: int = UNKNOWN, leader_epoch: int = NO_EPOCH) -> None:
         self.offset = offset
@@ -64,6 +68,8 @@ class Position:
         self.paused = False
         self.reset_to: int | None = None
         """The timestamp, or `EARLIEST` or `LATEST`, whose offset is looked up before anything is fetched."""
+        self.disbelieved_ms = math.inf
+        """Since when brokers that led before what was read call it out of range."""
         self._fetched: list[Record] = []
         self._next = 0
         self._after = UNKNOWN
@@ -81,12 +87,12 @@ class Position:
         return bool(self._fetched) and not self.paused
 
     def seek(self, offset: int, reset_to: int | None = None, leader_epoch: int = NO_EPOCH) -> None:
-        self.offset, self.reset_to, self.leader_epoch = offset, reset_to, leader_epoch
+        self.offset, self.reset_to, self.leader_epoch, self.disbelieved_ms = offset, reset_to, leader_epoch, math.inf
         self._fetched, self._next = [], 0
 
     def fetched(self, records: list[Record], after: int, leader_epoch: int) -> None:
         """Takes records that were read from `offset` on; `after` is the offset behind all that was looked at."""
-        self.leader_epoch = max(self.leader_epoch, leader_epoch)
+        self.leader_epoch, self.disbelieved_ms = max(self.leader_epoch, leader_epoch), math.inf
         if records:
             self._fetched, self._next, self._after = records, 0, after
         else:

@@ -41,11 +41,11 @@ class NearConsumer(Consumer):
             partition.last_fetched_epoch = NO_EPOCH  # of which a follower that lags knows nothing
         return request
 
-    def _answered(self, requests: Any) -> Iterator[tuple[Any, Any]]:
-        for answer, asked in super()._answered(requests):
+    def _answered(self, requests: Any) -> Iterator[tuple[int, Any, Any]]:
+        for broker, answer, asked in super()._answered(requests):
             if isinstance(answer, FetchResponse):
                 self._note_who_is_near(answer, asked)
-            yield answer, asked
+            yield broker, answer, asked
 
     def _note_who_is_near(self, answer: FetchResponse, asked: Mapping[TopicPartition, Place]) -> None:
         names = {self.cluster.metadata.topic_id(partition.topic): partition.topic for partition in asked}
