@@ -12,6 +12,7 @@ which send it came from. docs/judge.md tells what each column means for each kin
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
@@ -317,22 +318,29 @@ class Row:
     follows: int = NONE
 
 
+_TEXTS: Final = ("topic", "name", "error")
+
+
 class Recording:
-    """Rows as they come, of any number of clients, in columns: a run of an hour fits into memory."""
+    """Rows as they come, of any number of clients, in columns of numbers: a run of an hour fits into memory, and
+    Python's garbage collector, which would stop all threads while it looks at every row, finds nothing to look at."""
 
     def __init__(self) -> None:
-        self._columns: list[list[Any]] = [[] for _ in SCHEMA.names]
+        self._columns = [array("q") for _ in SCHEMA.names]
+        self._texts: dict[str, int] = {}
+        """Each that a row has, and the number that stands for it."""
 
     def __len__(self) -> int:
         return len(self._columns[0])
 
     def add(self, row: Row) -> None:
         for column, value in zip(self._columns, _values(row), strict=True):
-            column.append(value)
+            column.append(self._texts.setdefault(value, len(self._texts)) if isinstance(value, str) else value)
 
     def extend(self, other: Recording) -> None:
-        for column, more in zip(self._columns, other._columns, strict=True):
-            column.extend(more)
+        texts = np.array([*(self._texts.setdefault(text, len(self._texts)) for text in other._texts), NONE])
+        for name, column, more in zip(SCHEMA.names, self._columns, other._columns, strict=True):
+            column.frombytes((texts[np.array(more)] if name in _TEXTS and more else more).tobytes())
 
     def history(self, context: Context) -> OperationHistory:
         """In the order of invocation; rows that were invoked together keep their order."""
@@ -353,15 +361,16 @@ class Recording:
             error,
             follows,
         ) = self._columns
+        texts = list(self._texts)
         places: dict[tuple[str, int], int] = {}
         names: dict[str, int] = {}
         errors: dict[str, int] = {}
         place = [
-            NONE if topic[i] is None else places.setdefault((topic[i], partition[i]), len(places))
+            NONE if topic[i] == NONE else places.setdefault((texts[topic[i]], partition[i]), len(places))
             for i in range(len(self))
         ]
-        name_codes = [NONE if text is None else names.setdefault(text, len(names)) for text in name]
-        error_codes = [NONE if text is None else errors.setdefault(text, len(errors)) for text in error]
+        name_codes = [NONE if text == NONE else names.setdefault(texts[text], len(names)) for text in name]
+        error_codes = [NONE if text == NONE else errors.setdefault(texts[text], len(errors)) for text in error]
         order = np.argsort(np.array(invoked, np.int64), kind="stable")
 
         def column(values: Iterable[int], kind: type = np.int64) -> Column:
@@ -375,9 +384,13 @@ class Recording:
         )  # fmt: skip
 
 
-def _values(row: Row) -> tuple[Any, ...]:
+def _values(row: Row) -> tuple[int | str, ...]:
     completed = NEVER if row.completed is None or row.status is Status.UNKNOWN else row.completed
     return (
-        row.process, row.op, row.status, row.invoked, completed, row.wall, row.topic, row.partition,
-        row.offset, row.key, row.value, row.txn, row.name, row.error, row.follows,
+        row.process, row.op, row.status, row.invoked, completed, row.wall, _text(row.topic), row.partition,
+        row.offset, row.key, row.value, row.txn, _text(row.name), _text(row.error), row.follows,
     )  # fmt: skip
+
+
+def _text(text: str | None) -> int | str:
+    return NONE if text is None else text

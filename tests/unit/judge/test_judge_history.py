@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from history_lines import parse
 
-from barnabas.judge.history import SCHEMA, HistoryError, OperationHistory, read, write
+from barnabas.judge.history import SCHEMA, Client, HistoryError, Op, OperationHistory, read, write
+from barnabas.judge.journal import Notes, now
 from barnabas.judge.lines import told
+from barnabas.model.ids import TopicPartition
 
 TEXT = """
 client p acks=1 idempotent=no transactional_id=x transaction_timeout_ms=7
@@ -76,3 +80,34 @@ def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
 def test_a_line_that_says_nothing_is_refused(line: str, why: str) -> None:
     with pytest.raises(HistoryError, match=why):
         parse(line)
+
+
+def test_rows_under_way_are_nothing_that_a_garbage_collection_looks_at() -> None:
+    """It would stop the proxies beside the clients, and with them the cluster: for seconds, after five million rows."""
+    notes = Notes({})
+    journals = [notes.journal(Client(name)) for name in ("p", "q")]
+
+    def looked_at() -> int:
+        found: dict[int, Any] = {}
+        new: list[Any] = [notes]
+        while new:
+            found |= {id(each): each for each in new}
+            new = [each for each in gc.get_referents(*new) if id(each) not in found and not isinstance(each, type)]
+        return sum(len(gc.get_referents(each)) for each in found.values())
+
+    def add(count: int) -> None:
+        for value in range(count):
+            at = TopicPartition("r", value % 3)
+            journals[value % 2].add(Op.SEND, now(), at, value=10**6 + value, name=f"n{value % 4}", error="no")
+
+    add(12)
+    before = looked_at()
+    add(1000)
+    assert looked_at() == before
+    history = notes.history()
+    assert [
+        (history.names[name], history.errors[error]) for name, error in zip(history.name, history.error, strict=True)
+    ] == [(f"n{value % 4}", "no") for value in (*range(12), *range(1000))]
+    assert [history.places[place] for place in history.place] == [
+        ("r", value % 3) for value in (*range(12), *range(1000))
+    ]
