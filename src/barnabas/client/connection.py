@@ -102,6 +102,10 @@ class Connection(asyncio.BufferedProtocol):
         return self._closed
 
     @property
+    def in_flight(self) -> int:
+        return len(self._futures)
+
+    @property
     def versions(self) -> dict[int, tuple[int, int]]:
         """Api key -> (lowest, highest) as the broker told in `negotiate`; empty before."""
         return self._exchange.versions
