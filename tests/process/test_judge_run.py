@@ -386,7 +386,7 @@ def test_what_clients_saw_until_a_broker_did_not_start_is_judged(kafka_cluster: 
     )
     script.chmod(0o755)
     brokers = ScriptBrokers(script, kafka_cluster.bootstrap)
-    plan = RunPlan(kafka_cluster.bootstrap, 10, ["kill"], brokers, clients=1, partitions=2, held_s=(1, 1))
+    plan = RunPlan(kafka_cluster.bootstrap, 10, ["kill"], brokers, clients=1, partitions=2, held_s=(1, 1), start_s=1)
     outcome = run(plan)
     assert "no disk" in outcome.disobeyed
     assert any("the faults ended before their time" in line for line in outcome.told())

@@ -18,7 +18,7 @@ from barnabas.client.offsets import EARLIEST
 from barnabas.judge import bank, librdkafka, librdkafka_bank, librdkafka_copier, workload
 from barnabas.judge.at_work import ClientsAtWork
 from barnabas.judge.client_config import FILES, encrypted, of_librdkafka
-from barnabas.judge.clusters import Brokers, JudgedClusterError
+from barnabas.judge.clusters import PATIENCE_S, Brokers, JudgedClusterError
 from barnabas.judge.coordination import PREFIX as ZK_PREFIX
 from barnabas.judge.drivers import clients as driven
 from barnabas.judge.drivers.copier import copy
@@ -78,6 +78,8 @@ class RunPlan:
     """From and to how long a fault lasts."""
     rest_s: tuple[float, float] = REST_S
     """From and to how long there is none after it."""
+    start_s: float = PATIENCE_S
+    """How long a broker is started again that ends as it starts."""
     apache_version: str = ""
     """Which version of Apache Kafka the brokers are, where that is known."""
 
@@ -133,7 +135,7 @@ def run(plan: RunPlan) -> RunOutcome:
     journal = notes.journal(Client("nemesis"))
     nemesis = JudgeNemesis(
         plan.faults, plan.brokers, proxy, journal, plan.seed, plan.peers, plan.aim, plan.held_s, plan.rest_s,
-        partial(_elect, plan), plan.zookeeper,
+        partial(_elect, plan), plan.zookeeper, plan.start_s,
     )  # fmt: skip
     plan.told(f"{plan.minutes:g} minutes, topics {', '.join(topics)}, {facts}")
     try:

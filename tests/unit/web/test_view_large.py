@@ -153,7 +153,7 @@ def test_offsets_of_many_idle_partitions_are_looked_at_more_seldom(large: Any) -
         Counted.looks = 0
         queue = SimpleNamespace(state="Idle", event=None, queue_size=0)
         controller = SimpleNamespace(
-            log=SimpleNamespace(written=0, recent=()),
+            log=SimpleNamespace(written=0, since=lambda written: []),
             active_controller_id=-1,
             epoch=0,
             event_manager=SimpleNamespace(status=lambda: queue),
