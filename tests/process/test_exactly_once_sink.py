@@ -10,6 +10,7 @@ import pytest
 from committed_records import committed
 from sink_worlds import CONFIG, STAMPED, Died, Query
 
+from barnabas.client.asking import finished
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.blocking_transaction import BlockingTransaction, open_transactions
 from barnabas.model.ids import TopicPartition
@@ -281,7 +282,7 @@ def test_a_decided_transaction_does_not_expire_where_the_brokers_let_it_wait(kaf
         assert open_transactions(cluster) == ["sink-waits-0", "sink-waits-1"]
         # What is to expire has: the tasks' transactions are still there.
         expired = BlockingTransaction.initialized(cluster, "expires", transaction_timeout_ms=1)
-        expired.add([TopicPartition("waits", 0)])
+        finished(expired.steps.add([TopicPartition("waits", 0)]))
         _until(lambda: "expires" not in open_transactions(cluster))
         assert open_transactions(cluster) == ["sink-waits-0", "sink-waits-1"]
     Query(kafka, "waits", delivery="exactly-once-by-task").batch(0, tasks(0))

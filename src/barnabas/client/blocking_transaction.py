@@ -61,10 +61,6 @@ class BlockingTransaction:
         """Whether a request may yet arrive late; the next transaction needs another epoch (KIP-360)."""
         return self.steps.answer_lost
 
-    def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Adds partitions, before the first record goes to them. Those already in the transaction cost nothing."""
-        finished(self.steps.add(partitions))
-
     def add_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commits offsets of `group` with the transaction."""
         finished(self.steps.add_offsets(ConsumerGroupMetadata(group), offsets))

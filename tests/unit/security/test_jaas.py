@@ -17,7 +17,7 @@ def test_options_are_quoted_either_way_escaped_or_plain_words() -> None:
             how */ user_bob="back\\slash, \"quotes\"; tab\t octal\101" user_carol-2=plain_word.x;
         """
     )
-    assert (module.class_name, module.short_name, module.control_flag) == (PLAIN, "PlainLoginModule", "required")
+    assert (module.class_name, module.control_flag) == (PLAIN, "required")
     assert dict(module.options) == {
         "username": "alice",
         "password": 'say "hi"',

@@ -37,11 +37,6 @@ class LoginModule(NamedTuple):
         return f"LoginModule({self.class_name!r}, {self.control_flag!r}, {sorted(self.options)})"
 
     @property
-    def short_name(self) -> str:
-        """The class without its package: ``PlainLoginModule``."""
-        return self.class_name.rpartition(".")[2]
-
-    @property
     def text(self) -> str:
         """The text from which `login_module` reads this."""
         options = "".join(f" {name}={_quoted(value)}" for name, value in self.options.items())
