@@ -78,11 +78,9 @@ class Scraped(BarnabasSubject):
 @contextlib.contextmanager
 def running(directory: Path) -> Iterator[tuple[Scraped, Scraped]]:
     with contextlib.ExitStack() as stack:
-        # What was written is deleted before the next topic's, so that a directory in memory is large enough.
-        config = {**PATIENT, "log.segment.delete.delay.ms": "500"}
-        seen = Scraped(directory / "scraped", BROKERS, config)
+        seen = Scraped(directory / "scraped", BROKERS, PATIENT)
         stack.callback(seen.close)
-        unseen = Scraped(directory / "unseen", BROKERS, {**config, "barnabas.admin.listener": ""})
+        unseen = Scraped(directory / "unseen", BROKERS, {**PATIENT, "barnabas.admin.listener": ""})
         stack.callback(unseen.close)
         yield seen, unseen
 
@@ -146,22 +144,17 @@ def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> li
             for number in range(rounds):
                 # The order changes: what comes later waits for what came before to get to the disk.
                 turns = [False, True, True, False] if number % 2 else [True, False, False, True]
-                for read, values in zip(turns, _round(seen, reader, f"bench-{number}", requests, turns), strict=True):
-                    for name, value in values.items():
-                        figures[name].add(value, ours=read)
+                measured_turns = _round(seen, reader, f"bench-{number}", requests, turns)
+                for read in (True, False):
+                    alike = [values for was_read, values in zip(turns, measured_turns, strict=True) if was_read is read]
+                    for name in alike[0]:
+                        figures[name].add(statistics.mean(values[name] for values in alike), ours=read)
                 console.print(f"  round {number + 1}/{rounds}", style="dim")
         told = sum(_scrape_bytes(address) for address in seen.admins) // BROKERS
         console.print(f"a scrape of one broker has {told:,} bytes", style="dim")
-    for name, figure in figures.items():
-        if name != "rest":
-            figure.ours, figure.theirs = _in_pairs(figure.ours), _in_pairs(figure.theirs)
-            console.print(f"{figure.name}: {_scatter(figure)}", style="dim")
+    for figure in figures.values():
+        console.print(f"{figure.name}: {_scatter(figure)}", style="dim")
     return list(figures.values())
-
-
-def _in_pairs(values: list[float]) -> list[float]:
-    """The mean of each round's two turns."""
-    return [(first + second) / 2 for first, second in zip(values[::2], values[1::2], strict=True)]
 
 
 def _at_rest(subject: Scraped) -> float:
