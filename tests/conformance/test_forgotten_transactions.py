@@ -15,7 +15,8 @@ from barnabas.client import NewTopic, ProducerFenced, connect
 from barnabas.coordinator.group_answers import partition_for
 from barnabas.coordinator.transaction_records import transaction_record
 from barnabas.coordinator.transactions import TransactionMetadata
-from barnabas.judge.forgotten import forgotten_producers
+from barnabas.judge.coordinators_log import coordinators_log
+from barnabas.judge.forgotten import written_over
 from barnabas.judge.history import Op
 from barnabas.judge.journal import Notes
 from barnabas.judge.scan import scan
@@ -32,6 +33,10 @@ def write_over(bootstrap: str, transactional_id: str, producer_id: int, partitio
     )  # fmt: skip
     assert writer.flush(30) == 0
     assert outcomes == [None]
+
+
+async def forgotten_producers(work: Work) -> set[int]:
+    return {producer_id for records in (await coordinators_log(work)).values() for producer_id in written_over(records)}
 
 
 async def forgotten(bootstrap: str, name: str) -> tuple[int, list[int], list[int]]:

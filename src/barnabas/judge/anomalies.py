@@ -386,7 +386,8 @@ LIMITS: Final[dict[str, str]] = {
         "A transaction coordinator of Apache Kafka before 4.0 may come back to its office with an empty cache, and "
         "write a new producer's state over a transaction that is open or prepared: nobody ends that any more. Told "
         "where the brokers are known to be of such a version, and the coordinators' log shows it of this very "
-        "transaction."
+        "transaction; or where its coordinator answers COORDINATOR_LOAD_IN_PROGRESS for half a minute, in one epoch, "
+        "when all is quiet: a load that ended with an error left its entry behind, and nothing takes that away."
     ),
     "KAFKA-17754": (
         "Under transactions of version 1 (before Kafka 4.0's, KIP-890, or with a client from before it) an EndTxn that "

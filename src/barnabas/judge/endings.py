@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from barnabas.judge.findings import Judged, judged
-from barnabas.judge.history import APACHE_VERSION, NONE, Column, Op
+from barnabas.judge.history import APACHE_VERSION, NONE, Column, Op, OperationHistory
 from barnabas.judge.seen import Seen
 
 FORGOTTEN = "KAFKA-18137"
 _REMEMBERS = (4, 0)
 """The version of Apache Kafka that mended it."""
+LOADS_S = 30
+"""A coordinator that says for so long that it loads does not read a log, of which a run's takes a second."""
 EXPIRY_SLACK_NS = 30_000_000_000
 """A coordinator looks for transactions past their time every ten seconds, and may move meanwhile."""
 
@@ -62,7 +64,8 @@ def hanging_transactions(seen: Seen) -> Judged:
     sends = seen.send_of(history.value[reads[late]])
     table = np.stack([sends, end[late], reads[late], seen.scanned_all[place[late]]], 1)
     said = "transaction {0.txn} of {0.client} has no marker in {2.at}, though it was ended or its time is over"
-    limits = {FORGOTTEN: _forgotten(seen, place[late], txn[late])}
+    excused = (_told_of(seen, rows, place[late], txn[late]) for rows in (history.rows(Op.FORGOTTEN), _loading(history)))
+    limits = {FORGOTTEN: np.logical_or(*excused) & may_forget(history.context.facts.get(APACHE_VERSION, ""))}
     return judged(history, "hanging-transaction", evaluated, table, said, limits)
 
 
@@ -71,16 +74,21 @@ def may_forget(version: str) -> bool:
     return bool(version) and tuple(map(int, version.split(".")[:2])) < _REMEMBERS
 
 
-def _forgotten(seen: Seen, place: Column, txn: Column) -> Column:
-    """Of each transaction and place: whether its coordinator wrote another producer's state over it, and is known to be
-    of a version that does that."""
+def _loading(history: OperationHistory) -> Column:
+    """The rows of coordinators that said for longer than any load takes that they load."""
+    rows = history.rows(Op.LOADING)
+    found: Column = rows[history.completed[rows] - history.invoked[rows] >= LOADS_S * 10**9]
+    return found
+
+
+def _told_of(seen: Seen, rows: Column, place: Column, txn: Column) -> Column:
+    """Of each transaction and place: whether one of `rows` is of it, each of which tells a producer's last record."""
     history = seen.history
-    rows = history.rows(Op.FORGOTTEN)
     width = len(seen.txns) + 1
-    forgotten = seen.txn_of(seen.send_of(history.value[rows]))
-    known = (history.place[rows].astype(np.int64) * width + forgotten)[forgotten >= 0]
+    theirs = seen.txn_of(seen.send_of(history.value[rows]))
+    known = (history.place[rows].astype(np.int64) * width + theirs)[theirs >= 0]
     found: Column = np.isin(place.astype(np.int64) * width + txn, known)
-    return found & may_forget(history.context.facts.get(APACHE_VERSION, ""))
+    return found
 
 
 def stuck_last_stable_offsets(seen: Seen) -> Judged:

@@ -59,6 +59,7 @@ class Op(IntEnum):
     LEADER = 15
     FORGOTTEN = 16
     COPY = 17
+    LOADING = 18
 
     @property
     def word(self) -> str:

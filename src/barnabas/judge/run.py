@@ -20,14 +20,16 @@ from barnabas.judge.at_work import ClientsAtWork
 from barnabas.judge.client_config import FILES, encrypted, of_librdkafka
 from barnabas.judge.clusters import PATIENCE_S, Brokers, JudgedClusterError
 from barnabas.judge.coordination import PREFIX as ZK_PREFIX
+from barnabas.judge.coordinators_log import coordinators_log
 from barnabas.judge.drivers import clients as driven
 from barnabas.judge.drivers.copier import copy
 from barnabas.judge.drivers.process import Driver, DriverError
 from barnabas.judge.drivers.programs import PROGRAMS, DriverUnavailable
 from barnabas.judge.endings import may_forget
-from barnabas.judge.forgotten import forgotten_producers
+from barnabas.judge.forgotten import written_over
 from barnabas.judge.history import APACHE_VERSION, BEFORE_KIP_890, Client, OperationHistory
 from barnabas.judge.journal import Notes
+from barnabas.judge.loading import loading_for_good
 from barnabas.judge.nemesis import HELD_S, REST_S, JudgeNemesis
 from barnabas.judge.peers import PREFIX
 from barnabas.judge.proxy import NETWORK_FAULTS, Address, Proxy
@@ -149,7 +151,7 @@ def run(plan: RunPlan) -> RunOutcome:
     work.bootstrap = plan.bootstrap
     unsettled = asyncio.run(wait_until_settled(work))
     kept_back = asyncio.run(ask_groups(work))
-    asyncio.run(scan(work, asyncio.run(forgotten_producers(work)) if may_forget(plan.apache_version) else ()))
+    asyncio.run(_scan(work, may_forget(plan.apache_version)))
     met = {
         prefix + fault: count
         for prefix, proxied in (("", proxy), (PREFIX, plan.peers), (ZK_PREFIX, plan.zookeeper))
@@ -158,6 +160,13 @@ def run(plan: RunPlan) -> RunOutcome:
         if count
     }
     return RunOutcome(notes.history(), nemesis.struck, met, unsettled, kept_back, disobeyed)
+
+
+async def _scan(work: Work, coordinators_may_forget: bool) -> None:
+    """The scan; of coordinators that may forget with what their log and they say of what is open still."""
+    log = await coordinators_log(work) if coordinators_may_forget else {}
+    forgotten = {producer_id for records in log.values() for producer_id in written_over(records)}
+    await scan(work, forgotten, await loading_for_good(work, log))
 
 
 def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: threading.Event) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from barnabas.client import Cluster, TopicPartition
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
@@ -22,6 +23,17 @@ PATIENCE_S: Final = 120
 """How long the cluster may take to get well, and to end the transactions that are open."""
 _FETCH_VERSION: Final = 11
 _FETCH_BYTES: Final = 1 << 20
+
+
+class Loading(NamedTuple):
+    """A coordinator said that it loads, whenever it was asked: from `since`, when it had said so for the first time, to
+    `until`, when it was asked for the last time."""
+
+    at: TopicPartition
+    """What it coordinates: a partition of ``__transaction_state``."""
+    leader_epoch: int
+    since: int
+    until: int
 
 
 async def wait_until_settled(work: Work) -> tuple[str, ...]:
@@ -72,9 +84,12 @@ async def ask_groups(work: Work) -> tuple[str, ...]:
     return tuple(kept_back)
 
 
-async def scan(work: Work, forgotten: Collection[int] = ()) -> None:
-    """`forgotten` are producer ids whose transactions were written over (`barnabas.judge.forgotten`): where they sent
-    last is written down. Raises what `connect`'s cluster raises where a partition cannot be read for two minutes."""
+async def scan(
+    work: Work, forgotten: Collection[int] = (), loading: Mapping[int, Loading] = MappingProxyType({})
+) -> None:
+    """`forgotten` are producer ids whose transactions were written over (`barnabas.judge.forgotten`), `loading` those
+    whose coordinator says for good that it loads (`barnabas.judge.loading`): where they sent last is written down.
+    Raises what `connect`'s cluster raises where a partition cannot be read for two minutes."""
     for name, isolation, level in (
         ("scan", "read_uncommitted", READ_UNCOMMITTED),
         ("scan-committed", "read_committed", READ_COMMITTED),
@@ -83,11 +98,18 @@ async def scan(work: Work, forgotten: Collection[int] = ()) -> None:
         async with work.connect() as cluster:
             for at in work.places():
                 await cluster.retrying(
-                    partial(_scan, cluster, journal, at, level, forgotten), timeout_ms=PATIENCE_S * 1000
+                    partial(_scan, cluster, journal, at, level, forgotten, loading), timeout_ms=PATIENCE_S * 1000
                 )
 
 
-async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: int, forgotten: Collection[int]) -> None:
+async def _scan(
+    cluster: Cluster,
+    journal: Journal,
+    at: TopicPartition,
+    level: int,
+    forgotten: Collection[int],
+    loading: Mapping[int, Loading],
+) -> None:
     begun = now()
     end = (await cluster.list_offsets({at: LATEST}, isolation_level=level))[at].offset
     asked = now()
@@ -132,6 +154,12 @@ async def _scan(cluster: Cluster, journal: Journal, at: TopicPartition, level: i
             journal.add(Op.COPY, begun, at, offset=copy.offset, value=copy.value, name=copy.batch)
     for producer_id in sorted(last_of.keys() & forgotten):
         journal.add(Op.FORGOTTEN, begun, at, value=last_of[producer_id])
+    for producer_id in sorted(last_of.keys() & loading.keys()):
+        said = loading[producer_id]
+        journal.add(
+            Op.LOADING, said.since, at, completed=said.until, offset=said.leader_epoch, value=last_of[producer_id],
+            name=str(said.at),
+        )  # fmt: skip
     journal.add(Op.SCANNED, begun, at, offset=end)
 
 
