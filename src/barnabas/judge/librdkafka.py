@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
@@ -27,6 +28,25 @@ def said(error: KafkaException) -> KafkaError:
     said = error.args[0]
     assert isinstance(said, KafkaError)
     return said
+
+
+@contextmanager
+def fatal_errors() -> Iterator[None]:
+    """A producer's fatal error is ``KafkaException``, also where it comes while others are told.
+
+    The binding raises it as soon as librdkafka calls back with it, and in a flush, and so in an EndTxn, it goes on
+    calling back what waits for its records: there Python finds an exception that nobody has raised, and makes a
+    ``SystemError`` of it.
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__
+        if isinstance(cause, KafkaException):
+            raise cause from None
+        raise
 
 
 def within(seconds: float, call: Callable[[], object]) -> None:
@@ -86,14 +106,15 @@ class RecordUnderWay:
         self.invoked, self.settled = now(), False
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
-        self.settled = True
         if error is not None:
             self._add(Status.UNKNOWN, error=error.name())
-            return
-        # None where a broker said of a batch sent again only that it has it (DUPLICATE_SEQUENCE_NUMBER), or where the
-        # batch behind it was acknowledged first.
-        offset = message.offset()
-        self._add(Status.OK, offset=NONE if offset is None else max(NONE, offset))
+        else:
+            # None where a broker said of a batch sent again only that it has it (DUPLICATE_SEQUENCE_NUMBER), or where
+            # the batch behind it was acknowledged first.
+            offset = message.offset()
+            self._add(Status.OK, offset=NONE if offset is None else max(NONE, offset))
+        # Only now: where a fatal error is on its way (`fatal_errors`) this ends above, and nothing is written down yet.
+        self.settled = True
 
     def give_up(self) -> None:
         if not self.settled:
@@ -152,7 +173,8 @@ def _write(
         producer.poll(work.pause_s)
         time.sleep(work.pause_s)
         under_way[:] = [sending for sending in under_way if not sending.settled]
-    producer.flush(30)
+    with fatal_errors():
+        producer.flush(30)
 
 
 def delete(work: Work, name: str) -> None:
@@ -204,7 +226,8 @@ def _transactions(work: Work, producer: Producer, journal: Journal, name: str) -
                 send(producer, sent[-1])
                 producer.poll(work.pause_s)  # so that what comes late finds a transaction open
             # An abort drops what was not sent yet, and the records that it is to end have to be in the log.
-            producer.flush(15)
+            with fatal_errors():
+                producer.flush(15)
             ended(producer, journal, txn, name, committed=chance.random() > ABORTED)
         finally:
             for sending in sent:
@@ -220,10 +243,11 @@ def ended(producer: Producer, journal: Journal, txn: int, name: str, *, committe
         op = Op.COMMIT if committed else Op.ABORT
         invoked = now()
         try:
-            if committed:
-                producer.commit_transaction(15)
-            else:
-                producer.abort_transaction(15)
+            with fatal_errors():
+                if committed:
+                    producer.commit_transaction(15)
+                else:
+                    producer.abort_transaction(15)
             journal.add(op, invoked, txn=txn, name=name)
             return committed
         except KafkaException as error:

@@ -11,7 +11,16 @@ from confluent_kafka import TopicPartition as Place
 from barnabas.judge.bank import READS_S, Account, Ledger, encoded_account
 from barnabas.judge.history import Client
 from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, now
-from barnabas.judge.librdkafka import QUIET, THEIRS, RecordUnderWay, ended, place_of, send, transactional_producer
+from barnabas.judge.librdkafka import (
+    QUIET,
+    THEIRS,
+    RecordUnderWay,
+    ended,
+    fatal_errors,
+    place_of,
+    send,
+    transactional_producer,
+)
 from barnabas.judge.workload import ABORTED, Work
 
 
@@ -43,7 +52,8 @@ def _transfers(work: Work, producer: Producer, journal: Journal, name: str, ledg
                 send(producer, sent[-1], encoded_account(account))
                 after[key] = account
                 producer.poll(work.pause_s)  # so that what comes late finds a transaction open
-            producer.flush(15)  # an abort drops what was not sent yet: what it is to end has to be in the log
+            with fatal_errors():
+                producer.flush(15)  # an abort drops what was not sent yet: what it is to end has to be in the log
             if ended(producer, journal, txn, name, committed=chance.random() > ABORTED):
                 ledger.accounts |= after
         finally:
