@@ -19,7 +19,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-clusters test-examples test-fuzz check check-types check-types-elsewhere check-style check-pages bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-secrets spark-matrix spark-submit conformance rights clients mixed mixed-chaos mixed-roles mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration judge-mutants judge-versions
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-clusters test-examples test-fuzz check check-types check-types-elsewhere check-style check-pages bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-secrets spark-matrix spark-submit conformance rights clients mixed mixed-chaos mixed-roles mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration judge-mutants judge-versions judge-growth
 
 setup: $(KERNEL)
 
@@ -148,6 +148,11 @@ judge-mutants: setup
 
 judge-versions: setup
 	$(BIN)/python tests/judged/versions.py --write $(if $(filter command line,$(origin MINUTES)),--minutes $(MINUTES))
+
+# What a verdict by Spark costs for histories of 1, 3, 10 and 30 million operations: CPU seconds and memory, as a table in
+# docs/judge.md. OPERATIONS=1,3 for some, in millions. The largest takes some 10 GB to be made.
+judge-growth: setup
+	$(BIN)/python tests/judged/growth.py --write $(if $(OPERATIONS),--operations "$(OPERATIONS)")
 
 # A cluster of a test's own that is cut apart, healed and verified, 200 times (two minutes).
 heals: setup
