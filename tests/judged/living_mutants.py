@@ -26,7 +26,7 @@ from barnabas.judge.check import JudgeVerdict
 
 HURTING: Final = ("B27", "B42", "B70", "B75", "B80", "B85", "B87", "N07", "N19", "N49")
 """They lose what was acknowledged, double it, show what was aborted, forget offsets, or leave readers standing."""
-FAULTS: Final = ("elect", "kill", "cut-after-request", "shutdown", "pause", "isolate", "peers-cut", "cut")
+FAULTS: Final = ("elect", "kill-two", "cut-after-request", "shutdown", "pause", "isolate", "peers-cut", "cut")
 DRIVERS: Final = ("barnabas.client", "librdkafka")
 HELD_S: Final = (1.0, 7.0)
 REST_S: Final = (0.5, 2.0)

@@ -48,11 +48,11 @@ Nemesis = Annotated[
         "--nemesis",
         metavar="FAULT,..",
         help="all, none, process (kill, pause and shutdown of brokers), network (delay, cut, cut-requests, "
-        "cut-answers, cut-after-request, reorder and delay-end-txn between clients and brokers), disk-full, peers "
-        "(peers-delay, peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), zookeeper "
-        "(zk-delay, zk-cut, zk-cut-requests, zk-cut-answers, and isolate, from the other brokers as well, with --make "
-        "of one that has it), or some of them; and elect, of preferred leaders, after each other one. By default "
-        "network; none where clients speak TLS.",
+        "cut-answers, cut-after-request, reorder and delay-end-txn between clients and brokers), kill-two, disk-full, "
+        "peers (peers-delay, peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), "
+        "zookeeper (zk-delay, zk-cut, zk-cut-requests, zk-cut-answers, and isolate, from the other brokers as well, "
+        "with --make of one that has it), or some of them; and elect, of preferred leaders, after each other one. By "
+        "default network; none where clients speak TLS.",
     ),
 ]
 Make = Annotated[
@@ -310,9 +310,9 @@ def _cluster(
     """Yields the bootstrap servers, what kills and starts the brokers, and the proxies between them, and between them
     and ZooKeeper, if there are any. A cluster is made in `directory`."""
     from barnabas.judge.clusters import LocalBrokers, ScriptBrokers
-    from barnabas.judge.nemesis import DISK_FULL, PROCESS_FAULTS
+    from barnabas.judge.nemesis import DISK_FULL, KILL_TWO, PROCESS_FAULTS
 
-    needed = bool(set(faults) & {*PROCESS_FAULTS, DISK_FULL})
+    needed = bool(set(faults) & {*PROCESS_FAULTS, KILL_TWO, DISK_FULL})
     if make is not None:
         from barnabas.judge.made import made
 

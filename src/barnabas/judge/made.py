@@ -15,6 +15,7 @@ from barnabas.bench import BenchError
 from barnabas.bench.apache import VERSION, ApacheCluster, classpath, free_port, java
 from barnabas.judge.clusters import ApacheBrokers, Brokers, JudgedClusterError
 from barnabas.judge.coordination import ISOLATE, ZOOKEEPER_FAULTS, ProxiedZooKeeper
+from barnabas.judge.nemesis import KILL_TWO
 from barnabas.judge.peers import PEER_FAULTS, ProxiedPeers
 from barnabas.judge.proxy import Proxy
 from barnabas.runtime.real import uuid_from
@@ -113,7 +114,7 @@ def made(kind: str, directory: Path, faults: Collection[str] = (), seed: int = 0
         raise JudgedClusterError(f"no cluster can be made of {kind}: there are {', '.join(KINDS)} and kraft:VERSION")
     if name == "kraft" and set(faults) & set(ZOOKEEPER_FAULTS):
         raise JudgedClusterError(f"{kind} has no ZooKeeper, and no links to it")
-    peers = ProxiedPeers(range(_BROKERS), seed) if set(faults) & {*PEER_FAULTS, ISOLATE} else None
+    peers = ProxiedPeers(range(_BROKERS), seed) if set(faults) & {*PEER_FAULTS, ISOLATE, KILL_TWO} else None
     zookeeper = bool(set(faults) & set(ZOOKEEPER_FAULTS))
     keeper = ProxiedZooKeeper(range(_BROKERS), lambda: cluster.zookeeper, seed) if zookeeper else None
     proxied = [links for links in (peers, keeper) if links is not None]

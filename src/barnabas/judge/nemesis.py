@@ -15,16 +15,18 @@ from barnabas.judge.coordination import PREFIX as ZK_PREFIX
 from barnabas.judge.history import Op, Status
 from barnabas.judge.journal import Journal, now
 from barnabas.judge.peers import PEER_FAULTS, PREFIX
-from barnabas.judge.proxy import CUT, DELAY_END_TXN, NETWORK_FAULTS, Proxy
+from barnabas.judge.proxy import CUT, DELAY, DELAY_END_TXN, NETWORK_FAULTS, Proxy
 
 PROCESS_FAULTS: Final = ("kill", "pause", "shutdown")
 """``kill -9`` and a start, SIGSTOP and SIGCONT, a controlled shutdown and a start."""
 DISK_FULL: Final = "disk-full"
 """No file of a broker grows any more; it is killed, if it has not ended by then, and started."""
+KILL_TWO: Final = "kill-two"
+"""``kill -9`` of a broker, of another one while the first is down, and both are started."""
 ELECT: Final = "elect"
 """Preferred leaders come back after every other fault, as ``auto.leader.rebalance.enable`` has them within minutes: so
 brokers that stayed up lose partitions and coordinators' roles to others, and get them again."""
-FAULTS: Final = (*PROCESS_FAULTS, DISK_FULL, ELECT, *NETWORK_FAULTS, *PEER_FAULTS, *ZOOKEEPER_FAULTS)
+FAULTS: Final = (*PROCESS_FAULTS, KILL_TWO, DISK_FULL, ELECT, *NETWORK_FAULTS, *PEER_FAULTS, *ZOOKEEPER_FAULTS)
 
 
 def faults_of(make: str | None, *, script: bool = False, tls: bool = False) -> tuple[str, ...]:
@@ -32,6 +34,7 @@ def faults_of(make: str | None, *, script: bool = False, tls: bool = False) -> t
     need not know how to fill a disk, and with `tls` nobody between clients and brokers can read what they say."""
     return (
         *PROCESS_FAULTS,
+        KILL_TWO,
         *(() if script else (DISK_FULL,)),
         ELECT,
         *(() if tls else NETWORK_FAULTS),
@@ -42,6 +45,9 @@ def faults_of(make: str | None, *, script: bool = False, tls: bool = False) -> t
 
 HELD_S: Final = (3.0, 15.0)
 """How long a fault lasts: a paused broker's session ends in some of them, and in others it does not."""
+BETWEEN_S: Final = (1.0, 5.0)
+"""How long after the first of two the second is killed: mostly before the session of the first has ended. Whoever is
+elected in its place then is dead by that time, and those who follow it are elected next."""
 END_TXNS: Final = 20
 END_TXNS_S: Final = 60
 FIRST_S: Final = 2.0
@@ -118,21 +124,50 @@ class JudgeNemesis:
             self._journal.add(Op.NEMESIS, held.since, completed=held.until, name=name)
 
     def _strike(self, fault: str, wait: Callable[[float], bool]) -> None:
+        self.struck[fault] += 1
+        if fault == KILL_TWO:
+            self._kill_two(wait)
+            return
         broker = self._target(fault)
         strike, heal = self._ways(fault)
-        invoked = now()
-        strike(broker)
-        self.struck[fault] += 1
         # It is written down as it begins: what it does to requests may show before it is healed.
-        self._journal.add(Op.NEMESIS, invoked, name=f"{fault} broker {broker}")
+        self._do(strike, broker, fault)
         try:
             wait(self._chance.uniform(*self._held_s))
             if fault == DELAY_END_TXN:
                 self._wait_for_end_txns(wait)
         finally:
-            invoked = now()
-            heal(broker)
-            self._journal.add(Op.NEMESIS, invoked, name=f"heal broker {broker}")
+            self._do(heal, broker, "heal")
+
+    def _kill_two(self, wait: Callable[[float], bool]) -> None:
+        """Where the links between brokers are ours, they are slow from before until both are back: followers have not
+        been told yet what is committed, cannot fetch again at once what they cut, and who comes back hears late what
+        it leads, which others may know by then."""
+        assert self._brokers is not None
+        both = self._chance.sample(list(self._brokers.ids), min(2, len(self._brokers.ids)))
+        down = []
+        kill, start = self._ways("kill")
+        try:
+            if self._peers is not None:
+                _everywhere(self._peers, DELAY)
+                wait(self._chance.uniform(*BETWEEN_S))
+            for broker, lasting_s in zip(both, (BETWEEN_S, self._held_s), strict=False):
+                self._do(kill, broker, "kill")
+                down.append(broker)
+                if not wait(self._chance.uniform(*lasting_s)):
+                    break
+        finally:
+            try:
+                for broker in down:
+                    self._do(start, broker, "heal")
+            finally:
+                if self._peers is not None:
+                    _everywhere(self._peers, None)
+
+    def _do(self, what: Callable[[int], None], broker: int, word: str) -> None:
+        invoked = now()
+        what(broker)
+        self._journal.add(Op.NEMESIS, invoked, name=f"{word} broker {broker}")
 
     def _wait_for_end_txns(self, wait: Callable[[float], bool]) -> None:
         """Clients that are slow ask for few: the fault lasts until it has met some."""
