@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from barnabas.client import Cluster, NewTopic, TransactionalProducer, connect
 from barnabas.judge.check import check
-from barnabas.judge.coordinators_log import coordinators_log
+from barnabas.judge.coordinators_log import coordinators_log, states
 from barnabas.judge.history import APACHE_VERSION, Client, Op, OperationHistory
 from barnabas.judge.journal import Notes, now
 from barnabas.judge.loading import loading_for_good
 from barnabas.judge.proxy import ProxiedClient, Proxy, framed, read_frame
-from barnabas.judge.scan import scan
+from barnabas.judge.scan import Loading, scan
 from barnabas.judge.workload import Work
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
@@ -37,6 +38,7 @@ class Coordinator(ProxiedClient):
 
     loading = 0
     """How many times it answers that it loads; to be set by each test."""
+    asked = threading.Event()
 
     async def requests(self, behind: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
@@ -45,6 +47,7 @@ class Coordinator(ProxiedClient):
                 api_key, version, correlation_id = _HEADER.unpack_from(frame)
                 if api_key == ApiKey.DESCRIBE_TRANSACTIONS and Coordinator.loading > 0:
                     Coordinator.loading -= 1
+                    Coordinator.asked.set()
                     _, position = decode_request_header(frame)
                     asked, _ = DescribeTransactionsRequest.decode(frame, version, position)
                     states = [
@@ -130,3 +133,32 @@ def test_one_that_loads_for_a_while_or_not_at_all_is_not(proxied: str) -> None:
         assert not told
         assert not len(history.rows(Op.LOADING))
         assert [(each.anomaly, each.limit) for each in check(history).anomalies] == [("hanging-transaction", None)]
+
+
+async def moved(bootstrap: str) -> dict[int, Loading]:
+    """What comes of asking a coordinator whose partition has another epoch and leader while it is asked."""
+    topic = "loading-moved"
+    work = Work(bootstrap, Notes({topic: {}}), {"list-append": topic}, 1)
+    Coordinator.loading = 0
+    async with connect(bootstrap) as cluster:
+        await cluster.admin.create_topics([NewTopic(topic, partitions=1, replication_factor=3)])
+        producer, _ = await hung(cluster, work, topic)
+        log = await coordinators_log(work)
+        at = next(at for at, records in log.items() if topic in dict(states(records)))
+        leader = (await cluster.refresh([STATES])).leader(at)
+        replicas = cluster.metadata.topics[STATES].partitions[at.partition].replicas
+        Coordinator.loading = 1_000_000
+        Coordinator.asked.clear()
+        asking = asyncio.create_task(loading_for_good(work, log, 60.0))
+        await asyncio.to_thread(Coordinator.asked.wait, 60)
+        await cluster.admin.alter_reassignments({at: [*(broker for broker in replicas if broker != leader), leader]})
+        await cluster.admin.elect_leaders([at])
+        told = await asking
+        Coordinator.loading = 0
+        await producer.abort_transaction()
+    return told
+
+
+@pytest.mark.timeout(180)
+def test_one_that_loses_its_office_while_it_is_asked_is_not(proxied: str) -> None:
+    assert not asyncio.run(moved(proxied))
