@@ -235,6 +235,19 @@ static void forget_free_slabs(size_t page) {
     }
 }
 
+/* Gives back the pages of a set in which there are no numbers (any more). */
+static void forget_no_numbers(SlabSet *set, size_t page) {
+    uintptr_t bottom = (uintptr_t)set->bottom, from = (bottom + page - 1) & ~(page - 1), to = from;
+    for (; to + page <= bottom + sizeof set->bottom; to += page) {
+        size_t word = (to - bottom) / 8, end = word + page / 8;
+        while (word < end && !(set->middle[word >> 6] >> (word & 63) & 1)) word++;
+        if (word == end) continue;
+        if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
+        from = to + page;
+    }
+    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
 /* Gives the pages of free slabs back to the system. */
 static void give_slabs_back(void) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -247,6 +260,9 @@ static void give_slabs_back(void) {
         if (from < to) madvise(slab_memory + from, to - from, MADV_DONTNEED);
     }
     forget_free_slabs(page);
+    for (int heap = 0; heap < HEAPS; heap++)
+        for (int class = 0; class < CLASSES; class++) forget_no_numbers(&slab_heaps[heap].with_room[class], page);
+    forget_no_numbers(&slabs_dirty, page);
 }
 #else /* who has no glibc has nothing that would give slabs back */
 enum { SLAB_BITS = 12 };

@@ -103,6 +103,17 @@ def test_what_is_known_of_slabs_goes_with_them() -> None:
     run(MANY)
 
 
+OF_ALL_SIZES = MANY.replace(
+    "assert len([bytes(4000) for _ in range(60_000)]) == 60_000",
+    "assert len([[bytes(size) for _ in range(4096 // size)] for _ in range(200) for size in range(64, 4000, 13)])",
+)
+
+
+def test_nothing_is_kept_of_where_slabs_of_a_size_had_room() -> None:
+    """Of sixty thousand slabs of all sizes that are gone 700 KiB would stay."""
+    run(OF_ALL_SIZES)
+
+
 FUZZ = """
 import random, struct
 from barnabas.wire.kernel import kernel
