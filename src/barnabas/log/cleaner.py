@@ -115,7 +115,8 @@ def _first_timestamp(segment: Segment) -> int:
 
 
 class LogCleaner:
-    """`logs` gives the broker's logs; `checkpoint` writes a log's new `cleaned_offset` down."""
+    """`logs` gives the broker's logs; `checkpoint` writes a log's new `cleaned_offset` down, `checkpoint_flushed` its
+    recovery point."""
 
     def __init__(
         self,
@@ -124,11 +125,13 @@ class LogCleaner:
         config: Config,
         logs: Callable[[], Mapping[TopicPartition, Log]],
         checkpoint: Callable[[Log], None],
+        checkpoint_flushed: Callable[[Log], None],
     ) -> None:
         self._disk = disk
         self._clock = clock
         self._logs = logs
         self._checkpoint = checkpoint
+        self._checkpoint_flushed = checkpoint_flushed
         self._bytes_in_piece = 0
         self.take_config(config)
 
@@ -202,6 +205,9 @@ class LogCleaner:
                 f"the map of keys has no room for one batch at offset {cleanable.first_dirty_offset}: "
                 "log.cleaner.dedupe.buffer.size is too small"
             )
+        # Below the recovery point a gap is from compaction, whatever the topic's policy is by the next start.
+        log.flush(now_ms=self._clock.now_ms(), up_to=end_offset)
+        self._checkpoint_flushed(log)
         before = [(segment, end) for segment, end in rolled_segments(log) if segment.base_offset < end_offset]
         horizon_ms = self._old_tombstone_horizon_ms(log, cleanable.first_dirty_offset)
         # The map may end within the last segment, whose index is made anew of all its transactions.

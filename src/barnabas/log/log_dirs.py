@@ -86,6 +86,7 @@ class LogDirs(CheckpointedLogs):
             # A log that moves is not compacted: a record could be copied, and its tombstone be gone before it is.
             lambda: {partition: log for partition, log in self._logs.items() if partition not in self._future},
             lambda log: self._checkpoint_cleaned_offsets_in(log.log_dir),
+            lambda log: self._checkpoint_recovery_points_in(log.log_dir),
         )
         self.upkeep = LogUpkeep(runtime, config, self)
         self.on_dir_failure: Callable[[str, list[TopicPartition]], None] | None = None
