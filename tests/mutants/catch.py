@@ -24,8 +24,8 @@ RUN_CPU_SECONDS = 90
 """A run that takes more has lost itself: it is stopped, and that is a finding."""
 
 
-OWN_RUNS = ("TXN", "CMP")
-"""Profiles whose runs are not plans: those of `barnabas.sim.transactions` and of `barnabas.sim.compaction`."""
+OWN_RUNS = ("TXN",)
+"""Profiles whose runs are not plans: those of `barnabas.sim.transactions`."""
 
 
 class Told(NamedTuple):
@@ -44,7 +44,6 @@ def _too_long(*_: object) -> None:
 def main() -> None:
     from mutants.plays import play_of
 
-    from barnabas.sim.compaction import run_compaction
     from barnabas.sim.draw import draw
     from barnabas.sim.plan import Plan
     from barnabas.sim.run import run_plan
@@ -68,8 +67,7 @@ def main() -> None:
     def of_seed(seed: int, profile: str) -> dict[str, Any] | None:
         if profile not in OWN_RUNS:
             return of_plan(draw(seed, profile))
-        outcome = run_transactions(seed) if profile == "TXN" else run_compaction(seed)
-        told = [each.partition(": ") for each in outcome.wrong]
+        told = [each.partition(": ") for each in run_transactions(seed).wrong]
         return finding([Told(invariant, sentence) for invariant, _, sentence in told], [])
 
     drawn = (

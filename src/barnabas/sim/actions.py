@@ -13,7 +13,8 @@ from typing import Final
 
 FAULTS: Final[dict[str, str]] = {
     # processes
-    "kill": "node. kill -9; the page cache stays. Started again when the action is over",
+    "kill": "node, also one of those that `transact` or `work`. kill -9; the page cache stays. Started again when the "
+    "action is over",
     "blackout": "coordinator. kill -9 of all brokers at once, and of ZooKeeper as well. Started again when it is over",
     "power-loss": "node. The page cache goes, peers are not told. Started again when the action is over",
     "pause": "node. Stopped as by SIGSTOP until the action is over",
@@ -38,7 +39,7 @@ FAULTS: Final[dict[str, str]] = {
     "intruder": "node. Somebody asks for too much, in one way after the other, amid whatever else happens",
     # disks
     "eio-read": "node, path (a log directory; all by default, here and below). Reads of log files fail",
-    "eio-write": "node, path, after. Writes fail from the n-th on",
+    "eio-write": "node, path, after, suffix (of the files; all by default). Writes fail from the n-th on",
     "eio-fsync": "node, path. fsync fails once, and the pages it was to write are lost",
     "enospc": "node, free. So many bytes are left; the write that needs more is cut short",
     "torn-sector": "node. Power is lost, and of the last page only some sectors were written",
@@ -61,8 +62,10 @@ FAULTS: Final[dict[str, str]] = {
 CLIENTS: Final[dict[str, str]] = {
     "produce": "client, topic, records, acks, idempotent, sequence, linger_ms, request_timeout_ms, "
     "delivery_timeout_ms, batch_bytes, compression, skew_ms (timestamps are up to so much before or after now), "
-    "headers, tombstones (a key is deleted behind so many of a hundred). Distinct values over its duration",
-    "transact": "client, topic, records, transaction_timeout_ms, delivery_timeout_ms, request_timeout_ms, batch_bytes, "
+    "headers, keys (so few, those of end markers among them), tombstones (a key is deleted behind so "
+    "many of a hundred). Distinct values over its duration",
+    "transact": "client, topic, also (another topic, for some records), keys, transactional_id (another client's, "
+    "which this one succeeds), records, transaction_timeout_ms, delivery_timeout_ms, request_timeout_ms, batch_bytes, "
     "nap_ms (the first that is written to stays open for so long), dawdle_ms (from record to record). A few records at "
     "once; some transactions are slow, some are aborted, and now and then it begins anew",
     "consume": "client, topic, isolation, rack (it reads from the replica there). Follows every partition to its end",
@@ -103,7 +106,7 @@ INVARIANTS: Final = (
     "C19", "C20", "C21", "C22", "C23", "C24",
     "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "R16", "R17", "R18",
     "R19", "R20", "R22", "R23", "R24", "R25", "R26", "R27", "R28", "R29", "R30", "R31",
-    "T1", "T2", "T3", "T5", "T6", "T7", "T8", "T9", "T10",
+    "T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8", "T9", "T10",
     "G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8", "G9", "G10", "L1",
 )  # fmt: skip
 """What a run evaluates, beside S4: an exception that nobody caught is always a finding."""

@@ -18,11 +18,16 @@ from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STA
 from barnabas.replica.partition import Partition
 from barnabas.sim.bookkeeper import books_are_right
 from barnabas.sim.history import History, Sent
-from barnabas.sim.judge_answers import Answers, groups_are_listed, unlike_configured
+from barnabas.sim.judge_answers import Answers, groups_are_listed, unlike_configured, unlike_zookeeper
 from barnabas.sim.judge_leaders import leaders_are_balanced
 from barnabas.sim.judge_places import begins_anywhere
 from barnabas.sim.judge_records import is_as_sent, leading_logs, lookups_are_right
-from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
+from barnabas.sim.judge_transactions import (
+    epochs_are_used_up_one_by_one,
+    markers_are_in_order,
+    nothing_stays_open,
+    transactions_are_whole,
+)
 from barnabas.sim.keeper import lookers_know
 from barnabas.sim.plan import Plan
 from barnabas.sim.probes import Probes
@@ -131,6 +136,7 @@ class Checkers:
             self.alive.look()
             self.members.look()
             self.waiting.look()
+            self.cleaner.look()
         self.cluster.look_at_groups()
         self.world.loop.call_later(SWEEP_MS / 1000, self._sweep)
 
@@ -327,6 +333,9 @@ class Checkers:
             await world.client(
                 lambda _, cluster: begins_anywhere(world, cluster, found, counting, self.compacted), "auditor-5"
             )
+        await self.cleaner.comes_to_its_end()
+        markers_are_in_order(world, leading_logs(world, self.topics()))
+        epochs_are_used_up_one_by_one(world, self.cleaner.written, self.logs.losses.may_be_lost)
         self.logs.judge()
         self.derived.judge()
         self.coordinators.judge()
@@ -353,9 +362,11 @@ class Checkers:
         """C14: now that it is quiet, every broker's metadata is what ZooKeeper has."""
         world.check("C14", len(world.brokers))
         try:
-            await world.until(lambda: not self._differences(), "every broker's metadata as in ZooKeeper", 30)
+            await world.until(
+                lambda: not unlike_zookeeper(world, self.topics()), "every broker's metadata as in ZooKeeper", 30
+            )
         except TimeoutError:
-            for sentence in self._differences()[:3]:
+            for sentence in unlike_zookeeper(world, self.topics())[:3]:
                 world.violated("C14", sentence)
         known = self.ensemble.knows_config
         for name, partition in self.logs.of:
@@ -367,27 +378,6 @@ class Checkers:
         except TimeoutError:
             for sentence in unlike_configured(world, known)[:3]:
                 world.violated("C18", sentence)
-
-    def _differences(self) -> list[str]:
-        wrong: list[str] = []
-        topics = self.topics()
-        for name, broker in self.world.brokers.items():
-            image = broker.metadata.image
-            if sorted(image.topics) != sorted(topics):
-                wrong.append(f"{name} knows the topics {sorted(image.topics)}, ZooKeeper has {sorted(topics)}")
-                continue
-            if sorted(image.brokers) != list(range(self.plan.brokers)):
-                wrong.append(f"{name} knows the brokers {sorted(image.brokers)}")
-            for topic, partitions in topics.items():
-                if strangers := sorted(image.topics[topic].partitions.keys() - partitions):
-                    wrong.append(f"{name} knows the partitions {strangers} of {topic}, which are not in ZooKeeper")
-                for number in partitions:
-                    state, info = self.world.state(f"{topic}-{number}"), image.topics[topic].partitions.get(number)
-                    known = None if info is None else (info.leader, info.leader_epoch, sorted(info.isr))
-                    there = None if state is None else (state["leader"], state["leader_epoch"], sorted(state["isr"]))
-                    if known != there:
-                        wrong.append(f"{name} has {topic}-{number} as {known}, ZooKeeper as {there}")
-        return wrong
 
     def _transaction_may_hang(self, transactional_id: str, partition: TopicPartition, written_ns: int) -> bool:
         """Whether the marker may be gone, or what the coordinator wrote of the transaction."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.model.metadata_version import metadata_version
 from barnabas.sim.chance import Chance
 from barnabas.sim.plan import MS, SECOND, Action, Plan, TopicPlan
@@ -131,6 +131,26 @@ PROFILES: Final[dict[str, Profile]] = {
         brokers=4,
         about="the controller dies, stands still, expires and is cut off amid topics and reassignments",
         by_name_only=True,
+    ),
+    "TXN": Profile(
+        _mostly({"kill": 4, "bounce": 1, "pause": 2, "shutdown": 1, "partition": 2, "delay": 2, "lose-reply": 1}),
+        _CLEAN, (*(f"leader:{TRANSACTION_STATE_TOPIC}-{number}" for number in range(3)), f"leader:{TOPIC}-0",
+                 f"leader:{GROUP_METADATA_TOPIC}-0", "controller"),
+        config={"min.insync.replicas": "2", "transaction.state.log.min.isr": "2"},
+        about="transactions, and workers that transform exactly once", by_name_only=True,
+    ),
+    "CMP": Profile(
+        _mostly({"kill": 4, "shutdown": 1, "pause": 1, "partition": 2, "power-loss": 1}), {"elect": 1},
+        (f"leader:{TOPIC}-0",), groups=1,
+        config={
+            "min.insync.replicas": "2", "transaction.state.log.segment.bytes": "3000",
+            "offsets.topic.segment.bytes": "3000", "log.cleaner.min.cleanable.ratio": "0.05",
+            "log.cleaner.delete.retention.ms": "12000", "log.cleaner.backoff.ms": "200",
+            "log.cleaner.dedupe.buffer.size": "2500", "log.cleaner.io.max.bytes.per.second": "60000",
+            "log.retention.check.interval.ms": "400", "log.segment.delete.delay.ms": "3000",
+        },
+        topic={"cleanup.policy": "compact", "segment.bytes": "6000"},
+        about="topics of few keys, compacted all the time", by_name_only=True,
     ),
     "NET": Profile(
         {"reset": 2, "half-open": 1, "slow-reader": 2, "fragment": 2, "clog": 2, "refuse": 2, "jitter": 2, "delay": 1},

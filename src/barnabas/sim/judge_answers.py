@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.client.admin import Admin
@@ -125,4 +125,26 @@ def unlike_configured(world: World, knows_config: Callable[[str, str], bool]) ->
             known = knows_config(name, str(partition.topic_partition))
             if known and partition.log is not None and partition.log.settings != right:
                 wrong.append(f"{name} keeps {partition.topic_partition} by {partition.log.settings}, not {right}")
+    return wrong
+
+
+def unlike_zookeeper(world: World, topics: Mapping[str, Mapping[int, list[int]]]) -> list[str]:
+    """C14: what every broker knows of `topics`, and of brokers, is what ZooKeeper has."""
+    wrong: list[str] = []
+    for name, broker in world.brokers.items():
+        image = broker.metadata.image
+        if sorted(image.topics) != sorted(topics):
+            wrong.append(f"{name} knows the topics {sorted(image.topics)}, ZooKeeper has {sorted(topics)}")
+            continue
+        if sorted(image.brokers) != list(range(len(world.broker_names))):
+            wrong.append(f"{name} knows the brokers {sorted(image.brokers)}")
+        for topic, partitions in topics.items():
+            if strangers := sorted(image.topics[topic].partitions.keys() - partitions):
+                wrong.append(f"{name} knows the partitions {strangers} of {topic}, which are not in ZooKeeper")
+            for number in partitions:
+                state, info = world.state(f"{topic}-{number}"), image.topics[topic].partitions.get(number)
+                known = None if info is None else (info.leader, info.leader_epoch, sorted(info.isr))
+                there = None if state is None else (state["leader"], state["leader_epoch"], sorted(state["isr"]))
+                if known != there:
+                    wrong.append(f"{name} has {topic}-{number} as {known}, ZooKeeper as {there}")
     return wrong

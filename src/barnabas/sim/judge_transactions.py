@@ -1,24 +1,30 @@
 """What became of transactions in the end. T3: of each all records count or none, and as its sender was told. T5: none
-stays open, nor prepared."""
+stays open, nor prepared. T2: no epoch is left out. T4: no marker is from a coordinator that was deposed. R9: what a
+reader of committed records was given counts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
+from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id
 from barnabas.coordinator.transactions import PREPARED, TransactionMetadata
 from barnabas.log.log import Log
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
+from barnabas.model.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.sim.history import History, Sent
+from barnabas.sim.judge_records import leading_logs
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import MS
 from barnabas.sim.teller import COMMITTED
+from barnabas.sim.watch_cleaner import Written
 from barnabas.sim.world import World
+from barnabas.wire.records import BatchHeader, Record, batches, records_of
 
 ENDS_WITHIN_S: Final = 60.0
 
@@ -135,7 +141,7 @@ def transactions_are_whole(
     excused: dict[str, None] = {}
     for name, records in by_transaction.items():
         world.check("T3")
-        if any(is_excused(name.partition(" ")[0], sent) for _, sent in records):
+        if any(is_excused(owner_of(sent), sent) for _, sent in records):
             world.waive("T3")
             excused[name] = None
             continue
@@ -153,10 +159,68 @@ def transactions_are_whole(
             world.violated("T3", f"of transaction {name} only {counting} count, of {len(records)} records")
     for value, (partition, offset) in history.committed_reads.items():
         known = history.sent.get(value)
-        if known is None or known.answered != "aborted":
+        if known is None or not known.transaction:
+            continue
+        world.check("R9")
+        stays = value in counts or may_be_gone(known)
+        if known.answered != "aborted" and stays:
             continue
         # What the coordinator lost of the transaction it may have written before the later ones of its records. Where
         # the record is nobody told its sender, who had given up.
         there = replace(known, partition=int(partition.rpartition("-")[2]), offset=offset)
-        if known.transaction not in excused and not is_excused(known.client, there):
-            world.violated("T3", f"{value!r} at {partition}@{offset} was given to a reader, and was aborted", partition)
+        if known.transaction in excused or is_excused(owner_of(known), there):
+            continue
+        sentence = f"{value!r} at {partition}@{offset} was given to a reader of what is committed, and"
+        if known.answered == "aborted":
+            world.violated("T3", f"{sentence} was aborted", partition)
+        else:
+            world.violated("R9", f"{sentence} does not count", partition)
+
+
+def owner_of(sent: Sent) -> str:
+    """The transactional id of what it is part of."""
+    return sent.transaction.partition(" ")[0]
+
+
+def markers_are_in_order(world: World, led: Mapping[TopicPartition, tuple[str, Log]]) -> None:
+    """T4: coordinator epochs in the ends of a producer's transactions never fall: none comes from who was deposed."""
+    for partition, (name, log) in led.items():
+        seen: dict[int, int] = {}
+        for header, record in _markers(world, name, log):
+            world.check("T4")
+            before = seen.get(header.producer_id, -1)
+            seen[header.producer_id] = epoch = int.from_bytes((record.value or b"")[2:6], "big", signed=True)
+            if epoch < before:
+                sentence = f"coordinator epoch {epoch} of producer {header.producer_id} at {record.offset}"
+                world.violated("T4", f"{sentence} of {partition} after {before}", str(partition), name)
+
+
+def _markers(world: World, name: str, log: Log) -> Iterator[tuple[BatchHeader, Record]]:
+    with world.nodes[name].disk.as_it_is():
+        stored = [memoryview(segment.read_batch(batch)) for segment in log.segments for batch in segment.batches()
+                  if batch.is_control]  # fmt: skip
+    for data in stored:
+        for header, start, end in batches(data):
+            yield from ((header, record) for record in records_of(data, start, end))
+
+
+def epochs_are_used_up_one_by_one(
+    world: World, written: Mapping[str, Mapping[int, Written]], may_be_lost: Callable[[str, int], bool]
+) -> None:
+    """T2: who skips epochs, because a fence could not be written, runs out of them (KAFKA-9666). `written` is what
+    leaders wrote, by partition and offset: what they keep is compacted."""
+    for each, (_, log) in leading_logs(world, [TRANSACTION_STATE_TOPIC]).items():
+        seen: dict[tuple[str, int], int] = {}
+        for offset, record in sorted(written.get(str(each), {}).items()):
+            transactional_id = read_transactional_id(record.key or b"")
+            if transactional_id is None or record.value is None or offset >= log.high_watermark:
+                continue
+            world.check("T2")
+            metadata = read_transaction(record.value)
+            key, epoch = (transactional_id, metadata.producer_id), metadata.producer_epoch
+            if epoch > seen.get(key, epoch) + 1 and may_be_lost(str(each), offset):
+                world.waive("T2")
+            elif epoch > seen.get(key, epoch) + 1:
+                sentence = f"{transactional_id!r} has epoch {epoch} at {each}@{offset} after {seen[key]}"
+                world.violated("T2", sentence, str(each))
+            seen[key] = epoch

@@ -204,10 +204,14 @@ class Nemesis:
 
     def _kill(self, action: Action, chance: Chance) -> Callable[[], None] | None:
         node = self._node(action)
-        if not node or not self.world.kill(node):
+        if not node or not self._may_die(node) or not self.world.kill(node):
             return None
         self.world.struck(action.name)
         return self._down(node)
+
+    def _may_die(self, node: str) -> bool:
+        """A client that would not know what it has done already only stands still."""
+        return node in (ZOOKEEPER, *self.world.broker_names, *self.world.begin_again)
 
     def _blackout(self, action: Action, chance: Chance) -> Callable[[], None] | None:
         names = [*self.world.broker_names, *([ZOOKEEPER] if action.arguments.get("coordinator") else [])]
@@ -452,6 +456,7 @@ class Nemesis:
             return None
         faults, before, name = node.disk, node.disk.struck, action.name
         faults.prefix = str(action.arguments.get("path", DATA))
+        faults.suffix = str(action.arguments.get("suffix", ""))
         if name == "eio-read":
             faults.read_fails = True
         elif name == "eio-write":

@@ -107,9 +107,6 @@ class DiskFaults:
         """So many fsyncs fail, and what they were to write is lost."""
         self.fsync_takes_ns = 0
         self.gone = False
-        self.operations_left: int | None = None
-        """So many operations are done still; in the next one the process dies, by `die`."""
-        self.die: Callable[[], object] = lambda: None
         self.struck = 0
         self.errors = 0
         self.on_error: Callable[[str, str], None] = lambda operation, path: None
@@ -121,12 +118,7 @@ class DiskFaults:
     @property
     def armed(self) -> bool:
         return bool(
-            self.gone
-            or self.read_fails
-            or self.fsync_failures
-            or self.fsync_takes_ns
-            or self.writes_left is not None
-            or self.operations_left is not None
+            self.gone or self.read_fails or self.fsync_failures or self.fsync_takes_ns or self.writes_left is not None
         )
 
     @contextmanager
@@ -141,17 +133,11 @@ class DiskFaults:
     def repair(self) -> None:
         self.read_fails = self.gone = False
         self.fsync_failures = 0
-        self.writes_left = self.operations_left = None
+        self.writes_left = None
         self.fsync_takes_ns = 0
         self.suffix = ""
 
     def strike(self, operation: str, path: str, process: Incarnation, loop: SimLoop) -> None:
-        if self.operations_left is not None:
-            self.operations_left -= 1
-            if self.operations_left < 0:
-                self.operations_left = None
-                self.die()
-                raise ProcessDied(errno.EIO, f"{process} is dead", path)
         if operation == "fsync" and self.fsync_takes_ns:
             self.struck += 1
             process.busy_for(loop, self.fsync_takes_ns)

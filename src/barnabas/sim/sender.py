@@ -27,6 +27,15 @@ GETS_ON_NS: Final = 60_000_000_000
 """Records are given up in their time, and a request to a broker that was gone without a word ends in its own: 30 s."""
 
 
+KEYS: Final = (b"\0\0\0\0", b"\0\0\0\1", b"a key of more than 16 bytes", *(b"key %d" % number for number in range(21)))
+"""The first two are those of the ends of transactions (KAFKA-14055)."""
+
+
+def keys_of(action: Action) -> Sequence[bytes]:
+    """Those that the client takes: the first `keys`, or by default all but the odd ones."""
+    return KEYS[: action.whole("keys", 0)] or KEYS[3:]
+
+
 class Sender:
     def __init__(self, workload: Workload, action: Action) -> None:
         self.workload = workload
@@ -38,6 +47,7 @@ class Sender:
         self.records = action.whole("records", 100)
         self.padding = b"." * action.whole("bytes", 0)
         self.skew_ms = action.whole("skew_ms", 0)
+        self.keys = keys_of(action)
         self.headed = bool(action.arguments.get("headers"))
         self.tombstones = action.whole("tombstones", 0) / 100
         self.chance = Chance(workload.world.seed, f"action/{action.number}")
@@ -133,7 +143,7 @@ class Sender:
         await asyncio.sleep(chance.exponential_ns(self.pause_ns) / 1e9)
 
     def _key(self) -> bytes:
-        return b"key %d" % self.chance.whole(0, 20)
+        return self.chance.one_of(self.keys)
 
     def _settle(self, sent: Sent, future: asyncio.Future[Any]) -> None:
         sent.answered_ns = self.workload.world.loop.now_ns

@@ -17,6 +17,7 @@ from barnabas.model.errors import KafkaError
 from barnabas.sim.chance import Chance
 from barnabas.sim.history import History, Sent
 from barnabas.sim.plan import MS, Action
+from barnabas.sim.sender import keys_of
 
 COMMITTED = "acknowledged"
 ABORTED = "aborted"
@@ -28,6 +29,7 @@ AT_ONE_PLACE = 0.5
 REGRETS_LATE = 0.7
 """How often what is aborted was written before: what was not sent is dropped by the client."""
 BEGINS_ANEW = 0.2
+ELSEWHERE = 0.2
 
 
 class Teller:
@@ -37,7 +39,11 @@ class Teller:
     def __init__(self, history: History, action: Action, chance: Chance, now_ns: Callable[[], int]) -> None:
         self.history = history
         self.client = str(action.arguments["client"])
+        self.transactional_id = str(action.arguments.get("transactional_id", self.client))
         self.topic = str(action.arguments["topic"])
+        self.also = str(action.arguments.get("also", ""))
+        """Another topic, which some records go to."""
+        self.keys = keys_of(action)
         self.records = action.whole("records", 60)
         self.timeout_ms = action.whole("transaction_timeout_ms", 8_000)
         self.delivery_timeout_ms = action.whole("delivery_timeout_ms", 20_000)
@@ -52,7 +58,13 @@ class Teller:
         self.ended = 0
         self.producer: TransactionalProducer | None = None
 
+    @property
+    def is_a_twin(self) -> bool:
+        """Somebody else goes on by that id."""
+        return self.transactional_id != self.client
+
     async def work(self, cluster: ClusterClient, over: Callable[[], bool]) -> None:
+        self.producer = None  # what a process had that died is gone with it
         while not over() and self.written < self.records:
             await self._step(cluster)
             await asyncio.sleep(self.chance.exponential_ns(round(2e9 * self.pause_s)) / 1e9)
@@ -83,7 +95,7 @@ class Teller:
     async def _take_over(self, cluster: ClusterClient) -> TransactionalProducer | None:
         producer = TransactionalProducer(
             cluster,
-            self.client,
+            self.transactional_id,
             transaction_timeout_ms=self.timeout_ms,
             delivery_timeout_ms=self.delivery_timeout_ms,
             request_timeout_ms=self.request_timeout_ms,
@@ -93,7 +105,7 @@ class Teller:
             await producer.init_transactions()
         except (KafkaError, OSError):
             return None
-        self.history.transactional_ids[producer.identity.producer_id] = self.client
+        self.history.transactional_ids[producer.identity.producer_id] = self.transactional_id
         return producer
 
     async def _transaction(self, producer: TransactionalProducer) -> None:
@@ -126,17 +138,18 @@ class Teller:
             self._settle(sent, outcome)
 
     def _key(self) -> bytes:
-        return b"key %d" % self.chance.whole(0, 20)
+        return self.chance.one_of(self.keys)
 
     async def _append(self, producer: TransactionalProducer, sent: list[Sent], key: bytes) -> None:
         self.written += 1
         value = b"%s %d" % (self.client.encode(), self.written)
-        transaction = sent[0].transaction if sent else f"{self.client} {self.written}"
-        each = Sent(self.client, self.written, self.topic, -1, True, self.now_ns(), transaction=transaction)
+        transaction = sent[0].transaction if sent else f"{self.transactional_id} {self.written} of {self.client}"
+        topic = self.also if self.also and self.chance.happens(ELSEWHERE) else self.topic
+        each = Sent(self.client, self.written, topic, -1, True, self.now_ns(), transaction=transaction)
         self.history.sent[value] = each
         sent.append(each)
         each.key = key
-        delivered = await producer.append(self.topic, value, key=each.key)
+        delivered = await producer.append(topic, value, key=each.key)
 
         def told(done: asyncio.Future[Any]) -> None:
             if not done.cancelled() and done.exception() is None:

@@ -14,6 +14,7 @@ from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STA
 from barnabas.sim.chance import Chance
 from barnabas.sim.events import DISK, EVENTS, RPC, ZK
 from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, TopicPlan, with_actions, with_arguments
+from barnabas.sim.widen_dense import DENSE
 from barnabas.sim.widen_operations import (
     alone,
     away,
@@ -100,7 +101,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         usurped, blinded, book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time,
         cut_short, alone, grown_amid_moves, deleted_by_both, drowsy, together, by_themselves, far,
         uneven, unheard, called_off, interrupted, nearby, brisk,
-        stopped_then_lost,
+        stopped_then_lost, *DENSE,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
@@ -177,7 +178,7 @@ def _lookups(plan: Plan, chance: Chance) -> Plan:
 
 def _compaction(plan: Plan, chance: Chance) -> Plan:
     """The last topic is compacted, in small segments, and is not made again; keys are deleted as well."""
-    if len(plan.topics) < 2 or not chance.happens(0.25):
+    if len(plan.topics) < 2 or not chance.happens(1 if plan.profile == "CMP" else 0.25):
         return plan
     name = plan.topics[-1].name
     own = {
@@ -202,7 +203,7 @@ def _compaction(plan: Plan, chance: Chance) -> Plan:
 def _transactions(plan: Plan, chance: Chance) -> Plan:
     """Clients that write in transactions to one topic, whose transactions overlap."""
     compacted = [drawn.name for drawn in plan.topics if "compact" in drawn.configs.get("cleanup.policy", "")]
-    if not chance.happens(0.6 if compacted else 0.35):
+    if not chance.happens(1 if plan.profile == "TXN" else 0.6 if compacted else 0.35):
         return plan
     topic = chance.one_of(compacted or [drawn.name for drawn in plan.topics])
     more: list[tuple[int, str, dict[str, Any], int]] = []
@@ -275,7 +276,7 @@ def _wanderers(plan: Plan, chance: Chance) -> Plan:
 
 def _workers(plan: Plan, chance: Chance) -> Plan:
     """Workers that transform one topic into another, exactly once."""
-    if not chance.happens(0.25):
+    if not chance.happens(0.8 if plan.profile == "TXN" else 0.25):
         return plan
     source = chance.one_of(plan.topics).name
     more: list[tuple[int, str, dict[str, Any], int]] = []
@@ -351,7 +352,8 @@ def _forgetful(plan: Plan, chance: Chance) -> Plan:
 
     Nobody sends a batch again that late. Brokers look at the times of records, by the clocks of machines.
     """
-    if not chance.happens(0.2) or any(action.name in ("clock-jump", "clock-drift") for action in plan.actions):
+    often = 0.4 if plan.profile == "TXN" else 0.2
+    if not chance.happens(often) or any(action.name in ("clock-jump", "clock-drift") for action in plan.actions):
         return plan
     expires_ms = chance.whole(8_000, 11_000)
     config = {
@@ -544,7 +546,7 @@ def _unhurried(plan: Plan, chance: Chance) -> Plan:
 
 def _at_coordinators(plan: Plan, chance: Chance) -> Plan:
     """Whoever coordinates groups or transactions dies, or leads no more, amid what it is asked."""
-    if not chance.happens(0.4):
+    if not chance.happens(0.9 if plan.profile == "TXN" else 0.4):
         return plan
     more: list[tuple[int, str, dict[str, Any], int]] = []
     for _ in range(chance.whole(1, 3)):

@@ -161,12 +161,14 @@ class Workload:
 
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             await teller.work(cluster, lambda: self.stopping or loop.now_ns > ends_ns)
+            if teller.is_a_twin:
+                return
             await self.healed.wait()
             self.world.check("L1")
             if not await teller.work_on(cluster, AFTERWARDS):
                 self.judge_waiting(f"{teller.client} could end no transaction after all had healed")
 
-        self.producers.append(self.world.client(story, teller.client))
+        self.producers.append(self.world.client(story, teller.client, again=True))
 
     # Consumers
 
@@ -306,7 +308,7 @@ class Workload:
 
     def _work(self, action: Action) -> None:
         worker = Worker(self, action)
-        self.consumers.append(self.world.client(worker.work, worker.client))
+        self.consumers.append(self.world.client(worker.work, worker.client, again=True))
 
     def _silent_member(self, action: Action) -> None:
         group, topic = str(action.arguments["group"]), str(action.arguments["topic"])

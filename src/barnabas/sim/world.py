@@ -95,6 +95,8 @@ class World:
         """Nodes whose wall clock was not right at some time."""
         self.held_down: dict[str, int] = {}
         """By node: how many actions want it stopped."""
+        self.begin_again: dict[str, Callable[[], None]] = {}
+        """By client that may be killed: what starts it again."""
         self._config = config or {}
         self.metadata_version = metadata_version_of(broker_config(self._config))
         self.context = contextvars.copy_context()
@@ -203,8 +205,10 @@ class World:
             return
         if name == ZOOKEEPER:
             self.start_coordinator()
-        else:
+        elif name not in self.begin_again:
             self.start_broker(name)
+        elif not self.nodes[name].alive:
+            self.context.copy().run(self.begin_again[name])
 
     def start_broker(self, name: str) -> None:
         """Starts the broker's process; where it ends by itself it is started again a second later, as init would."""
@@ -421,8 +425,11 @@ class World:
                 raise TimeoutError(f"{what}: not within {timeout_s:.0f} s of virtual time")
             await asyncio.sleep(0.05)
 
-    def client(self, story: Callable[[Runtime, Cluster], Awaitable[T]], name: str) -> asyncio.Future[T]:
-        """Runs `story` in a process of a machine of its own, with a client; the future is its outcome."""
+    def client(
+        self, story: Callable[[Runtime, Cluster], Awaitable[T]], name: str, *, again: bool = False
+    ) -> asyncio.Future[T]:
+        """Runs `story` in a process of a machine of its own, with a client; the future is its outcome. One that may be
+        killed begins `again` when it is started again."""
         node = self.nodes.get(name)
         if node is None:
             node = self.nodes[name] = Node(self.loop, self.network, Chance(self.seed, "clients"), name)
@@ -442,8 +449,13 @@ class World:
             await cluster.close()
             self.loop.call_later(0, node.exited, context=self.context)
 
-        process = node.begin(main)
-        process.remains.append(outcome)
+        def begin() -> None:
+            if not outcome.done():
+                node.begin(main).remains.append(outcome)
+
+        if again:
+            self.begin_again[name] = begin
+        begin()
         return outcome
 
 

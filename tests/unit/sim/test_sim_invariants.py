@@ -30,6 +30,7 @@ from barnabas.coordinator.group_values import PREPARING, Now
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.coordinator.transaction_coordinator import TransactionPartition
+from barnabas.coordinator.transaction_records import transaction_record
 from barnabas.coordinator.transactions import (
     COMPLETE_COMMIT,
     ONGOING,
@@ -46,7 +47,7 @@ from barnabas.log.producer_state import BatchMetadata, ProducerEntry, ProducerSt
 from barnabas.log.txn_index import AbortedTxn
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr, PendingShrinkIsr
 from barnabas.replica.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
 from barnabas.replica.delayed_produce import Appended, DelayedProduce
@@ -57,7 +58,7 @@ from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replica_selector import ReplicaView
 from barnabas.replica.replicas import Replicas
-from barnabas.sim import watch_coordinator, watch_lag, watch_repeats
+from barnabas.sim import judge_transactions, watch_coordinator, watch_lag, watch_repeats
 from barnabas.sim.actions import INVARIANTS
 from barnabas.sim.bookkeeper import DELETES, Bookkeeper, books_are_right
 from barnabas.sim.chain import Chain, LinkKind
@@ -67,7 +68,12 @@ from barnabas.sim.judge_answers import groups_are_listed
 from barnabas.sim.judge_leaders import leaders_are_balanced
 from barnabas.sim.judge_places import begins_anywhere
 from barnabas.sim.judge_records import is_as_sent, lookups_are_right
-from barnabas.sim.judge_transactions import nothing_stays_open, transactions_are_whole
+from barnabas.sim.judge_transactions import (
+    epochs_are_used_up_one_by_one,
+    markers_are_in_order,
+    nothing_stays_open,
+    transactions_are_whole,
+)
 from barnabas.sim.keeper import KeeperView, lookers_know
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.plan import Action
@@ -76,6 +82,7 @@ from barnabas.sim.readers import Reader, everything_works, readers_get_to_the_en
 from barnabas.sim.scenarios import consume, plan, produce
 from barnabas.sim.teller import Teller
 from barnabas.sim.unforeseen import Unforeseen
+from barnabas.sim.watch_cleaner import Written
 from barnabas.sim.watch_cluster import _committed
 from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
 from barnabas.sim.watch_joins import UnansweredJoin
@@ -88,7 +95,7 @@ from barnabas.sim.workload import Workload
 from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest
 from barnabas.wire.messages.fetch import FetchRequest
-from barnabas.wire.records import Record, build_batch
+from barnabas.wire.records import ControlType, Record, build_batch, control_batch
 from barnabas.zk.protocol.errors import ConnectionLoss, NotEmpty
 from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, SetData
 from barnabas.zk.protocol.session_ops import CloseSession
@@ -880,6 +887,13 @@ def r18(cluster: Cluster) -> None:
     cluster.checkers.cleaner._judge_swap(name, log, log.active_segment, [gone])
 
 
+def r18_of_a_log_that_is_left_alone(cluster: Cluster) -> None:
+    _, _, log, _ = cluster.leading(0)
+    log.uncleanable = "nobody knows why"
+    cluster.checkers.cleaner.look()
+    log.uncleanable = None
+
+
 def r19(cluster: Cluster) -> None:
     name, partition, log, _ = cluster.leading(0)
     member = next(iter(partition.progress))
@@ -1110,6 +1124,11 @@ def r27_of_a_producer_that_is_forgotten_too_early(cluster: Cluster) -> None:
     with patched(log.producers, "_is_expired", lambda *_: True):
         cluster.at(name, lambda: log.producers.remove_expired(now_ms(cluster.world)))
     log.producers.entries[entry.producer_id] = entry
+
+
+def r9_of_what_does_not_count(cluster: Cluster) -> None:
+    with patched(cluster.history, "committed_reads", {b"debit": ("orders-0", 0)}):
+        transfer(cluster, "unknown", set())
 
 
 def r9_of_an_end_that_may_be_lost(cluster: Cluster) -> None:
@@ -1369,6 +1388,26 @@ def left_open(cluster: Cluster) -> Iterator[Log]:
         log.producers.entries.pop(4712, None)
         log.producers._ongoing.pop(first, None)
         log._note_first_unstable()
+
+
+def t2_of_an_epoch_that_is_left_out(cluster: Cluster) -> None:
+    ongoing = TransactionMetadata(producer_id=7, producer_epoch=0, timeout_ms=1000, last_update_ms=0)
+    told = [transaction_record("teller", replace(ongoing, producer_epoch=epoch)) for epoch in (0, 1, 3)]
+    partition = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
+    written = {str(partition): {offset: Written(0, *pair, -1, None) for offset, pair in enumerate(told)}}
+    led: Any = {partition: ("broker-0", SimpleNamespace(high_watermark=3))}
+    with patched(judge_transactions, "leading_logs", lambda *_: led):
+        epochs_are_used_up_one_by_one(cluster.world, written, lambda *_: False)
+
+
+def t4(cluster: Cluster) -> None:
+    markers = [
+        control_batch(ControlType.COMMIT, producer_id=7, producer_epoch=0, coordinator_epoch=epoch, timestamp=0)
+        for epoch in (2, 1)
+    ]
+    kept = [SimpleNamespace(is_control=True, data=data) for data in markers]
+    log: Any = SimpleNamespace(segments=[SimpleNamespace(batches=lambda: kept, read_batch=lambda batch: batch.data)])
+    markers_are_in_order(cluster.world, {TopicPartition("orders", 0): ("broker-0", log)})
 
 
 def t5(cluster: Cluster) -> None:
@@ -1926,11 +1965,12 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c21_of_one_that_is_in_sync, c22, c23,
     c23_of_a_topic_that_is_made_anew, c24, r1, r1_of_a_log_that_moves, r2, r3,
     r4, r4_of_other_batches, r5, r5_of_an_end_that_nobody_asks_for, r6,
-    r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost, r10, r11, r12,
+    r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost,
+    r9_of_what_does_not_count, r10, r11, r12,
     r12_of_one_that_comes_back_too_early, r13, r13_of_a_log_whose_start_moves, r14, r15,
     r15_of_a_checkpoint_that_trusts_what_is_not_synced, r15_of_a_log_that_begins_before_its_start,
     r15_of_a_segment_that_comes_back, r15_of_epochs_that_are_not_flushed,
-    r16, r17, r17_of_a_log_that_is_too_large, r18, r19, r20,
+    r16, r17, r17_of_a_log_that_is_too_large, r18, r18_of_a_log_that_is_left_alone, r19, r20,
     r20_of_a_read_that_begins_elsewhere, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23,
     r23_of_the_latest, r23_of_what_an_operator_asks, r24, r24_by_fetches, r24_of_what_is_not_written_down, r25, r26,
     r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began, r27_of_an_abort,
@@ -1940,8 +1980,9 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r27_of_a_start_that_does_not_move_along, r27_of_a_producer_that_is_forgotten_too_early, r28, r29,
     r29_of_what_is_replicated, r29_of_what_is_deleted, r29_of_who_waits_for_the_dead, r30, r30_of_a_high_watermark,
     r30_of_what_is_not_asked_for, r30_of_an_answer_that_was_not_taken, r30_of_one_that_rests_too_early, r31,
-    t1, t1_of_a_producer_that_begins, t1_of_one_that_is_there_twice, t2, t3, t3_of_an_aborted_one,
-    t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t5, t5_of_one_that_is_prepared, t6, t6_of_one_with_two,
+    t1, t1_of_a_producer_that_begins, t1_of_one_that_is_there_twice, t2, t2_of_an_epoch_that_is_left_out, t3,
+    t3_of_an_aborted_one, t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t4, t5, t5_of_one_that_is_prepared,
+    t6, t6_of_one_with_two,
     t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again, t9,
     t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id, t10, t10_of_an_end,
     g1, g1_of_books, g2,
