@@ -42,6 +42,8 @@ _PROMOTED: Final = {
 }
 _FLOAT: Final = struct.Struct("<f")
 _DOUBLE: Final = struct.Struct("<d")
+_BITS: Final = (1 << 64) - 1
+_TIMES: Final = ("timestamp-millis", "timestamp-micros")
 
 
 class AvroError(ValueError):
@@ -103,22 +105,24 @@ class AvroSchema:
         return _spark_type(self.root, ())
 
     def reader(self, expected: AvroSchema) -> Callable[[bytes, int], Any]:
-        """Reads a value written with this schema as one of `expected`; raises `AvroError` where they don't match."""
-        read = _reader(self.root, expected.root)
+        """Reads a value written with this schema as one of `expected`; raises `AvroError` where they don't match.
+
+        What stands behind a whole value is not looked at.
+        """
+        read = reader_of(self.root, expected.root)
 
         def whole(data: bytes, position: int) -> Any:
             try:
-                value, end = read(data, position)
+                return read(data, position)[0]
             except (IndexError, struct.error, UnicodeDecodeError):
                 raise AvroError("its bytes are not of its Avro schema") from None
-            if end != len(data):
-                raise AvroError(f"{abs(len(data) - end)} of its {len(data)} bytes do not belong to its Avro schema")
-            return value
+            except RecursionError:
+                raise AvroError("it contains itself too often to be read") from None
 
         return whole
 
 
-def _nullable(schema: dict[str, Any]) -> dict[str, Any] | None:
+def beside_null(schema: dict[str, Any]) -> dict[str, Any] | None:
     """The one type beside null in a union."""
     others = [branch for branch in schema["of"] if branch["type"] != "null"]
     return others[0] if len(others) == 1 else None
@@ -127,7 +131,7 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any] | None:
 def _spark_type(schema: dict[str, Any], inside: tuple[str, ...]) -> str:
     kind = schema["type"]
     if kind == "union":
-        inner = _nullable(schema)
+        inner = beside_null(schema)
         if inner is None:
             raise AvroError("the Avro schema has a union of several types, which no Spark column can hold")
         return _spark_type(inner, inside)
@@ -136,7 +140,7 @@ def _spark_type(schema: dict[str, Any], inside: tuple[str, ...]) -> str:
         return f"decimal({schema['precision']},{schema.get('scale', 0)})"
     if logical == "date":
         return "date"
-    if logical in ("timestamp-millis", "timestamp-micros"):
+    if logical in _TIMES:
         return "timestamp"
     if kind == "record":
         if schema["name"] in inside:
@@ -153,84 +157,182 @@ def _spark_type(schema: dict[str, Any], inside: tuple[str, ...]) -> str:
     return {"enum": "string", "fixed": "binary", **_PRIMITIVES}[str(kind)]
 
 
-def _reader(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read:
-    """`expected` None: the value is read and dropped."""
+def reader_of(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read:
+    """Raises `AvroError` where the two do not match. `expected` None: the value is read and dropped."""
     kind = written["type"]
     if kind == "union":
-        branches = [_reader(branch, expected) for branch in written["of"]]
-
-        def union(data: bytes, position: int) -> tuple[Any, int]:
-            branch, position = _long(data, position)
-            if not 0 <= branch < len(branches):
-                raise AvroError(f"it chooses branch {branch} of a union of {len(branches)}")
-            return branches[branch](data, position)
-
-        return union
+        return _union(written, expected)
     if expected is not None and expected["type"] == "union":
-        if kind == "null":
+        if kind == "null" and takes_null(expected):
             return _null
-        expected = _nullable(expected)
-    if kind == "null":
-        return _null
+        expected = beside_null(expected)
     if expected is not None and expected["type"] != kind and (kind, expected["type"]) not in _PROMOTED:
         raise AvroError(f"the writer's schema has {kind} where {expected['type']} is expected")
+    if kind == "null":
+        return _null
     if kind == "record":
-        return _record(written, expected)
+        return _dropped_record(written) if expected is None else _record(written, expected)
     if kind == "array":
-        return _blocks(_reader(written["items"], expected["items"] if expected else None))
+        return _blocks(reader_of(written["items"], expected["items"] if expected else None))
     if kind == "map":
-        return _blocks(_pair(_reader(written["values"], expected["values"] if expected else None)))
+        return _blocks(_pair(reader_of(written["values"], expected["values"] if expected else None), expected is None))
     if kind == "enum":
-        symbols = written["symbols"]
-
-        def enum(data: bytes, position: int) -> tuple[Any, int]:
-            number, position = _long(data, position)
-            if not 0 <= number < len(symbols):
-                raise AvroError(f"it has symbol {number} of an enum of {len(symbols)}")
-            return symbols[number], position
-
-        return enum
+        return _enum(written["symbols"])
     read = _fixed(written["size"]) if kind == "fixed" else _PLAIN[kind]
-    if expected is not None and (kind, expected["type"]) == ("bytes", "string"):
+    if expected is None:
+        return _bytes if kind == "string" else read
+    if (kind, expected["type"]) == ("bytes", "string"):
         read = _text
-    elif expected is not None and (kind, expected["type"]) == ("string", "bytes"):
+    elif (kind, expected["type"]) == ("string", "bytes"):
         read = _bytes
-    return _logical(written, read)
+    elif kind in ("int", "long") and expected["type"] in ("float", "double"):
+        return _changed(read, float)
+    return _logical(written, expected, read)
 
 
-def _logical(written: dict[str, Any], read: _Read) -> _Read:
-    logical = written.get("logicalType")
-    if logical == "decimal":
-        scale = -written.get("scale", 0)
+def _union(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read:
+    """A branch that `expected` does not take is a fault of the values that have it. Raises `AvroError` if none fits."""
+    branches: list[_Read] = []
+    errors: list[AvroError] = []
+    for branch in written["of"]:
+        try:
+            branches.append(reader_of(branch, expected))
+        except AvroError as error:
+            branches.append(_refused(str(error)))
+            errors.append(error)
+    if errors and len(errors) == len(branches):
+        raise errors[0]
 
-        def number(data: bytes, position: int) -> tuple[Any, int]:
-            unscaled, position = read(data, position)
-            return decimal.Decimal(int.from_bytes(unscaled, "big", signed=True)).scaleb(scale), position
+    def union(data: bytes, position: int) -> tuple[Any, int]:
+        branch, position = _long(data, position)
+        if not 0 <= branch < len(branches):
+            raise AvroError(f"it chooses branch {branch} of a union of {len(branches)}")
+        return branches[branch](data, position)
 
-        return number
-    if logical == "timestamp-millis":
-
-        def micros(data: bytes, position: int) -> tuple[Any, int]:
-            value, position = read(data, position)
-            return value * 1000, position
-
-        return micros
-    return read
+    return union
 
 
-def _record(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read:
-    wanted = {field["name"]: field["type"] for field in expected["fields"]} if expected else {}
+def _refused(why: str) -> _Read:
+    def refused(data: bytes, position: int) -> tuple[Any, int]:
+        raise AvroError(why)
+
+    return refused
+
+
+def _enum(symbols: list[str]) -> _Read:
+    def enum(data: bytes, position: int) -> tuple[Any, int]:
+        number, position = _long(data, position)
+        if not 0 <= number < len(symbols):
+            raise AvroError(f"it has symbol {number} of an enum of {len(symbols)}")
+        return symbols[number], position
+
+    return enum
+
+
+def _changed(read: _Read, change: Callable[[Any], Any]) -> _Read:
+    def changed(data: bytes, position: int) -> tuple[Any, int]:
+        value, position = read(data, position)
+        return change(value), position
+
+    return changed
+
+
+def _logical(written: dict[str, Any], expected: dict[str, Any], read: _Read) -> _Read:
+    scale = decimal_scale(written, expected)
+    if scale is not None:
+        return _changed(read, lambda unscaled: _decimal(unscaled, scale))
+    return _changed(read, lambda value: value * 1000) if is_millis(written, expected) else read
+
+
+def decimal_scale(written: dict[str, Any], expected: dict[str, Any]) -> int | None:
+    """The scale of what is read as a decimal: the writer's, and the reader's where the writer has plain bytes."""
+    if expected.get("logicalType") != "decimal":
+        return None
+    return int((written if written.get("logicalType") == "decimal" else expected).get("scale", 0))
+
+
+def is_millis(written: dict[str, Any], expected: dict[str, Any]) -> bool:
+    """Whether a number is a time in milliseconds: by the writer, by the reader where the writer says nothing of it."""
+    if expected.get("logicalType") not in _TIMES:
+        return False
+    return (written if written.get("logicalType") in _TIMES else expected).get("logicalType") == "timestamp-millis"
+
+
+def _decimal(unscaled: bytes, scale: int) -> decimal.Decimal:
+    # Not by `scaleb`, which rounds to the 28 digits of the context.
+    return decimal.Decimal(f"{int.from_bytes(unscaled, 'big', signed=True)}E{-scale}")
+
+
+def takes_null(union: dict[str, Any]) -> bool:
+    return any(branch["type"] == "null" for branch in union["of"])
+
+
+def takes_bytes(schema: dict[str, Any]) -> bool:
+    """Whether each value takes a byte at least. Of items that take none, a block of five bytes can announce billions:
+    `AvroSchema.reader` refuses that, pyruhvro does not."""
+    kind = schema["type"]
+    if kind == "record":
+        return any(takes_bytes(field["type"]) for field in schema["fields"])
+    return kind != "null" and (kind != "fixed" or int(schema["size"]) > 0)
+
+
+def default_of(field: dict[str, Any]) -> Any:
+    """What a reader's field is where the writer lacks it. Raises `AvroError` where that is no value of its type."""
+    try:
+        return _of_json(field["type"], field["default"])
+    except (AttributeError, TypeError, KeyError, UnicodeEncodeError):
+        raise AvroError(f"the default of {field['name']!r} is no value of its type") from None
+
+
+def _of_json(schema: dict[str, Any], value: Any) -> Any:
+    kind, logical = schema["type"], schema.get("logicalType")
+    if kind == "union":
+        inner = beside_null(schema)
+        return None if value is None or inner is None else _of_json(inner, value)
+    if kind in ("bytes", "fixed"):
+        unscaled = value.encode("latin-1")
+        return _decimal(unscaled, int(schema.get("scale", 0))) if logical == "decimal" else unscaled
+    if kind == "record":
+        return {
+            field["name"]: _of_json(field["type"], value[field["name"]])
+            if field["name"] in value
+            else default_of(field)
+            for field in schema["fields"]
+        }
+    if kind == "array":
+        return [_of_json(schema["items"], item) for item in value]
+    if kind == "map":
+        return [(key, _of_json(schema["values"], inner)) for key, inner in value.items()]
+    return value * 1000 if logical == "timestamp-millis" else value
+
+
+def _dropped_record(written: dict[str, Any]) -> _Read:
+    # Made when a value has it: a record that is dropped may contain itself.
+    steps: list[_Read] = []
+
+    def dropped(data: bytes, position: int) -> tuple[Any, int]:
+        if not steps:
+            steps.extend(reader_of(field["type"], None) for field in written["fields"])
+        for step in steps:
+            _, position = step(data, position)
+        return None, position
+
+    return dropped
+
+
+def _record(written: dict[str, Any], expected: dict[str, Any]) -> _Read:
+    wanted = {field["name"]: field["type"] for field in expected["fields"]}
     steps = [
-        (field["name"] if field["name"] in wanted else None, _reader(field["type"], wanted.get(field["name"])))
+        (field["name"] if field["name"] in wanted else None, reader_of(field["type"], wanted.get(field["name"])))
         for field in written["fields"]
     ]
     there = {field["name"] for field in written["fields"]}
     defaults = {}
-    for field in expected["fields"] if expected else ():
+    for field in expected["fields"]:
         if field["name"] not in there:
             if "default" not in field:
                 raise AvroError(f"the writer's schema has no field {field['name']!r}, and it has no default")
-            defaults[field["name"]] = field["default"]
+            defaults[field["name"]] = default_of(field)
 
     def record(data: bytes, position: int) -> tuple[Any, int]:
         fields = dict(defaults)
@@ -243,9 +345,11 @@ def _record(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read:
     return record
 
 
-def _pair(read: _Read) -> _Read:
+def _pair(read: _Read, is_dropped: bool) -> _Read:
+    read_key = _bytes if is_dropped else _text
+
     def pair(data: bytes, position: int) -> tuple[Any, int]:
-        key, position = _text(data, position)
+        key, position = read_key(data, position)
         value, position = read(data, position)
         return (key, value), position
 
@@ -262,7 +366,7 @@ def _blocks(read: _Read) -> _Read:
             if count < 0:  # the block's size in bytes follows
                 count = -count
                 _, position = _long(data, position)
-            if count > len(data):
+            if len(found) + count > len(data):
                 raise AvroError(f"it says it has a block of {count} items")
             for _ in range(count):
                 value, position = read(data, position)
@@ -280,14 +384,22 @@ def _boolean(data: bytes, position: int) -> tuple[Any, int]:
 
 
 def _long(data: bytes, position: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
+    number = 0
+    for shift in range(0, 70, 7):
         byte = data[position]
         position += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
+            number &= _BITS
             return (number >> 1) ^ -(number & 1), position
-        shift += 7
+    raise AvroError("it has a number of more than 64 bits")
+
+
+def _int(data: bytes, position: int) -> tuple[int, int]:
+    number, position = _long(data, position)
+    if not -(1 << 31) <= number < 1 << 31:
+        raise AvroError(f"it has {number} where its Avro schema has an int")
+    return number, position
 
 
 def _float(data: bytes, position: int) -> tuple[Any, int]:
@@ -321,7 +433,7 @@ def _fixed(size: int) -> _Read:
 
 _PLAIN: Final[dict[str, _Read]] = {
     "boolean": _boolean,
-    "int": _long,
+    "int": _int,
     "long": _long,
     "float": _float,
     "double": _double,

@@ -1,22 +1,26 @@
-"""Avro values of one schema into an Arrow array and back, by pyruhvro (Rust) where it knows the schema's types.
+"""Avro values of one schema into an Arrow array and back.
 
-What pyruhvro does not know (bytes, fixed, decimals, a schema that evolved deep inside) is decoded value by value, as it
-is where pyruhvro is not installed, and encoded by fastavro.
+They are read by the kernel (`avro_plan`), and where that was not built, or does not know a schema of that kind, by
+pyruhvro (Rust). What neither knows, and each value that the kernel refuses, is read in Python, one by one. Rows are
+written by pyruhvro, and by fastavro what that does not know: bytes, fixed, decimals.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
+import numpy
 import pyarrow
 import pyarrow.compute
 
-from barnabas.spark.avro import AvroSchema
-from barnabas.spark.decoded import FAULTS, Decoded, in_halves, of_values
+from barnabas.spark import avro_plan
+from barnabas.spark.avro import AvroSchema, default_of, takes_bytes
+from barnabas.spark.avro_plan import AvroPlan, NotHere
+from barnabas.spark.decoded import FAULTS, PREFIX, Decoded, in_halves, of_values, payloads_of
 from barnabas.spark.registry import Schema
 
 _COMPILED: Final = {"null", "boolean", "int", "long", "float", "double", "string", "enum"}
@@ -90,13 +94,34 @@ class AvroPayloads:
         self._schema = AvroSchema(texts[-1], texts[:-1])
         self._target = target
         self._expected = expected
+        self._read = self._schema.reader(expected)
+        self._plan = self._planned()
         self._compiled = _has_pyruhvro() and compilable(self._schema.root) and fits_by_field(self._schema, expected)
-        self._read: Callable[[bytes, int], Any] | None = None if self._compiled else self._schema.reader(expected)
 
-    def decode(self, payloads: list[bytes]) -> Decoded:
-        if self._read is not None:
-            return self._one_by_one(payloads)
-        return in_halves(payloads, self._at_once, self._target)
+    def _planned(self) -> AvroPlan | None:
+        try:
+            return AvroPlan(self._schema, self._expected, self._target) if avro_plan.IS_BUILT else None
+        except NotHere:
+            return None
+
+    def decode(self, values: Any) -> Decoded:
+        if self._plan is not None:
+            return self._by_kernel(self._plan, values)
+        payloads = payloads_of(values)
+        return in_halves(payloads, self._at_once, self._target) if self._compiled else self._one_by_one(payloads)
+
+    def _by_kernel(self, plan: AvroPlan, values: Any) -> Decoded:
+        array, refused = plan.read(values, PREFIX)
+        if not refused:
+            return Decoded(array, {})
+        # Python's reader tells what is wrong with them, or reads what the kernel knows too little of.
+        read = self._one_by_one(payloads_of(values.take(pyarrow.array(refused))))
+        faults = {refused[row]: told for row, told in read.faults.items()}
+        if len(faults) < len(refused):
+            places = numpy.arange(len(values))
+            places[refused] = numpy.arange(len(values), len(values) + len(refused))
+            array = pyarrow.concat_arrays([array, read.array]).take(pyarrow.array(places))
+        return Decoded(array, faults)
 
     def _at_once(self, payloads: list[bytes]) -> Any:
         import pyruhvro
@@ -108,16 +133,17 @@ class AvroPayloads:
         for field in self._target:
             index = batch.schema.get_field_index(field.name)
             if index >= 0:
-                columns.append(batch.column(index).cast(field.type))
+                # A long that no double has exactly becomes the next one, as Avro says.
+                options = pyarrow.compute.CastOptions(field.type, allow_float_truncate=True)
+                columns.append(batch.column(index).cast(options=options))
             else:
-                default = pyarrow.array([fields[field.name]["default"]], field.type)
+                default = pyarrow.array([default_of(fields[field.name])], field.type)
                 columns.append(pyarrow.compute.take(default, pyarrow.repeat(0, len(payloads))))
         made = pyarrow.StructArray.from_arrays(columns, fields=list(self._target))
         made.validate(full=True)  # pyruhvro takes any bytes for a text
         return made
 
     def _one_by_one(self, payloads: list[bytes]) -> Decoded:
-        assert self._read is not None
         found: list[Any] = []
         faults: dict[int, str] = {}
         for row, payload in enumerate(payloads):
@@ -143,15 +169,8 @@ def compilable(schema: dict[str, Any], inside: tuple[str, ...] = ()) -> bool:
         return len(others) == 1 and len(schema["of"]) == 2 and compilable(others[0], inside)
     if kind in ("array", "map"):
         inner = schema["items" if kind == "array" else "values"]
-        return compilable(inner, inside) and (kind == "map" or _takes_bytes(inner))
+        return compilable(inner, inside) and (kind == "map" or takes_bytes(inner))
     return kind in _COMPILED and bool(inside)
-
-
-def _takes_bytes(schema: dict[str, Any]) -> bool:
-    """Whether a value takes any bytes. Of items that take none, a block of five bytes can announce billions:
-    `AvroSchema.reader` refuses that, pyruhvro does not."""
-    kind = schema["type"]
-    return kind != "null" and (kind != "record" or any(_takes_bytes(field["type"]) for field in schema["fields"]))
 
 
 def fits_by_field(written: AvroSchema, expected: AvroSchema) -> bool:

@@ -6,9 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow
+import pyarrow.compute
 
 from barnabas.spark.registry import Schema
 
+PREFIX: Final = 5
+"""Bytes of a value in front of its payload: a zero byte, and its schema's id in four."""
+_BYTES_MAX: Final = (1 << 31) - 1
 FAULTS: Final = (
     ValueError,
     TypeError,
@@ -30,9 +34,11 @@ class Decoded(NamedTuple):
 
 
 class Payloads(Protocol):
-    """Reads values of one writer's schema, without magic byte and id, as those of the schema that is expected."""
+    """Reads values of one writer's schema as those of the schema that is expected."""
 
-    def decode(self, payloads: list[bytes]) -> Decoded: ...
+    def decode(self, values: Any) -> Decoded:
+        """Of an Arrow binary array without nulls, each value behind its `PREFIX`."""
+        ...
 
 
 class SchemaFormat(Protocol):
@@ -52,6 +58,12 @@ class SchemaFormat(Protocol):
         Raises ``ValueError``.
         """
         ...
+
+
+def payloads_of(values: Any) -> list[bytes]:
+    """The bytes behind each value's `PREFIX`."""
+    found: list[bytes] = pyarrow.compute.binary_slice(values, PREFIX, _BYTES_MAX).to_pylist()
+    return found
 
 
 def in_halves(payloads: list[bytes], at_once: Callable[[list[bytes]], Any], target: Any) -> Decoded:

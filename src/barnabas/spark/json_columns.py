@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow
 
-from barnabas.spark.decoded import FAULTS, Decoded, of_values
+from barnabas.spark.decoded import FAULTS, Decoded, of_values, payloads_of
 from barnabas.spark.json_schema import JsonSchema
 from barnabas.spark.registry import Schema
 from barnabas.spark.values import fitted_json, json_at_once
@@ -50,7 +50,8 @@ class JsonPayloads:
         self._written = written
         self._target = target
 
-    def decode(self, payloads: list[bytes]) -> Decoded:
+    def decode(self, values: Any) -> Decoded:
+        payloads = payloads_of(values)
         parsed: list[Any] = []
         faults: dict[int, str] = {}
         for row, payload in enumerate(payloads):

@@ -16,7 +16,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, EncodeError
 
 from barnabas.spark.compiled import COMPILED_VALUES_MIN, takes_compiled
-from barnabas.spark.decoded import FAULTS, Decoded, in_halves
+from barnabas.spark.decoded import FAULTS, Decoded, in_halves, payloads_of
 from barnabas.spark.protobuf_compiled import NotHere, compilable, struct_of
 from barnabas.spark.protobuf_schema import (
     DURATION,
@@ -77,7 +77,8 @@ class ProtobufPayloads:
         self._compilable = compilable(expected)
         self._names: dict[bytes, str] = {}
 
-    def decode(self, payloads: list[bytes]) -> Decoded:
+    def decode(self, values: Any) -> Decoded:
+        payloads = payloads_of(values)
         global _values_here
         _values_here += len(payloads)
         if self._compilable and takes_compiled("auto", _values_here, records_min=COMPILED_VALUES_MIN):

@@ -7,7 +7,7 @@ once with its schema, and the rows are put back into their order. What follows t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -18,7 +18,7 @@ import pyarrow
 import pyarrow.compute
 
 from barnabas.spark.dead_letter_topic import dead_letter
-from barnabas.spark.decoded import Decoded, Payloads, SchemaFormat
+from barnabas.spark.decoded import PREFIX, Decoded, Payloads, SchemaFormat
 from barnabas.spark.registry import Registry, Schema
 from barnabas.spark.versions import arrow_type_of
 from barnabas.spark.worker import keep_libraries
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["from_registry", "to_registry"]
 
 MODES: Final = ("FAILFAST", "PERMISSIVE", "REPORT", "DEADLETTER")
-PREFIX: Final = 5
-_BYTES_MAX: Final = (1 << 31) - 1
 _FORMATS: Final = {
     "AVRO": ("barnabas.spark.avro_columns", "AvroColumns"),
     "JSON": ("barnabas.spark.json_columns", "JsonColumns"),
@@ -240,14 +238,11 @@ def decode(values: Any, payloads: Callable[[int], Payloads], target: Any) -> Dec
 
     Its other errors, such as the ``OSError`` of a registry that is down, are no fault of a value and are raised.
     """
-    prefixes = pyarrow.compute.binary_slice(values, 0, PREFIX).dictionary_encode()
-    of_row = prefixes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     arrays: list[Any] = []
     places = numpy.full(len(values), -1)
     faults: dict[int, str] = {}
     base = 0
-    for number, prefix in enumerate(prefixes.dictionary.to_pylist()):
-        members = numpy.flatnonzero(of_row == number)
+    for prefix, members in _by_prefix(values):
         try:
             if len(prefix) < PREFIX or prefix[0] != 0:
                 raise ValueError("it does not begin with the Confluent prefix (a zero byte and a schema id of four)")
@@ -256,8 +251,7 @@ def decode(values: Any, payloads: Callable[[int], Payloads], target: Any) -> Dec
             faults |= dict.fromkeys(members.tolist(), str(error))
             continue
         every = len(members) == len(values)
-        part = values if every else values.take(pyarrow.array(members))
-        found = one.decode(pyarrow.compute.binary_slice(part, PREFIX, _BYTES_MAX).to_pylist())
+        found = one.decode(values if every else values.take(pyarrow.array(members)))
         faults |= {int(members[row]): told for row, told in found.faults.items()}
         if every:
             return Decoded(found.array, faults)
@@ -267,6 +261,20 @@ def decode(values: Any, payloads: Callable[[int], Payloads], target: Any) -> Dec
     if not arrays:
         return Decoded(pyarrow.nulls(len(values), target), faults)
     return Decoded(pyarrow.concat_arrays(arrays).take(pyarrow.array(places, mask=places < 0)), faults)
+
+
+def _by_prefix(values: Any) -> Iterator[tuple[bytes, Any]]:
+    """Prefixes, and the rows that have each; nulls are left out."""
+    if len(values) and not values.null_count:
+        prefix = values[0].as_py()[:PREFIX]
+        # Mostly all have one schema, which costs less to see than to put rows into groups.
+        if len(prefix) == PREFIX and pyarrow.compute.all(pyarrow.compute.starts_with(values, prefix)).as_py():
+            yield prefix, numpy.arange(len(values))
+            return
+    prefixes = pyarrow.compute.binary_slice(values, 0, PREFIX).dictionary_encode()
+    of_row = prefixes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    for number, prefix in enumerate(prefixes.dictionary.to_pylist()):
+        yield prefix, numpy.flatnonzero(of_row == number)
 
 
 def _reported(found: Decoded) -> Any:

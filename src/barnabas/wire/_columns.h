@@ -3,6 +3,9 @@
  * barnabas/spark/arrow.py makes the buffers and knows what they mean; barnabas/spark/kernels.py does the same by numba.
  * Nothing is allocated, nothing outside the source is read or outside a buffer written, and every number may be anything.
  */
+#ifndef BARNABAS_COLUMNS_H
+#define BARNABAS_COLUMNS_H
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -132,3 +135,5 @@ static int64_t header_columns(
     }
     return number;
 }
+
+#endif

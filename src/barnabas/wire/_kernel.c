@@ -4,6 +4,9 @@
  * barnabas/spark/kernels.py by numba.
  */
 #define _DEFAULT_SOURCE /* madvise, which C11 does not have */
+#include <stdlib.h>
+
+#include "_avro.h"
 #include "_codec.h"
 #include "_columns.h"
 #include "_python.h"
@@ -179,6 +182,80 @@ static PyObject *headers(PyObject *self, PyObject *const *arguments, Py_ssize_t 
     return PyLong_FromLongLong(found);
 }
 
+/* What three buffers of a column, its bits, data and bytes, have room for. */
+static void give_room(AvroColumn *column, const Py_buffer *views) {
+    column->bits = views[0].len ? views[0].buf : NULL;
+    column->data = views[1].buf;
+    column->bytes = views[2].buf;
+    column->bytes_room = views[2].len;
+    column->room = column->bits ? views[0].len * 8 : INT64_MAX;
+    if (column->kind == KEPT_BITS) column->room = least(column->room, views[1].len * 8);
+    if (column->kind > KEPT_BITS && column->kind < KEPT_STRUCT) {
+        int has_ends = column->kind == KEPT_BYTES || column->kind == KEPT_TEXT || column->kind == KEPT_LIST;
+        column->room = least(column->room, views[1].len / KEPT_SIZES[column->kind] - has_ends);
+    }
+}
+
+enum { NODES, COLUMN_TABLE, SYMBOL_ENDS, SYMBOLS, VALUES, VALUE_ENDS, AVRO_READ, REFUSED = AVRO_READ, STATE, AVRO_BUFFERS };
+
+/* Reads on with the columns' buffers as far as there is room; -1 where what was given does not fit together. */
+static int64_t avro_columns(
+    const Py_buffer *given, const Py_buffer *views, AvroColumn *columns, int64_t column_count, int width, int64_t skipped,
+    int64_t rows
+) {
+    const int32_t *table = given[COLUMN_TABLE].buf;
+    int64_t *state = given[STATE].buf;
+    for (int64_t number = 0; number < column_count; number++, table += 3) {
+        columns[number] = (AvroColumn){.kind = table[0], .argument = table[1], .next = table[2]};
+        if (table[0] < 0 || table[0] >= KEPT_KINDS) return -1;
+        give_room(columns + number, views + 3 * number);
+        columns[number].count = state[2 + number];
+        if (columns[number].count < 0 || columns[number].count > columns[number].room) return -1;
+    }
+    AvroWalk walk = {
+        .nodes = given[NODES].buf, .columns = columns, .symbol_ends = given[SYMBOL_ENDS].buf, .symbols = given[SYMBOLS].buf,
+    };
+    int64_t nodes = given[NODES].len / (Py_ssize_t)sizeof(AvroNode), symbols = given[SYMBOL_ENDS].len / 4 - 1;
+    if (!is_sound(walk.nodes, nodes, columns, column_count, symbols)) return -1;
+    if (state[0] < 0 || rows < 0 || rows > given[REFUSED].len / 4 || rows > given[VALUE_ENDS].len / width - 1) return -1;
+    int64_t found = avro_rows(
+        &walk, given[VALUES].buf, given[VALUES].len, given[VALUE_ENDS].buf, width, skipped, rows, given[REFUSED].buf, state
+    );
+    state[1] = walk.full;
+    for (int64_t number = 0; number < column_count; number++) state[2 + number] = columns[number].count;
+    return found;
+}
+
+/* avro(nodes, columns, ends of symbols, symbols, values, their ends, rows refused, state, size of an end, bytes skipped,
+ * rows, buffers): how many rows were read, of `_avro.h`. `state` is how many were refused, the column without room, and how
+ * many values each column has; `buffers` is a list of each column's bits, data and bytes. */
+static PyObject *avro(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    (void)self;
+    if (count != AVRO_BUFFERS + 4) return wrong("avro takes twelve arguments");
+    long width = PyLong_AsLong(arguments[AVRO_BUFFERS]);
+    int64_t skipped = PyLong_AsLongLong(arguments[AVRO_BUFFERS + 1]), rows = PyLong_AsLongLong(arguments[AVRO_BUFFERS + 2]);
+    if (PyErr_Occurred()) return NULL;
+    PyObject *list = arguments[AVRO_BUFFERS + 3];
+    Py_ssize_t listed = PyList_Size(list);
+    if (listed < 0) return NULL;
+    Py_buffer given[AVRO_BUFFERS];
+    if (!buffers(arguments, AVRO_BUFFERS, AVRO_READ, given)) return NULL;
+    int64_t column_count = given[COLUMN_TABLE].len / 12, found = -1;
+    Py_buffer *views = calloc((size_t)listed + 1, sizeof(Py_buffer));
+    AvroColumn *columns = calloc((size_t)column_count + 1, sizeof(AvroColumn));
+    Py_ssize_t taken = 0;
+    while (views && taken < listed && !PyObject_GetBuffer(PyList_GetItem(list, taken), views + taken, PYBUF_WRITABLE)) taken++;
+    int is_whole = views && columns && taken == listed && listed == 3 * column_count &&
+                   given[STATE].len >= 8 * (2 + column_count) && (width == 4 || width == 8) && skipped >= 0;
+    if (is_whole) found = avro_columns(given, views, columns, column_count, (int)width, skipped, rows);
+    if (views) release(views, (int)taken);
+    free(views);
+    free(columns);
+    release(given, AVRO_BUFFERS);
+    if (found >= 0) return PyLong_FromLongLong(found);
+    return PyErr_Occurred() ? NULL : wrong("the columns of Avro values do not fit together");
+}
+
 /* slabs(back): keeps small objects in slabs, from its first call on; gives empty ones back where `back` is not 0. How
  * many bytes the others have; -1 where small objects are left alone. */
 static PyObject *slabs_in_use(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
@@ -212,6 +289,7 @@ static PyMethodDef methods[] = {
     {"errors", errors, METH_FASTCALL, "errors(table, constants, message) -> int"},
     {"columns", columns, METH_FASTCALL, "columns(source, sections, first, end, ..) -> int"},
     {"headers", headers, METH_FASTCALL, "headers(source, rows, positions, counts, ..) -> int"},
+    {"avro", avro, METH_FASTCALL, "avro(nodes, columns, .., buffers) -> int"},
     {"slabs", slabs_in_use, METH_FASTCALL, "slabs(back) -> int"},
     {"passing", passing, METH_FASTCALL, "passing(on) -> int"},
     {"slot_of", slot_of, METH_FASTCALL, "slot_of(class, name, size) -> int"},
