@@ -260,7 +260,7 @@ conformance: setup
 rights: setup
 	$(BIN)/python tests/answers/rights.py
 
-# libFuzzer on the kernel's scan of records, on its codec and on its columns, under AddressSanitizer and
+# libFuzzer on the kernel's scan of records, on its codec, on its columns and on Avro's, under AddressSanitizer and
 # UndefinedBehaviorSanitizer; wants clang.
 FUZZED := build/fuzz
 FUZZER := $(CLANG) -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -I $(FUZZED)
@@ -271,8 +271,10 @@ fuzz: setup
 	$(FUZZER) -o $(FUZZED)/fuzz-scan tests/fuzz/fuzz_scan.c
 	$(FUZZER) -o $(FUZZED)/fuzz-codec tests/fuzz/fuzz_codec.c
 	$(FUZZER) -o $(FUZZED)/fuzz-columns tests/fuzz/fuzz_columns.c
+	$(FUZZER) -o $(FUZZED)/fuzz-avro tests/fuzz/fuzz_avro.c
 	cd $(FUZZED) && ./fuzz-scan -max_len=600 -max_total_time=$$(( $(MINUTES) * 30 )) -print_final_stats=1 corpus
 	cd $(FUZZED) && ./fuzz-columns -max_len=600 -max_total_time=$$(( $(MINUTES) * 10 )) -print_final_stats=1 corpus
+	mkdir -p $(FUZZED)/avro && cd $(FUZZED) && ./fuzz-avro -max_len=300 -max_total_time=$$(( $(MINUTES) * 10 )) -print_final_stats=1 avro
 	cd $(FUZZED) && ./fuzz-codec -max_len=2000 -max_total_time=$$(( $(MINUTES) * 30 )) -print_final_stats=1 codec
 
 # Bytes from strangers, through every door of a broker and a coordinator in one process: frames, records, SASL, TLS,

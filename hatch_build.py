@@ -24,7 +24,10 @@ from typing import Any
 ROOT = Path(__file__).parent
 PACKAGE = ROOT / "src" / "barnabas"
 WIRE = PACKAGE / "wire"
-SOURCES = tuple(WIRE / name for name in ("_kernel.c", "_avro.h", "_codec.h", "_columns.h", "_python.h", "_scan.h", "_slabs.h"))
+SOURCES = (
+    WIRE / "_kernel.c",
+    *(WIRE / f"_{name}.h" for name in ("avro", "codec", "columns", "python", "scan", "slabs")),
+)
 BUILT = WIRE / "_kernel.abi3.so"
 FLAGS = ["-std=c11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
 

@@ -69,6 +69,10 @@ TARGET = pyarrow.struct([(field.name, TYPES[field.name]) for field in EVERY.fiel
 INDEX = b"\x02\x04"  # one message index, 2
 
 
+def framed(payloads: list[bytes]) -> Any:
+    return pyarrow.array([b"\0\0\0\0\1" + payload for payload in payloads], pyarrow.binary())
+
+
 def varint(number: int) -> bytes:
     out = bytearray()
     number &= (1 << 64) - 1
@@ -128,7 +132,7 @@ def test_kernels_and_protobuf_find_the_same(values: list[bytes]) -> None:
     except (NotHere, ValueError, pyarrow.ArrowException, OverflowError):
         return
     found.validate(full=True)
-    wanted = reader.decode(payloads)
+    wanted = reader.decode(framed(payloads))
     assert wanted.faults == {}
     assert told(found) == told(wanted.array)
 
@@ -154,7 +158,7 @@ def test_what_protobuf_writes_kernels_read() -> None:
     reader = ProtobufPayloads(SCHEMA, EVERY, TARGET)
     payloads = [INDEX + message.SerializeToString(), INDEX, INDEX + made(ac="").SerializeToString()]
     found = reader.by_kernels(payloads)
-    assert told(found) == told(reader.decode(payloads).array)
+    assert told(found) == told(reader.decode(framed(payloads)).array)
     assert found[0]["ab"].as_py() == [(-3, {"n": 5, "text": "", "many": []})]
     assert found[2]["ac"].as_py() == ""
 

@@ -201,7 +201,7 @@ class _Tables:
         return column
 
     def value(self, written: Any, expected: Any, target: Any, *, nullable: bool, of_row: bool) -> _Column:
-        """Adds nodes and columns for `written` as `expected`; `nullable` as a row that may be refused, or by a union."""
+        """Adds nodes and columns for `written` as `expected`; `nullable`: a row may be refused, or null by a union."""
         if written["type"] == "union":
             return self._chosen(written, expected, target, nullable=nullable, of_row=of_row)
         if expected["type"] == "union":

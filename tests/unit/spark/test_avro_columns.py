@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow
 import pytest
 
-from barnabas.spark import avro_columns
-from barnabas.spark.avro import AvroSchema
+from barnabas.spark import avro_columns, avro_plan
+from barnabas.spark.avro import AvroError, AvroSchema
 from barnabas.spark.avro_columns import AvroPayloads, compilable, fits_by_field
 from barnabas.spark.registry_columns import decode
 
@@ -59,8 +59,12 @@ LATER_TYPE = pyarrow.struct({"id": pyarrow.int64(), "note": pyarrow.string(), "p
 MOMENT = pyarrow.timestamp("us", tz="UTC")
 
 
-@pytest.fixture(params=["compiled", "one by one"])
+@pytest.fixture(params=["kernel", "pyruhvro", "one by one"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "kernel" and not avro_plan.IS_BUILT:
+        pytest.skip("the kernel was not built")
+    if request.param != "kernel":
+        monkeypatch.setattr(avro_plan, "IS_BUILT", False)
     if request.param == "one by one":
         monkeypatch.setattr(avro_columns, "_has_pyruhvro", lambda: False)
     return str(request.param)
@@ -187,3 +191,141 @@ def test_times_are_in_utc_on_both_ways(way: str) -> None:
         7,
         "1970-01-04",
     )
+
+
+def of(kind: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": [{"name": "x", "type": kind, **more}]}
+
+
+def read(way: str, written: Any, expected: Any, target: Any, *payloads: bytes, **more: Any) -> Any:
+    """The values of the one field, None for a record that is none; and the faults."""
+    values: list[bytes | None] = [framed(1, payload) for payload in payloads]
+    found = decoded(values, of(expected, **more), pyarrow.struct({"x": target}), _1=of(written))
+    found.array.validate(full=True)
+    return [row and row["x"] for row in found.array.to_pylist()], found.faults
+
+
+def test_a_null_is_none_of_a_type_that_takes_no_null(way: str) -> None:
+    found, faults = read(way, ["null", "string"], "string", pyarrow.string(), long(1) + text("a"), long(0))
+    assert found == ["a", None]
+    assert faults == {1: "the writer's schema has null where string is expected"}
+    with pytest.raises(AvroError, match="null where string"):
+        AvroSchema(json.dumps(of("null"))).reader(AvroSchema(json.dumps(of("string"))))
+    assert read(way, "null", ["null", "string"], pyarrow.string(), b"") == ([None], {})
+
+
+def test_a_union_is_read_where_its_branch_fits(way: str) -> None:
+    found, faults = read(way, ["int", "string"], "long", pyarrow.int64(), long(0) + long(7), long(1) + text("seven"))
+    assert found == [7, None]
+    assert faults == {1: "the writer's schema has string where long is expected"}
+
+
+def test_a_field_may_become_null(way: str) -> None:
+    assert read(way, "string", ["null", "string"], pyarrow.string(), text("a")) == (["a"], {})
+
+
+@pytest.mark.parametrize(
+    ("written", "expected", "micros"),
+    [
+        ("timestamp-millis", "timestamp-millis", 5000),
+        ("timestamp-micros", "timestamp-micros", 5),
+        ("timestamp-millis", "timestamp-micros", 5000),
+        ("timestamp-micros", "timestamp-millis", 5),
+        (None, "timestamp-millis", 5000),
+        (None, "timestamp-micros", 5),
+    ],
+)
+def test_a_time_has_the_unit_of_its_writer_else_of_its_reader(
+    way: str, written: str | None, expected: str, micros: int
+) -> None:
+    one, other = ({"type": "long", **({"logicalType": name} if name else {})} for name in (written, expected))
+    ((found,), faults) = read(way, one, other, MOMENT, long(5))
+    assert (found.microsecond, faults) == (micros, {})
+
+
+def test_a_time_that_is_read_as_a_number_is_the_number_that_was_written(way: str) -> None:
+    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    assert read(way, millis, "long", pyarrow.int64(), long(5)) == ([5], {})
+
+
+def test_a_default_is_of_its_fields_type(way: str) -> None:
+    inner = {"type": "record", "name": "I", "fields": [{"name": "b", "type": "bytes", "default": "\u00ff"}]}
+    fields = [
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}, "default": 5},
+        {"name": "raw", "type": "bytes", "default": "\u00ff"},
+        {
+            "name": "price",
+            "type": {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 1},
+            "default": "\u0019",
+        },
+        {"name": "inner", "type": inner, "default": {}},
+        {"name": "many", "type": {"type": "map", "values": "int"}, "default": {"k": 1}},
+    ]
+    expected = {"type": "record", "name": "R", "fields": fields}
+    target = pyarrow.struct(
+        {
+            "at": MOMENT,
+            "raw": pyarrow.binary(),
+            "price": pyarrow.decimal128(4, 1),
+            "inner": pyarrow.struct({"b": pyarrow.binary()}),
+            "many": pyarrow.map_(pyarrow.string(), pyarrow.int32()),
+        }
+    )
+    written = of("int")
+    (row,) = decoded([framed(1, long(1))], expected, target, _1=written).array.to_pylist()
+    assert (row["at"].microsecond, row["raw"], str(row["price"])) == (5000, b"\xff", "2.5")
+    assert (row["inner"], row["many"]) == ({"b": b"\xff"}, [("k", 1)])
+
+
+def test_a_default_that_is_no_value_of_its_type_is_told() -> None:
+    expected = {"type": "record", "name": "R", "fields": [{"name": "raw", "type": "bytes", "default": 5}]}
+    with pytest.raises(AvroError, match="the default of 'raw' is no value of its type"):
+        AvroPayloads(
+            [json.dumps(of("int"))], AvroSchema(json.dumps(expected)), pyarrow.struct({"raw": pyarrow.binary()})
+        )
+
+
+def test_decimals_have_all_their_digits(way: str) -> None:
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}
+    most = 10**38 - 1
+    payloads = [long(16) + number.to_bytes(16, "big", signed=True) for number in (most, -most)]
+    found, faults = read(way, kind, kind, pyarrow.decimal128(38, 2), *payloads)
+    assert [str(number) for number in found] == [f"{'9' * 36}.99", f"-{'9' * 36}.99"]
+    assert faults == {}
+
+
+def test_a_number_that_no_double_has_becomes_the_next_one(way: str) -> None:
+    assert read(way, "long", "double", pyarrow.float64(), long(2**53 + 1)) == ([2.0**53], {})
+
+
+def test_what_stands_behind_a_value_is_not_looked_at(way: str) -> None:
+    assert read(way, "bytes", "bytes", pyarrow.binary(), long(1) + b"a" + b"more") == ([b"a"], {})
+
+
+def test_a_dropped_text_may_be_any_and_a_dropped_record_may_contain_itself(way: str) -> None:
+    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    dropped = [{"name": "text", "type": "string"}, {"name": "node", "type": node}]
+    written = {"type": "record", "name": "R", "fields": [*dropped, {"name": "x", "type": "int"}]}
+    payloads = [long(1) + b"\xff" + depth * long(1) + long(0) + long(7) for depth in (3, 100_000)]
+    found = decoded(
+        [framed(1, payload) for payload in payloads], of("int"), pyarrow.struct({"x": pyarrow.int32()}), _1=written
+    )
+    assert found.array.to_pylist() == [{"x": 7}, None]
+    assert found.faults == {1: "it contains itself too often to be read"}
+
+
+@pytest.mark.skipif(not avro_plan.IS_BUILT, reason="the kernel was not built")
+def test_the_kernel_knows_what_orders_have_and_more() -> None:
+    fields = [
+        ("a", "int", pyarrow.int32()),
+        ("b", ["null", "bytes"], pyarrow.binary()),
+        ("c", {"type": "fixed", "name": "F", "size": 4}, pyarrow.binary()),
+        ("d", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, pyarrow.decimal128(9, 2)),
+        ("e", {"type": "enum", "name": "E", "symbols": ["A"]}, pyarrow.string()),
+        ("f", {"type": "array", "items": {"type": "map", "values": ["null", "long"]}}, None),
+        ("g", {"type": "string", "logicalType": "uuid"}, pyarrow.string()),
+    ]
+    inner = pyarrow.list_(pyarrow.map_(pyarrow.string(), pyarrow.int64()))
+    target = pyarrow.struct([(name, kind or inner) for name, _, kind in fields])
+    schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind, _ in fields]}
+    assert AvroPayloads([json.dumps(schema)], AvroSchema(json.dumps(schema)), target)._plan is not None

@@ -13,7 +13,7 @@ from build_hook import ROOT, hatch_build
 
 from barnabas.wire import scan
 
-SOURCES = ["_codec.h", "_columns.h", "_kernel.c", "_python.h", "_scan.h", "_slabs.h"]
+SOURCES = ["_avro.h", "_codec.h", "_columns.h", "_kernel.c", "_python.h", "_scan.h", "_slabs.h"]
 
 
 @pytest.fixture
