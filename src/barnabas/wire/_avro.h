@@ -78,7 +78,7 @@ static void set_bit(uint8_t *bits, int64_t place, int on) {
 }
 
 /* The place of one more value, which is null or not; -1 where there is no room. */
-static int64_t next_place(AvroWalk *walk, AvroColumn *column, int valid) {
+static inline int64_t next_place(AvroWalk *walk, AvroColumn *column, int valid) {
     int64_t place = column->count;
     if (place >= column->room) {
         walk->full = (int32_t)(column - walk->columns);
@@ -117,7 +117,7 @@ static int keep_null(AvroWalk *walk, int32_t number) {
     return 1;
 }
 
-static int keep_number(AvroWalk *walk, AvroColumn *column, int64_t number) {
+static inline int keep_number(AvroWalk *walk, AvroColumn *column, int64_t number) {
     int64_t place = next_place(walk, column, 1);
     if (place < 0) return 0;
     /* A float by way of a double, as in Python. */
@@ -137,7 +137,7 @@ static int keep_number(AvroWalk *walk, AvroColumn *column, int64_t number) {
     }
 }
 
-static int keep_real(AvroWalk *walk, AvroColumn *column, const uint8_t *at, int size) {
+static inline int keep_real(AvroWalk *walk, AvroColumn *column, const uint8_t *at, int size) {
     int64_t place = next_place(walk, column, 1);
     if (place < 0) return 0;
     if (column->kind == KEPT_DOUBLE && size == 4) {
@@ -187,7 +187,7 @@ static int keep_decimal(AvroWalk *walk, AvroColumn *column, const uint8_t *at, i
     return 1;
 }
 
-static int keep_bytes(AvroWalk *walk, AvroColumn *column, const uint8_t *at, int64_t size, int checked) {
+static inline int keep_bytes(AvroWalk *walk, AvroColumn *column, const uint8_t *at, int64_t size, int checked) {
     if (column->kind == KEPT_DECIMAL) return keep_decimal(walk, column, at, size);
     if (column->kind != KEPT_BYTES && column->kind != KEPT_TEXT) return 0;
     int64_t place = next_place(walk, column, 1);
@@ -214,7 +214,7 @@ static int keep_bytes(AvroWalk *walk, AvroColumn *column, const uint8_t *at, int
     return is_checked || is_utf8(at, size);
 }
 
-static const uint8_t *avro_varint(const uint8_t *at, const uint8_t *end, int64_t *number) {
+static inline const uint8_t *avro_varint(const uint8_t *at, const uint8_t *end, int64_t *number) {
     if (at < end && *at < 0x80) {
         *number = (int64_t)(*at >> 1) ^ -(int64_t)(*at & 1);
         return at + 1;
