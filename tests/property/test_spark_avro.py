@@ -206,7 +206,8 @@ def test_kernel_and_python_read_the_same(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 5))):
         value = data.draw(values(written.root))
         given_values.append(damaged(data.draw, value) if data.draw(st.integers(0, 3)) == 0 else value)
-    array = pyarrow.array([PREFIX + value for value in given_values], data.draw(st.sampled_from(KINDS)))
+    kind = data.draw(st.sampled_from(KINDS))
+    array = pyarrow.array([b"before", *(PREFIX + value for value in given_values)], kind).slice(1)
     found = payloads.decode(array)
     payloads._plan, payloads._compiled = None, False
     wanted = payloads.decode(array)
