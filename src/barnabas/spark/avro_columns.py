@@ -19,7 +19,7 @@ import pyarrow.compute
 
 from barnabas.spark import avro_plan
 from barnabas.spark.avro import AvroSchema, default_of, takes_bytes
-from barnabas.spark.avro_plan import AvroPlan, NotHere
+from barnabas.spark.avro_plan import AvroPlan, Unplanned
 from barnabas.spark.decoded import FAULTS, PREFIX, Decoded, in_halves, of_values, payloads_of
 from barnabas.spark.registry import Schema
 
@@ -101,7 +101,7 @@ class AvroPayloads:
     def _planned(self) -> AvroPlan | None:
         try:
             return AvroPlan(self._schema, self._expected, self._target) if avro_plan.IS_BUILT else None
-        except NotHere:
+        except Unplanned:
             return None
 
     def decode(self, values: Any) -> Decoded:

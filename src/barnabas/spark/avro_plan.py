@@ -61,7 +61,7 @@ _NOTHING: Final = numpy.empty(0, numpy.uint8)
 _GUESSED_BYTES: Final = 16
 
 
-class NotHere(Exception):
+class Unplanned(Exception):
     """The kernel does not know schemas of this kind: `avro` reads them."""
 
 
@@ -87,11 +87,11 @@ class AvroPlan:
     """How values of one schema become a struct array of another."""
 
     def __init__(self, written: AvroSchema, expected: AvroSchema, target: Any) -> None:
-        """Raises `NotHere`, and `AvroError` where the schemas do not match."""
+        """Raises `Unplanned`, and `AvroError` where the schemas do not match."""
         tables = _Tables()
         self._made = tables.value(written.root, expected.root, target, nullable=True, of_row=True)
         if self._made.number != 0:
-            raise NotHere
+            raise Unplanned
         self._kept = [column[0] for column in tables.columns]
         self._nullable, self._of_row = tables.nullable, tables.of_row
         self._rooms = [_Rooms() for _ in tables.columns]
@@ -207,16 +207,16 @@ class _Tables:
         if expected["type"] == "union":
             inner = beside_null(expected)
             if inner is None:
-                raise NotHere
+                raise Unplanned
             return self.value(written, inner, target, nullable=nullable or takes_null(expected), of_row=of_row)
         kind = written["type"]
         if kind == "null":
             if expected["type"] != "null":
-                raise NotHere  # a column of nulls alone
+                raise Unplanned  # a column of nulls alone
             self._node(_NULL)
             return _Column(-1, target, constant=pyarrow.scalar(None, target))
         if kind in ("record", "array", "map") and kind != expected["type"]:
-            raise NotHere
+            raise Unplanned
         if kind == "record":
             return self._fields(written, expected, target, nullable=nullable, of_row=of_row)
         if kind in ("array", "map"):
@@ -252,10 +252,10 @@ class _Tables:
                 self._node(_REFUSED)
                 continue
             if made is not None:
-                raise NotHere  # two branches that become one column
+                raise Unplanned  # two branches that become one column
             made = self.value(branch, expected, target, nullable=nullable, of_row=of_row)
         if made is None or made.number < 0:
-            raise NotHere
+            raise Unplanned
         for null in nulls:
             null[4] = made.number
         node[3] = len(self.nodes)
@@ -263,14 +263,14 @@ class _Tables:
 
     def _fields(self, written: Any, expected: Any, target: Any, *, nullable: bool, of_row: bool) -> _Column:
         if not pyarrow.types.is_struct(target):
-            raise NotHere
+            raise Unplanned
         number = len(self.columns)
         column = self._column(_STRUCT, nullable=nullable, of_row=of_row)
         node = self._node(_RECORD, column=number)
         wanted = {field["name"]: field for field in expected["fields"]}
         types = {field.name: field.type for field in target}
         if len(types) != len(target) or not types.keys() <= wanted.keys():
-            raise NotHere
+            raise Unplanned
         made = {}
         for part in written["fields"]:
             name = part["name"]
@@ -282,7 +282,7 @@ class _Tables:
             try:
                 constant = pyarrow.scalar(default_of(wanted[name]), types[name])
             except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
-                raise NotHere from None  # the reader in Python tells what is wrong with it
+                raise Unplanned from None  # the reader in Python tells what is wrong with it
             made[name] = _Column(-1, types[name], constant=constant)
         column[2], node[3] = len(self.columns), len(self.nodes)
         return _Column(number, target, tuple(made[name] for name in types))
@@ -290,17 +290,17 @@ class _Tables:
     def _items(self, written: Any, expected: Any, target: Any, *, nullable: bool, of_row: bool) -> _Column:
         is_map = written["type"] == "map"
         if not (pyarrow.types.is_map(target) if is_map else pyarrow.types.is_list(target)):
-            raise NotHere
+            raise Unplanned
         inner = "values" if is_map else "items"
         if not is_map and not takes_bytes(written[inner]):
-            raise NotHere  # of such items a block of five bytes can announce billions
+            raise Unplanned  # of such items a block of five bytes can announce billions
         number = len(self.columns)
         column = self._column(_LIST, nullable=nullable, of_row=of_row)
         node = self._node(_MAP if is_map else _ARRAY, column=number)
         parts = []
         if is_map:
             if not pyarrow.types.is_string(target.key_type):
-                raise NotHere
+                raise Unplanned
             parts.append(_Column(len(self.columns), target.key_type))
             self._column(_TEXT, nullable=False, of_row=False)
         kind = target.item_type if is_map else target.value_type
@@ -315,7 +315,7 @@ class _Tables:
             inner = written["of"] if kind == "union" else [part["type"] for part in written["fields"]]
             if kind == "record":
                 if written["name"] in self._inside:
-                    raise NotHere  # it contains itself
+                    raise Unplanned  # it contains itself
                 self._inside = (*self._inside, written["name"])
             node = self._node(_UNION if kind == "union" else _RECORD, count=len(inner))
             for part in inner:
@@ -326,7 +326,7 @@ class _Tables:
         elif kind in ("array", "map"):
             node = self._node(_ARRAY if kind == "array" else _MAP)
             if kind == "array" and not takes_bytes(written["items"]):
-                raise NotHere
+                raise Unplanned
             self._dropped(written["items" if kind == "array" else "values"])
             node[3] = len(self.nodes)
         else:
@@ -350,5 +350,5 @@ def _kept(written: Any, expected: Any, target: Any) -> tuple[int, int]:
     elif pyarrow.types.is_decimal128(target) and decimal_scale(written, expected) == target.scale:
         kept, argument = _DECIMAL, target.precision
     if written["type"] not in _TAKEN.get(kept, ()):
-        raise NotHere
+        raise Unplanned
     return kept, argument
