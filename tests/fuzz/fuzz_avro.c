@@ -62,9 +62,11 @@ static void nested_of(Shape *shape, int32_t kind, int depth, int dropped, int nu
     int32_t column = dropped ? -1 : column_of(shape, kind == AVRO_RECORD ? KEPT_STRUCT : KEPT_LIST, nullable);
     int32_t node = node_of(shape, kind, 0, 0, column);
     if (kind == AVRO_MAP && !dropped) column_of(shape, KEPT_TEXT, 0);
-    /* Items of lists take a byte at least: their first is a number. */
     if (kind != AVRO_RECORD) count = 1;
-    for (int child = 0; child < count; child++) value_of(shape, depth - 1, dropped || (kind == AVRO_RECORD && drawn(shape) % 5 == 0), 0);
+    for (int child = 0; child < count; child++) {
+        int is_dropped = dropped || (kind == AVRO_RECORD && drawn(shape) % 5 == 0);
+        value_of(shape, depth - 1, is_dropped, 0);
+    }
     shape->nodes[node].next = shape->node_count;
     if (!dropped) shape->columns[column].next = shape->column_count;
 }
@@ -75,10 +77,9 @@ static void value_of(Shape *shape, int depth, int dropped, int nullable) {
     int is_full = shape->node_count > NODES_MAX - 24 || shape->column_count > NODES_MAX - 24;
     if (kind == AVRO_UNION && !nullable && !is_full) {
         int32_t node = node_of(shape, AVRO_UNION, 0, 3, -1);
-        int32_t null = node_of(shape, AVRO_NULL, 0, 0, dropped ? -1 : shape->column_count);
+        node_of(shape, AVRO_NULL, 0, 0, dropped ? -1 : shape->column_count);
         node_of(shape, AVRO_REFUSED, 0, 0, -1);
         value_of(shape, depth, dropped, 1);
-        (void)null;
         shape->nodes[node].next = shape->node_count;
         return;
     }
@@ -94,7 +95,8 @@ static void value_of(Shape *shape, int depth, int dropped, int nullable) {
 /* Room for so many values, and so many bytes, with what was in it. */
 static void give(AvroColumn *column, int has_bits, int64_t values, int64_t bytes) {
     int has_ends = column->kind == KEPT_BYTES || column->kind == KEPT_TEXT || column->kind == KEPT_LIST;
-    size_t size = column->kind == KEPT_BITS ? (size_t)(values + 7) / 8 : (size_t)(values + has_ends) * KEPT_SIZES[column->kind];
+    size_t size = (size_t)(values + has_ends) * KEPT_SIZES[column->kind];
+    if (column->kind == KEPT_BITS) size = (size_t)(values + 7) / 8;
     uint8_t *data = room(size), *bits = has_bits ? room((size_t)(values + 7) / 8) : NULL, *kept = room((size_t)bytes);
     int64_t room_before = column->room, before = room_before * KEPT_SIZES[column->kind] + has_ends * 4;
     if (column->kind == KEPT_BITS) before = (room_before + 7) / 8;
@@ -146,7 +148,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!is_sound(shape.nodes, shape.node_count, shape.columns, shape.column_count, 3)) abort();
     AvroWalk walk = {.nodes = shape.nodes, .columns = shape.columns, .symbol_ends = SYMBOL_ENDS, .symbols = SYMBOLS};
     int64_t refused = 0, skipped = data[3] & 1;
-    while (avro_rows(&walk, values, left, (uint8_t *)ends, 4, skipped, (int64_t)rows, refused_rows, &refused) < (int64_t)rows) {
+    uint8_t *from = (uint8_t *)ends;
+    int64_t all = (int64_t)rows;
+    while (avro_rows(&walk, values, left, from, 4, skipped, all, refused_rows, &refused) < all) {
         AvroColumn *full = shape.columns + walk.full;
         give(full, shape.has_bits[walk.full], full->room * 2, full->bytes_room * 2);
     }
