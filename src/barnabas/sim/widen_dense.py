@@ -1,5 +1,5 @@
-"""Widens a drawn plan by what happens to transactions, and to topics that the cleaner is at: most of it in plans of the
-profiles ``TXN`` and ``CMP``, whose clients do hardly anything else, and some of it in every tenth of the others."""
+"""Widens plans of the profiles ``TXN`` and ``CMP``, whose clients hardly do anything but write in transactions, or to
+compacted topics, by what happens to these."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ SMALL: Final = "1000"
 """The largest batch that is still accepted, while there are larger ones in the log."""
 POLICIES: Final = ("compact", "delete", "compact,delete")
 _OF_TRANSACTIONS: Final = ("AddPartitionsToTxn", "AddPartitionsToTxn", "EndTxn", "EndTxn", "Produce", "InitProducerId")
-_INDEXES: Final = (".txnindex", ".txnindex", ".index", ".timeindex", ".snapshot")
 
 
 def crowded(plan: Plan, chance: Chance) -> Plan:
@@ -119,16 +118,14 @@ def two_gone(plan: Plan, chance: Chance) -> Plan:
 
 
 def indexes_fail(plan: Plan, chance: Chance) -> Plan:
-    """Files of one kind beside a log cannot be written, while the log can."""
+    """Indexes of aborted transactions cannot be written, while the logs can."""
     if not chance.happens(_often(plan, "TXN", 0.8)):
         return plan
-    written = {action.arguments["topic"] for action in plan.actions if action.name in ("transact", "produce")}
-    if plan.profile == "TXN":
-        written = {action.arguments["topic"] for action in plan.actions if action.name == "transact"}
+    written = {action.arguments["topic"] for action in plan.actions if action.name == "transact"}
     more: list[tuple[int, str, dict[str, Any], int]] = []
     for topic in [topic for topic in plan.topics if topic.name in written]:
         said: dict[str, Any] = {"node": f"leader:{topic.name}-{chance.whole(0, topic.partitions - 1)}"}
-        said["suffix"] = ".txnindex" if plan.profile == "TXN" else chance.one_of(_INDEXES)
+        said["suffix"] = ".txnindex"
         at_ns = chance.whole(SECOND, plan.length_ns * 2 // 3)
         more.append((at_ns, "eio-write", said, chance.whole(5_000, 14_000) * MS))
     return with_actions(plan, _cut(plan, more))
@@ -192,7 +189,7 @@ DENSE: Final = (
 
 
 def _often(plan: Plan, profile: str, share: float) -> float:
-    return share if plan.profile == profile else 0.1
+    return share if plan.profile == profile else 0
 
 
 def _tellers(plan: Plan) -> list[Action]:
