@@ -34,6 +34,7 @@ from barnabas.sim.world import World
 RETAINED: Final = 5
 """So many batches of a producer are remembered."""
 NOTHING_OPEN: Final = -1
+FOR_EVER_MS: Final = 1 << 62
 
 
 class Remembered(NamedTuple):
@@ -116,6 +117,8 @@ class DerivedWatch:
         """Behind `logs`, whose chains are as the logs are when this one looks."""
         self.world = world
         self.logs = logs
+        self._looked_at: dict[Log, int] = {}
+        """Where the transaction began that was open when a log was last looked at."""
         probes.around(Log, "opening", self._around_opening)
         probes.after(Log, "truncate_to", self._cut)
         probes.after(Log, "truncate_fully_and_start_at", self._cut)
@@ -270,13 +273,17 @@ class DerivedWatch:
             self._look_at_aborted(log, chain, segment, told, begins)
 
     def stand(self) -> None:
-        """Of every log with more than one open transaction, now: its producers are what a restart would make of them
-        from a snapshot."""
+        """Of every log with a transaction that has just been opened, or with several, now: its producers are what a
+        restart would make of them from a snapshot; and nobody forgets it, nor cleans what is open."""
         for log, chain in self.logs.chains.items():
             begun = [entry.current_txn_first_offset for entry in log.producers.entries.values()]
             opened = [first for first in begun if first != NOTHING_OPEN]
-            if len(opened) > 1:
+            if not opened:
+                continue
+            if len(opened) > 1 or self._looked_at.get(log) != opened[0]:
                 self._survive_a_snapshot(log, chain, min(opened))
+                self._looked_at[log] = opened[0]
+            self.logs.inquiries.ask_the_cleaner(log, chain)
 
     def _survive_a_snapshot(self, log: Log, chain: Chain, first_open: int) -> None:
         self.world.check("R27")
@@ -289,6 +296,11 @@ class DerivedWatch:
             was, now = _in_a_snapshot(entry), _in_a_snapshot(read.entries[producer_id])
             if was != now:
                 self._wrong(log, chain, f"of producer {producer_id} it knows {was}, and from a snapshot {now}")
+        # However long it is open: nobody would end it any more.
+        read.remove_expired(FOR_EVER_MS)
+        if forgotten := [each for each in log.producers.entries.values() if each.producer_id not in read.entries
+                         and each.current_txn_first_offset != NOTHING_OPEN]:  # fmt: skip
+            self._wrong(log, chain, f"in time it forgets {forgotten[0].producer_id}, whose transaction is open")
 
     def _was_cleaned(self, chain: Chain) -> bool:
         return self.logs.cleaned_to(chain.partition, chain.topic_id) > 0

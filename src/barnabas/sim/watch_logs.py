@@ -22,6 +22,7 @@ from barnabas.sim.chain import SEQUENCES, Chain, ChainedBatch, Committed, kind_o
 from barnabas.sim.node import EPOCH_MS
 from barnabas.sim.probes import Probes, life, node
 from barnabas.sim.trace import Happening
+from barnabas.sim.watch_inquiries import InquiryWatch
 from barnabas.sim.watch_leaders import LeaderWatch
 from barnabas.sim.watch_losses import AppendedBatch, LossWatch, owners_in
 from barnabas.sim.watch_restarts import RestartWatch
@@ -75,6 +76,7 @@ class LogWatch:
         probes.around(Partition, "append_as_leader", self._around_partition_append)
         probes.after(Partition, "append_as_follower", self._appended_as_follower)
         self.leaders = LeaderWatch(world, self, probes)
+        self.inquiries = InquiryWatch(self, probes)
 
     # What may be lost
 

@@ -58,7 +58,7 @@ from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replica_selector import ReplicaView
 from barnabas.replica.replicas import Replicas
-from barnabas.sim import judge_transactions, watch_coordinator, watch_lag, watch_repeats
+from barnabas.sim import judge_transactions, watch_coordinator, watch_inquiries, watch_lag, watch_repeats
 from barnabas.sim.actions import INVARIANTS
 from barnabas.sim.bookkeeper import DELETES, Bookkeeper, books_are_right
 from barnabas.sim.chain import Chain, LinkKind
@@ -894,6 +894,16 @@ def r18_of_a_log_that_is_left_alone(cluster: Cluster) -> None:
     log.uncleanable = None
 
 
+def r18_of_what_is_open(cluster: Cluster) -> None:
+    """The cleaner would go beyond the last stable offset."""
+    _, _, log, chain = cluster.leading(with_records(cluster))
+    kept, log.settings = log.settings, replace(log.settings, compact=True)
+    wanted = SimpleNamespace(first_uncleanable_offset=1, first_dirty_offset=0)
+    with patched(type(log), "last_stable_offset", -1), patched(watch_inquiries, "log_to_clean", lambda *_: wanted):
+        cluster.logs.inquiries.ask_the_cleaner(log, chain)
+    log.settings = kept
+
+
 def r19(cluster: Cluster) -> None:
     name, partition, log, _ = cluster.leading(0)
     member = next(iter(partition.progress))
@@ -1131,6 +1141,13 @@ def r9_of_what_does_not_count(cluster: Cluster) -> None:
         transfer(cluster, "unknown", set())
 
 
+def r27_of_a_producer_that_would_be_forgotten(cluster: Cluster) -> None:
+    """Its transaction is open, and nobody would end it."""
+    cluster.checkers.derived._looked_at.clear()
+    with left_open(cluster), patched(ProducerStateManager, "_is_expired", lambda *_: True):
+        cluster.checkers.derived.stand()
+
+
 def r9_of_an_end_that_may_be_lost(cluster: Cluster) -> None:
     """A log counts as stable beyond a transaction whose marker no follower has."""
     _, _, log, _ = cluster.leading(with_records(cluster))
@@ -1229,6 +1246,13 @@ def r28(cluster: Cluster) -> None:
     cluster.history.on_acknowledged(replace(sent(b"one", "acknowledged"), partition=number, offset=1 << 40))
 
 
+def r28_of_who_wrote_before(cluster: Cluster) -> None:
+    """Who wrote when a broker led before is told that all replicas have it."""
+    name, partition, _, _ = cluster.leading(with_records(cluster))
+    with patched(partition, "check_enough_replicas_reach_offset", lambda *_: (True, ErrorCode.NONE)):
+        cluster.at(name, lambda: cluster.logs.inquiries._leads(partition.leading_since_epoch + 1, None, partition))
+
+
 def sequence(cluster: Cluster, producer_epoch: int, base_sequence: int) -> None:
     _, _, _, chain = cluster.leading(with_records(cluster))
     chain.producers[4711] = 3, 5
@@ -1266,7 +1290,7 @@ class Asked(dict[tuple[str, int], None]):
         """Not even this."""
 
 
-def told_to_a_follower(cluster: Cluster) -> tuple[Log, Log, Callable[[], None]]:
+def told_to_a_follower(cluster: Cluster, lacks: int = 0) -> tuple[Log, Log, Callable[[], None]]:
     """A partition's logs at its leader and at a follower, and the look at what a session has told of it."""
     leader, partition, log, _ = cluster.leading(with_records(cluster))
     member, known = next(iter(partition.progress)), str(partition.topic_partition)
@@ -1277,8 +1301,8 @@ def told_to_a_follower(cluster: Cluster) -> tuple[Log, Log, Callable[[], None]]:
     copy = cluster.logs.of[name, known]
 
     def look() -> None:
-        # Whatever was made of it before: the follower has all, and the leader has nothing more to tell.
-        with patched(copy, "log_end_offset", log.log_end_offset):
+        # Whatever was made of it before: so much it lacks, and the leader has nothing more to tell.
+        with patched(copy, "log_end_offset", log.log_end_offset - lacks):
             kept.stirred.clear()
             cluster.at(name, lambda: cluster.checkers.fetch_sessions._is_told(asked, kept.epoch))
 
@@ -1319,6 +1343,43 @@ def t1_of_a_producer_that_begins(cluster: Cluster) -> None:
     _, _, log, chain = cluster.leading(with_records(cluster))
     begins = build_batch([Record(0, EPOCH_MS, None, b"one")], producer_id=4712, producer_epoch=3, base_sequence=0)
     cluster.logs.sequences.refused(chain, log, memoryview(begins))
+
+
+def asked_for_producers(cluster: Cluster, epoch: int = 0) -> None:
+    """As when the last batch were just appended, in that epoch of its producer."""
+    _, _, log, chain = cluster.leading(with_records(cluster))
+    link = chain.links[-1]
+    entry = log.producers.entries[link.producer_id]
+    kept, entry.producer_epoch = entry.producer_epoch, epoch
+    cluster.logs.inquiries.ask_on_behalf_of_producers(log, chain, link._replace(producer_epoch=epoch))
+    entry.producer_epoch = kept
+
+
+def t1_of_the_next_epoch(cluster: Cluster) -> None:
+    """Whatever a producer begins its next epoch with counts as sent again."""
+    with patched(ProducerEntry, "duplicate_of", lambda entry, *_: entry.batches[-1]):
+        asked_for_producers(cluster)
+
+
+def t1_of_what_was_appended_just_now(cluster: Cluster) -> None:
+    """It would be appended once more."""
+    with patched(ProducerEntry, "duplicate_of", lambda *_: None):
+        asked_for_producers(cluster)
+
+
+def t1_of_what_is_not_there(cluster: Cluster) -> None:
+    """A batch counts as sent again, and is not in the log."""
+    name, _, log, chain = cluster.leading(with_records(cluster))
+    begins = bytearray(build_batch([Record(0, EPOCH_MS, None, b"one")], producer_id=4712, base_sequence=0))
+    repeated = BatchMetadata(0, 0, chain.links[-1].base, chain.links[-1].last, 0)
+    with patched(ProducerStateManager, "check", lambda *_, **__: repeated):
+        cluster.at(name, lambda: log.append_as_leader(begins, 0, now_ms=now_ms(cluster.world)))
+
+
+def t2_of_the_epoch_before(cluster: Cluster) -> None:
+    """Whoever begins in it is let in."""
+    with patched(ProducerStateManager, "_check_epoch", lambda *_: None):
+        asked_for_producers(cluster, 1)
 
 
 def r31(cluster: Cluster) -> None:
@@ -1959,10 +2020,12 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c4_of_a_wish_to_stop, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made,
     c9_of_one_that_the_controller_takes_for_dead, c10, c11, c11_of_one_that_leads_alone, c12,
     c12_of_one_that_is_in_sync, c13, c13_of_a_partition_that_is_gone, c14, c14_of_a_partition_that_is_gone, c15,
-    c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17, c17_of_ephemeral_znodes, c17_of_a_snapshot,
-    c17_of_a_stat, c17_of_children_that_go, c18, c18_of_what_was_announced, c19, c20,
-    c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told, c21_of_a_replica_that_is_lost,
-    c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c21_of_one_that_is_in_sync, c22, c23,
+    c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17,
+    c17_of_ephemeral_znodes, c17_of_a_snapshot, c17_of_a_stat, c17_of_children_that_go, c18, c18_of_what_was_announced,
+    c19, c20, c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told,
+    c21_of_a_replica_that_is_lost,
+    c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c21_of_one_that_is_in_sync,
+    c22, c23,
     c23_of_a_topic_that_is_made_anew, c24, r1, r1_of_a_log_that_moves, r2, r3,
     r4, r4_of_other_batches, r5, r5_of_an_end_that_nobody_asks_for, r6,
     r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost,
@@ -1970,19 +2033,22 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r12_of_one_that_comes_back_too_early, r13, r13_of_a_log_whose_start_moves, r14, r15,
     r15_of_a_checkpoint_that_trusts_what_is_not_synced, r15_of_a_log_that_begins_before_its_start,
     r15_of_a_segment_that_comes_back, r15_of_epochs_that_are_not_flushed,
-    r16, r17, r17_of_a_log_that_is_too_large, r18, r18_of_a_log_that_is_left_alone, r19, r20,
+    r16, r17, r17_of_a_log_that_is_too_large, r18, r18_of_a_log_that_is_left_alone, r18_of_what_is_open, r19, r20,
     r20_of_a_read_that_begins_elsewhere, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23,
-    r23_of_the_latest, r23_of_what_an_operator_asks, r24, r24_by_fetches, r24_of_what_is_not_written_down, r25, r26,
+    r23_of_the_latest, r23_of_what_an_operator_asks, r24, r24_by_fetches, r24_of_what_is_not_written_down,
+    r25, r26,
     r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began, r27_of_an_abort,
     r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
     r27_of_a_recovery_point_beyond_the_end, r27_of_a_start_that_is_not_written_down,
     r27_of_a_recovery_point_that_is_not_written_down, r27_of_a_snapshot_that_does_not_tell_all,
-    r27_of_a_start_that_does_not_move_along, r27_of_a_producer_that_is_forgotten_too_early, r28, r29,
+    r27_of_a_start_that_does_not_move_along, r27_of_a_producer_that_is_forgotten_too_early,
+    r27_of_a_producer_that_would_be_forgotten, r28, r28_of_who_wrote_before, r29,
     r29_of_what_is_replicated, r29_of_what_is_deleted, r29_of_who_waits_for_the_dead, r30, r30_of_a_high_watermark,
     r30_of_what_is_not_asked_for, r30_of_an_answer_that_was_not_taken, r30_of_one_that_rests_too_early, r31,
-    t1, t1_of_a_producer_that_begins, t1_of_one_that_is_there_twice, t2, t2_of_an_epoch_that_is_left_out, t3,
-    t3_of_an_aborted_one, t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t4, t5, t5_of_one_that_is_prepared,
-    t6, t6_of_one_with_two,
+    t1, t1_of_a_producer_that_begins, t1_of_one_that_is_there_twice, t1_of_the_next_epoch,
+    t1_of_what_was_appended_just_now, t1_of_what_is_not_there, t2, t2_of_an_epoch_that_is_left_out,
+    t2_of_the_epoch_before, t3, t3_of_an_aborted_one, t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t4, t5,
+    t5_of_one_that_is_prepared, t6, t6_of_one_with_two,
     t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again, t9,
     t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id, t10, t10_of_an_end,
     g1, g1_of_books, g2,
