@@ -82,6 +82,9 @@ class AliveWatch:
         ensemble, before, reign = self.ensemble, self._leaving_ns, self.world.brokers[ruler].controller.reign
         self._leaving_ns = {}
         leaving = {} if reign is None else reign.context.shutting_down_broker_ids
+        alive = [] if reign is None else reign.context.live_or_shutting_down_broker_ids
+        if strangers := [each for each in leaving if each not in alive]:
+            self.world.violated("C21", f"{ruler} takes {strangers} for brokers that leave, and for dead", node=ruler)
         for number in [each for each in leaving if ensemble.is_back(each)]:
             since_ns = self._leaving_ns[number, ensemble.controller_epoch] = before.get(
                 (number, ensemble.controller_epoch), self.world.loop.now_ns

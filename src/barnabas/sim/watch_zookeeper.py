@@ -267,13 +267,27 @@ class ZooKeeperWatch:
             )  # fmt: skip
 
     def _deleted(self, topic: str) -> None:
-        self.topics.pop(topic, None)
+        if (seen := self.topics.pop(topic, None)) is not None:
+            self._is_gone_everywhere(topic, seen)
         self.deleted_ns[topic] = self.world.loop.now_ns
         self.logs.unclean.pop(topic, None)
         for partition in [known for known in self.states if known.rpartition("-")[0] == topic]:
             del self.states[partition]
             self._been_in_sync.pop(partition, None)
             self.logs.losses.forgotten(partition)
+
+    def _is_gone_everywhere(self, topic: str, seen: TopicSeen) -> None:
+        """C15: a topic goes when each of its replicas is gone whose broker is there."""
+        world = self.world
+        for number, replicas in seen.replicas.items():
+            for name in map(broker_name, replicas):
+                log, process = self.logs.of.get((name, f"{topic}-{number}")), world.nodes[name].process
+                chain = None if log is None else self.logs.chain_of(log)
+                world.check("C15")
+                if chain is None or process is None or process.number != chain.life or name not in world.brokers:
+                    continue
+                if chain.topic_id == seen.topic_id:
+                    world.violated("C15", f"{topic} is deleted, and {name} has its partition {number}", topic, name)
 
     def _config_changed(self, part: Any, path: str) -> None:
         topic = path.rpartition("/")[2]

@@ -90,6 +90,7 @@ from barnabas.sim.watch_lag import Behind, Wanted
 from barnabas.sim.watch_restarts import Dead
 from barnabas.sim.watch_sequences import EXPIRES
 from barnabas.sim.watch_stable import EndedHere
+from barnabas.sim.watch_zookeeper import TopicSeen
 from barnabas.sim.worker import every_record_has_one_result, result
 from barnabas.sim.workload import Workload
 from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
@@ -424,6 +425,15 @@ def c15_of_a_topic_that_is_deleted(cluster: Cluster) -> None:
     del cluster.logs.of["broker-0", "gone-0"]
 
 
+def c15_of_a_replica_that_is_left(cluster: Cluster) -> None:
+    """A topic's znode goes, and a broker that runs has a replica of it."""
+    name, _, log, _ = cluster.leading(0)
+    cluster.ensemble.topics["gone"] = TopicSeen(str(log.topic_id), {0: [broker_number(name)]})
+    cluster.logs.of[name, "gone-0"] = log
+    cluster.ensemble._deleted("gone")
+    del cluster.logs.of[name, "gone-0"], cluster.ensemble.deleted_ns["gone"]
+
+
 def c16(cluster: Cluster) -> None:
     async def five(_: object) -> int:
         return 5
@@ -562,6 +572,17 @@ def c21_of_one_that_is_back(cluster: Cluster) -> None:
     reign.context.shutting_down_broker_ids[2] = None
     noticed(cluster, "C21")
     del reign.context.shutting_down_broker_ids[2]
+
+
+def c21_of_one_that_leaves_and_is_gone(cluster: Cluster) -> None:
+    """The controller knows a broker for one that leaves, and it is dead to it."""
+    ruler = cluster.world.controller()
+    assert ruler is not None
+    reign = cluster.world.brokers[ruler].controller.reign
+    assert reign is not None
+    reign.context.shutting_down_broker_ids[9] = None
+    cluster.checkers.alive.look()
+    del reign.context.shutting_down_broker_ids[9]
 
 
 def c21_of_one_that_is_in_sync(cluster: Cluster) -> None:
@@ -2020,12 +2041,12 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c4_of_a_wish_to_stop, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made,
     c9_of_one_that_the_controller_takes_for_dead, c10, c11, c11_of_one_that_leads_alone, c12,
     c12_of_one_that_is_in_sync, c13, c13_of_a_partition_that_is_gone, c14, c14_of_a_partition_that_is_gone, c15,
-    c15_of_a_topic_that_is_deleted, c16, c16_of_two_blocks, c17,
+    c15_of_a_topic_that_is_deleted, c15_of_a_replica_that_is_left, c16, c16_of_two_blocks, c17,
     c17_of_ephemeral_znodes, c17_of_a_snapshot, c17_of_a_stat, c17_of_children_that_go, c18, c18_of_what_was_announced,
     c19, c20, c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told,
     c21_of_a_replica_that_is_lost,
     c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c21_of_one_that_is_in_sync,
-    c22, c23,
+    c21_of_one_that_leaves_and_is_gone, c22, c23,
     c23_of_a_topic_that_is_made_anew, c24, r1, r1_of_a_log_that_moves, r2, r3,
     r4, r4_of_other_batches, r5, r5_of_an_end_that_nobody_asks_for, r6,
     r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost,
