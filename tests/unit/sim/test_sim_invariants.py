@@ -2195,7 +2195,9 @@ def test_the_cleaner_may_take_what_a_leader_did_not_live_to_tell_of() -> None:
     try:
         number = with_records(made)
         name, partition, log, _ = made.leading(number)
-        written = made.checkers.cleaner.written[f"orders-{number}"] = {}
+        cleaner = made.checkers.cleaner
+        cleaner._compacted["orders"] = None
+        written = cleaner.written[f"orders-{number}"] = {}
         state: Any = SimpleNamespace(
             controller_epoch=1, leader=partition.leader_id, leader_epoch=partition.leader_epoch + 1, adding_replicas=[],
             removing_replicas=[], isr=[partition.leader_id], partition_epoch=partition.partition_epoch + 1,
@@ -2487,9 +2489,11 @@ def test_a_log_that_dies_while_it_is_cut_need_not_have_said_so(cluster: Cluster)
 
 def test_what_a_checker_reads_meets_no_fault(cluster: Cluster) -> None:
     name, _, log, _ = cluster.leading(7)
-    disk, written = cluster.world.nodes[name].disk, cluster.checkers.cleaner.written.setdefault("orders-7", {})
+    disk, cleaner = cluster.world.nodes[name].disk, cluster.checkers.cleaner
+    written = cleaner.written.setdefault("orders-7", {})
     disk.read_fails = True
-    cluster.append(7, b"one")
+    with patched(cleaner, "_compacted", {"orders": None}):
+        cluster.append(7, b"one")
     disk.repair()
     assert disk.errors == 0
     assert written[log.log_end_offset - 1].value == b"one"
