@@ -55,7 +55,9 @@ async def written(bootstrap: str, topic: str, epochs: tuple[int, int]) -> tuple[
         await cluster.admin.create_topics([NewTopic(topic, partitions=1, replication_factor=3)])
         producer = await cluster.retrying(partial(producer_id, cluster, at), timeout_ms=60_000)
         sent = {value: now() for value in (1, 2, 3, 4)}
-        offsets = {1: await produce(cluster, at, (1,), (producer, epochs[0], 0))}
+        # A leader may hear later than the controller answers that there is such a topic.
+        first = partial(produce, cluster, at, (1,), (producer, epochs[0], 0))
+        offsets = {1: await cluster.retrying(first, timeout_ms=60_000)}
         assert await produce(cluster, at, (2, 3), (producer, epochs[0], 1)) == 1
         # A repetition is known again: it is answered, and not written.
         assert await produce(cluster, at, (2, 3), (producer, epochs[0], 1)) == 1
