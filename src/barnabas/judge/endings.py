@@ -64,8 +64,9 @@ def hanging_transactions(seen: Seen) -> Judged:
     sends = seen.send_of(history.value[reads[late]])
     table = np.stack([sends, end[late], reads[late], seen.scanned_all[place[late]]], 1)
     said = "transaction {0.txn} of {0.client} has no marker in {2.at}, though it was ended or its time is over"
-    excused = (_told_of(seen, rows, place[late], txn[late]) for rows in (history.rows(Op.FORGOTTEN), _loading(history)))
-    limits = {FORGOTTEN: np.logical_or(*excused) & may_forget(history.context.facts.get(APACHE_VERSION, ""))}
+    told = np.concatenate([history.rows(Op.FORGOTTEN), _loading(history)])
+    excused = _told_of(seen, told, place[late], txn[late])
+    limits = {FORGOTTEN: excused & may_forget(history.context.facts.get(APACHE_VERSION, ""))}
     return judged(history, "hanging-transaction", evaluated, table, said, limits)
 
 

@@ -140,6 +140,12 @@ def send(producer: Producer, sending: RecordUnderWay, payload: bytes | None = No
     )
 
 
+def flush(producer: Producer, seconds: float) -> None:
+    """Waits so long for what was sent. Raises ``KafkaException`` for a fatal error."""
+    with fatal_errors():
+        producer.flush(seconds)
+
+
 def write(work: Work, name: str, workload: str = REGISTERS) -> None:
     idempotent = work.acks == "all"
     # No timeout: where a record under way runs out of time, librdkafka takes another epoch and sends the records behind
@@ -173,8 +179,7 @@ def _write(
         producer.poll(work.pause_s)
         time.sleep(work.pause_s)
         under_way[:] = [sending for sending in under_way if not sending.settled]
-    with fatal_errors():
-        producer.flush(30)
+    flush(producer, 30)
 
 
 def delete(work: Work, name: str) -> None:
@@ -226,8 +231,7 @@ def _transactions(work: Work, producer: Producer, journal: Journal, name: str) -
                 send(producer, sent[-1])
                 producer.poll(work.pause_s)  # so that what comes late finds a transaction open
             # An abort drops what was not sent yet, and the records that it is to end have to be in the log.
-            with fatal_errors():
-                producer.flush(15)
+            flush(producer, 15)
             ended(producer, journal, txn, name, committed=chance.random() > ABORTED)
         finally:
             for sending in sent:

@@ -16,7 +16,7 @@ from barnabas.judge.librdkafka import (
     THEIRS,
     RecordUnderWay,
     ended,
-    fatal_errors,
+    flush,
     place_of,
     send,
     transactional_producer,
@@ -52,8 +52,7 @@ def _transfers(work: Work, producer: Producer, journal: Journal, name: str, ledg
                 send(producer, sent[-1], encoded_account(account))
                 after[key] = account
                 producer.poll(work.pause_s)  # so that what comes late finds a transaction open
-            with fatal_errors():
-                producer.flush(15)  # an abort drops what was not sent yet: what it is to end has to be in the log
+            flush(producer, 15)  # an abort drops what was not sent yet: what it is to end has to be in the log
             if ended(producer, journal, txn, name, committed=chance.random() > ABORTED):
                 ledger.accounts |= after
         finally:

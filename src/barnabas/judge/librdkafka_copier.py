@@ -17,7 +17,7 @@ from barnabas.judge.librdkafka import (
     RecordUnderWay,
     assigned,
     ended,
-    fatal_errors,
+    flush,
     group_consumer,
     place_of,
     said,
@@ -113,8 +113,7 @@ class _Copier:
                 sent.append(RecordUnderWay(self._journal, at, txn, value=work.notes.value()))
                 send(producer, sent[-1])
             good = self._send_offsets(ends, member, txn)
-            with fatal_errors():
-                producer.flush(15)
+            flush(producer, 15)
             committed = good and self._chance.random() > ABORTED
             committed = ended(producer, self._journal, txn, self._name, committed=committed)
         finally:
