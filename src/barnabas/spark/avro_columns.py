@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final
 
 import numpy
@@ -18,7 +18,7 @@ import pyarrow
 import pyarrow.compute
 
 from barnabas.spark import avro_plan
-from barnabas.spark.avro import AvroSchema, default_of, takes_bytes
+from barnabas.spark.avro import AvroSchema, beside_null, default_of, takes_bytes, takes_null
 from barnabas.spark.avro_plan import AvroPlan, Unplanned
 from barnabas.spark.decoded import FAULTS, PREFIX, Decoded, in_halves, of_values, payloads_of
 from barnabas.spark.registry import Schema
@@ -42,7 +42,12 @@ class AvroColumns:
     def __init__(self, schema: Schema, message: str | None = None) -> None:
         self._texts = schema.texts
         self._schema = AvroSchema(schema.texts[-1], schema.texts[:-1])
-        self._compiled = not schema.imports and _has_pyruhvro() and compilable(self._schema.root)
+        self._imports = schema.imports
+
+    @cached_property
+    def _compiled(self) -> bool:
+        # Not before rows are written: who only reads by the kernel need not load pyruhvro.
+        return not self._imports and _has_pyruhvro() and compilable(self._schema.root)
 
     def spark_type(self) -> str:
         return self._schema.spark_type()
@@ -96,7 +101,12 @@ class AvroPayloads:
         self._expected = expected
         self._read = self._schema.reader(expected)
         self._plan = self._planned()
-        self._compiled = _has_pyruhvro() and compilable(self._schema.root) and fits_by_field(self._schema, expected)
+        self._compiled = (
+            self._plan is None
+            and _has_pyruhvro()
+            and compilable(self._schema.root)
+            and fits_by_field(self._schema, expected)
+        )
 
     def _planned(self) -> AvroPlan | None:
         try:
@@ -165,8 +175,8 @@ def compilable(schema: dict[str, Any], inside: tuple[str, ...] = ()) -> bool:
             return False
         return all(compilable(field["type"], (*inside, schema["name"])) for field in schema["fields"])
     if kind == "union":
-        others = [branch for branch in schema["of"] if branch["type"] != "null"]
-        return len(others) == 1 and len(schema["of"]) == 2 and compilable(others[0], inside)
+        other = beside_null(schema)
+        return other is not None and len(schema["of"]) == 2 and compilable(other, inside)
     if kind in ("array", "map"):
         inner = schema["items" if kind == "array" else "values"]
         return compilable(inner, inside) and (kind == "map" or takes_bytes(inner))
@@ -214,7 +224,7 @@ def _has_deep_millis(root: dict[str, Any]) -> bool:
 def _require_values(array: Any, schema: dict[str, Any], place: str) -> None:
     """Raises ``ValueError`` for a null where the schema takes none: pyruhvro would write a zero or an empty text."""
     if schema["type"] == "union":
-        if not any(branch["type"] == "null" for branch in schema["of"]) and array.null_count:
+        if not takes_null(schema) and array.null_count:
             raise ValueError(f"{place or 'The row'} is null, and its schema takes no null.")
         others = [branch for branch in schema["of"] if branch["type"] != "null"]
         schema, array = others[0], array.drop_null()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
+import sys
 from typing import Any
 
 import pyarrow
@@ -329,3 +331,20 @@ def test_the_kernel_knows_what_orders_have_and_more() -> None:
     target = pyarrow.struct([(name, kind or inner) for name, _, kind in fields])
     schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind, _ in fields]}
     assert AvroPayloads([json.dumps(schema)], AvroSchema(json.dumps(schema)), target)._plan is not None
+
+
+@pytest.mark.skipif(not avro_plan.IS_BUILT, reason="the kernel was not built")
+def test_who_reads_by_the_kernel_loads_no_pyruhvro() -> None:
+    text = json.dumps({"type": "record", "name": "R", "fields": [{"name": "x", "type": "int"}]})
+    story = f"""
+import sys
+import pyarrow
+from barnabas.spark.avro_columns import AvroColumns
+from barnabas.spark.registry import Schema
+
+schema = Schema("AVRO", {text!r})
+payloads = AvroColumns(schema).payloads(schema, pyarrow.struct({{"x": pyarrow.int32()}}))
+assert payloads.decode(pyarrow.array([bytes(5) + bytes([14])])).array.to_pylist() == [{{"x": 7}}]
+assert "pyruhvro" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", story], check=True)
