@@ -36,7 +36,7 @@ def write_over(bootstrap: str, transactional_id: str, producer_id: int, partitio
 
 
 async def forgotten_producers(work: Work) -> set[int]:
-    return {producer_id for records in (await coordinators_log(work)).values() for producer_id in written_over(records)}
+    return {producer_id for written in (await coordinators_log(work)).values() for producer_id in written_over(written)}
 
 
 async def forgotten(bootstrap: str, name: str) -> tuple[int, list[int], list[int]]:

@@ -16,7 +16,7 @@ import pytest
 
 from barnabas.client import Cluster, NewTopic, TransactionalProducer, connect
 from barnabas.judge.check import check
-from barnabas.judge.coordinators_log import coordinators_log, states
+from barnabas.judge.coordinators_log import coordinators_log
 from barnabas.judge.history import APACHE_VERSION, Client, Op, OperationHistory
 from barnabas.judge.journal import Notes, now
 from barnabas.judge.loading import loading_for_good
@@ -144,7 +144,7 @@ async def moved(bootstrap: str) -> dict[int, Loading]:
         await cluster.admin.create_topics([NewTopic(topic, partitions=1, replication_factor=3)])
         producer, _ = await hung(cluster, work, topic)
         log = await coordinators_log(work)
-        at = next(at for at, records in log.items() if topic in dict(states(records)))
+        at = next(at for at, written in log.items() if topic in dict(written))
         leader = (await cluster.refresh([STATES])).leader(at)
         replicas = cluster.metadata.topics[STATES].partitions[at.partition].replicas
         Coordinator.loading = 1_000_000

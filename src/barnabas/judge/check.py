@@ -108,7 +108,7 @@ def in_order(judged: Iterable[Judged]) -> tuple[Judged, ...]:
 
 PLACED = (
     Op.SEND, Op.READ, Op.MARKER, Op.ASSIGN, Op.COMMIT_OFFSET, Op.FETCH_OFFSET, Op.HIGH_WATERMARK, Op.LAST_STABLE,
-    Op.LOG_START, Op.SCANNED, Op.DELETE, Op.LEADER, Op.FORGOTTEN, Op.COPY, Op.LOADING,
+    Op.LOG_START, Op.SCANNED, Op.DELETE, Op.LEADER, Op.FORGOTTEN, Op.COPY, Op.LOADING, Op.MERGED,
 )  # fmt: skip
 
 

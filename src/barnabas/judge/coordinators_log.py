@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -15,6 +15,7 @@ from barnabas.model.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.wire.messages.transaction_log_key import TransactionLogKey
 from barnabas.wire.messages.transaction_log_value import TransactionLogValue
 from barnabas.wire.records import batches, records_of
+from barnabas.wire.structs import Bytes
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT = range(4)
 OPEN: Final = (ONGOING, PREPARE_COMMIT, PREPARE_ABORT)
@@ -24,22 +25,42 @@ OPEN: Final = (ONGOING, PREPARE_COMMIT, PREPARE_ABORT)
 class WrittenState(NamedTuple):
     producer_id: int
     status: int
+    begun_ms: int
+    """When the transaction began: by the coordinator's wall clock, as `updated_ms`."""
+    updated_ms: int
+    partitions: tuple[TopicPartition, ...]
+    leader_epoch: int
+    """Of the coordinator's office, when it wrote this."""
 
 
-def states(records: Iterable[tuple[bytes, bytes | None]]) -> Iterator[tuple[str, WrittenState | None]]:
-    """By a partition's keys and values: each transactional id, and its state; None where it was deleted."""
-    for key, value in records:
-        transactional_id = TransactionLogKey.decode(key, 0, 2)[0].transactional_id
-        if value is None:
-            yield transactional_id, None
-        else:
-            told, _ = TransactionLogValue.decode(value, int.from_bytes(value[:2], "big"), 2)
-            yield transactional_id, WrittenState(told.producer_id, told.transaction_status)
+Written = tuple[str, WrittenState | None]
+"""A transactional id, and its state; None where it was deleted."""
 
 
-async def coordinators_log(work: Work) -> Mapping[TopicPartition, list[tuple[bytes, bytes | None]]]:
-    """Keys and values of each partition, in their order. Raises what `connect`'s cluster raises where one cannot be
-    read for two minutes."""
+def written(key: Bytes, value: Bytes | None, leader_epoch: int) -> Written:
+    """What a record of that log says. `leader_epoch` is its batch's."""
+    transactional_id = TransactionLogKey.decode(key, 0, 2)[0].transactional_id
+    if value is None:
+        return transactional_id, None
+    told, _ = TransactionLogValue.decode(value, int.from_bytes(value[:2], "big"), 2)
+    partitions = tuple(
+        TopicPartition(part.topic, number)
+        for part in told.transaction_partitions or ()
+        for number in part.partition_ids
+    )
+    return transactional_id, WrittenState(
+        told.producer_id,
+        told.transaction_status,
+        told.transaction_start_timestamp_ms,
+        told.transaction_last_update_timestamp_ms,
+        partitions,
+        leader_epoch,
+    )
+
+
+async def coordinators_log(work: Work) -> Mapping[TopicPartition, list[Written]]:
+    """What is in each partition, in its order. Raises what `connect`'s cluster raises where one cannot be read for two
+    minutes."""
     async with work.connect() as cluster:
         places = (await cluster.refresh([TRANSACTION_STATE_TOPIC])).partitions(TRANSACTION_STATE_TOPIC)
         return {
@@ -47,10 +68,10 @@ async def coordinators_log(work: Work) -> Mapping[TopicPartition, list[tuple[byt
         }
 
 
-async def _records(cluster: Cluster, at: TopicPartition) -> list[tuple[bytes, bytes | None]]:
+async def _records(cluster: Cluster, at: TopicPartition) -> list[Written]:
     end = (await cluster.list_offsets({at: LATEST}))[at].offset
     offset = (await cluster.list_offsets({at: EARLIEST}))[at].offset
-    found: list[tuple[bytes, bytes | None]] = []
+    found: list[Written] = []
     patience = now() + PATIENCE_S * 10**9
     while offset < end:
         if now() > patience:
@@ -59,7 +80,7 @@ async def _records(cluster: Cluster, at: TopicPartition) -> list[tuple[bytes, by
         for header, start, stop in batches(data):
             if header.next_offset > offset:
                 found += [
-                    (bytes(record.key or b""), None if record.value is None else bytes(record.value))
+                    written(record.key or b"", record.value, header.partition_leader_epoch)
                     for record in records_of(data, start, stop)
                     if record.offset >= offset
                 ]

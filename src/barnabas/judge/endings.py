@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from barnabas.judge.findings import Judged, judged
-from barnabas.judge.history import APACHE_VERSION, NONE, Column, Op, OperationHistory
+from barnabas.judge.history import APACHE_VERSION, NONE, Column, Op, OperationHistory, Status
 from barnabas.judge.seen import Seen
 
 FORGOTTEN = "KAFKA-18137"
@@ -17,10 +17,10 @@ EXPIRY_SLACK_NS = 30_000_000_000
 """A coordinator looks for transactions past their time every ten seconds, and may move meanwhile."""
 
 
-def _open(seen: Seen) -> tuple[Column, Column, Column, int]:
+def _open(seen: Seen) -> tuple[Column, Column, Column, Column, int]:
     """Transactions that the scan of all records found without a marker behind their last record: one read, place and
-    transaction of each; and how many there were with one or without. A record that came behind its own transaction's
-    marker is ended by the next one of its producer."""
+    transaction of each, and whether a later marker of its producer is there; and how many there were with one or
+    without. A record that came behind its own transaction's marker is ended by the next one of its producer."""
     history = seen.history
     sends = seen.send_of_read
     inside = (sends >= 0) & seen.read_scan & ~seen.read_rc & ~seen.compacted[history.place[seen.reads]]
@@ -42,14 +42,15 @@ def _open(seen: Seen) -> tuple[Column, Column, Column, int]:
     ended = history.place[markers].astype(np.int64) * producers + owner[history.process[ending]]
     np.maximum.at(by_producer, ended, history.offset[markers])
     wanted = history.place[reads[final]].astype(np.int64) * producers + owner[history.process[sends[final]]]
-    without = ~own | (by_producer[wanted] < history.offset[reads[final]])
-    return reads[final[without]], at[without] // width, at[without] % width, len(at)
+    behind = by_producer[wanted] > history.offset[reads[final]]
+    without = ~own | ~behind
+    return reads[final[without]], at[without] // width, at[without] % width, behind[without], len(at)
 
 
 def hanging_transactions(seen: Seen) -> Judged:
     """Records without a marker, though the transaction's end was acknowledged, or its time was over long ago."""
     history = seen.history
-    reads, place, txn, evaluated = _open(seen)
+    reads, place, txn, ended_later, evaluated = _open(seen)
     timeout = np.array(
         [client.transaction_timeout_ms * 1_000_000 for client in history.context.clients] or [0], np.int64
     )
@@ -66,6 +67,7 @@ def hanging_transactions(seen: Seen) -> Judged:
     said = "transaction {0.txn} of {0.client} has no marker in {2.at}, though it was ended or its time is over"
     told = np.concatenate([history.rows(Op.FORGOTTEN), _loading(history)])
     excused = _told_of(seen, told, place[late], txn[late])
+    excused |= ended_later[late] & _held_past_its_end(seen, place[late], end[late])
     limits = {FORGOTTEN: excused & may_forget(history.context.facts.get(APACHE_VERSION, ""))}
     return judged(history, "hanging-transaction", evaluated, table, said, limits)
 
@@ -92,12 +94,27 @@ def _told_of(seen: Seen, rows: Column, place: Column, txn: Column) -> Column:
     return found
 
 
+def _held_past_its_end(seen: Seen, place: Column, ends: Column) -> Column:
+    """Of each place and end of a transaction, -1 for none: whether it was acknowledged while the coordinator held that
+    transaction for open, as the history has it."""
+    history = seen.history
+    ids, owner = seen.owners
+    acknowledged = (ends >= 0) & (history.status[ends] == Status.OK)
+    found = np.zeros(len(ends), bool)
+    for row in history.rows(Op.MERGED):
+        whose = ids.get(history.names[int(history.name[row])] if history.name[row] >= 0 else "", NONE)
+        theirs = (place == history.place[row]) & (owner[history.process[ends]] == whose)
+        between = (history.invoked[row] < history.invoked[ends]) & (history.completed[ends] < history.completed[row])
+        found |= acknowledged & theirs & between
+    return found
+
+
 def stuck_last_stable_offsets(seen: Seen) -> Judged:
     """Committed readers end below the high watermark, and no open transaction is there to wait for."""
     history = seen.history
     both = np.flatnonzero((seen.scanned_all >= 0) & (seen.scanned_committed >= 0))
     everything, committed = seen.scanned_all[both], seen.scanned_committed[both]
-    _, waiting, _, _ = _open(seen)
+    _, waiting, _, _, _ = _open(seen)
     short = (history.offset[committed] < history.offset[everything]) & ~np.isin(both, waiting)
     short &= history.invoked[committed] >= history.invoked[everything]
     rows = np.stack([everything[short], committed[short]], 1)

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from barnabas.judge.coordinators_log import EMPTY, ONGOING, OPEN, WrittenState, states
+from barnabas.judge.coordinators_log import EMPTY, ONGOING, OPEN, Written, WrittenState
 
 
-def written_over(records: Iterable[tuple[bytes, bytes | None]]) -> Iterator[int]:
-    """The producer ids whose transactions were written over, by a partition's keys and values in their order."""
+def written_over(log: Iterable[Written]) -> Iterator[int]:
+    """The producer ids whose transactions were written over, by what is in a partition, in its order."""
     newest: dict[str, WrittenState] = {}
-    for transactional_id, told in states(records):
+    for transactional_id, told in log:
         before = newest.pop(transactional_id, None)
         if told is None:
             continue

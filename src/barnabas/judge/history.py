@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -60,6 +60,7 @@ class Op(IntEnum):
     FORGOTTEN = 16
     COPY = 17
     LOADING = 18
+    MERGED = 19
 
     @property
     def word(self) -> str:
@@ -342,6 +343,13 @@ class Recording:
         texts = np.array([*(self._texts.setdefault(text, len(self._texts)) for text in other._texts), NONE])
         for name, column, more in zip(SCHEMA.names, self._columns, other._columns, strict=True):
             column.frombytes((texts[np.array(more)] if name in _TEXTS and more else more).tobytes())
+
+    def acknowledged(self, *ops: Op) -> Iterator[tuple[int, int, int]]:
+        """When each operation of these kinds that was acknowledged was invoked and when it completed, and when it was
+        invoked by the wall clock."""
+        _, op, status, invoked, completed, wall, *_ = (np.array(column) for column in self._columns[:6])
+        found = np.isin(op, ops) & (status == Status.OK)
+        return zip(*(times[found].tolist() for times in (invoked, completed, wall)), strict=True)
 
     def history(self, context: Context) -> OperationHistory:
         """In the order of invocation; rows that were invoked together keep their order."""

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.judge.history import Client, Context, Op, OperationHistory, Recording, Row, Status
 from barnabas.model.ids import TopicPartition
@@ -41,11 +41,19 @@ class Journal:
             self._assigned = invoked
         elif op is Op.READ:
             invoked = max(invoked, self._assigned)
-        wall = time.time_ns() - (end - invoked)
+        wall = time.time_ns() - (now() - invoked)
         topic, partition = (None, -1) if at is None else at
         text = None if error is None else str(error)[:200]
         row = Row(self._process, op, status, invoked, end, wall, topic, partition, error=text, **fields)
         self._rows.add(row)
+
+
+class AcknowledgedEnd(NamedTuple):
+    """When a transaction's end was asked for and acknowledged, and when it was asked for by the wall clock."""
+
+    invoked: int
+    completed: int
+    wall: int
 
 
 @dataclass
@@ -72,6 +80,16 @@ class Notes:
         """Those that had members."""
         with self._lock:
             return sorted({client.group for client in self._clients if client.group is not None})
+
+    def acknowledged_ends(self) -> dict[str, list[AcknowledgedEnd]]:
+        """By transactional id: the ends of all of its transactions that were acknowledged, in no order."""
+        found: dict[str, list[AcknowledgedEnd]] = {}
+        with self._lock:
+            for client, rows in zip(self._clients, self._recordings, strict=True):
+                if client.transactional_id is not None:
+                    ends = map(AcknowledgedEnd._make, rows.acknowledged(Op.COMMIT, Op.ABORT))
+                    found.setdefault(client.transactional_id, []).extend(ends)
+        return found
 
     def value(self) -> int:
         with self._lock:

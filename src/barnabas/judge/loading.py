@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 
 from barnabas.client import Cluster, TopicPartition
-from barnabas.judge.coordinators_log import OPEN, WrittenState, states
+from barnabas.judge.coordinators_log import OPEN, Written, WrittenState
 from barnabas.judge.endings import LOADS_S
 from barnabas.judge.journal import now
 from barnabas.judge.scan import Loading
@@ -29,11 +29,11 @@ _REQUEST_MS = 10_000
 
 
 async def loading_for_good(
-    work: Work, log: Mapping[TopicPartition, Sequence[tuple[bytes, bytes | None]]], lasting_s: float = LOADS_S
+    work: Work, log: Mapping[TopicPartition, Sequence[Written]], lasting_s: float = LOADS_S
 ) -> dict[int, Loading]:
     """By the ids of their producers: the transactions that are open or prepared by the coordinators' `log`, and whose
     coordinator says for `lasting_s`, in one epoch of its partition, that it loads."""
-    newest: dict[TopicPartition, dict[str, WrittenState | None]] = {at: dict(states(log[at])) for at in log}
+    newest: dict[TopicPartition, dict[str, WrittenState | None]] = {at: dict(written) for at, written in log.items()}
     wanted = {
         at: {name: told.producer_id for name, told in ids.items() if told is not None and told.status in OPEN}
         for at, ids in newest.items()

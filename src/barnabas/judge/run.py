@@ -30,6 +30,7 @@ from barnabas.judge.forgotten import written_over
 from barnabas.judge.history import APACHE_VERSION, BEFORE_KIP_890, Client, OperationHistory
 from barnabas.judge.journal import Notes
 from barnabas.judge.loading import loading_for_good
+from barnabas.judge.merged import note_merged
 from barnabas.judge.nemesis import HELD_S, REST_S, JudgeNemesis
 from barnabas.judge.peers import PREFIX
 from barnabas.judge.proxy import NETWORK_FAULTS, Address, Proxy
@@ -164,8 +165,12 @@ def run(plan: RunPlan) -> RunOutcome:
 
 async def _scan(work: Work, coordinators_may_forget: bool) -> None:
     """The scan; of coordinators that may forget with what their log and they say of what is open still."""
-    log = await coordinators_log(work) if coordinators_may_forget else {}
-    forgotten = {producer_id for records in log.values() for producer_id in written_over(records)}
+    if not coordinators_may_forget:
+        await scan(work)
+        return
+    log = await coordinators_log(work)
+    note_merged(work, log)
+    forgotten = {producer_id for written in log.values() for producer_id in written_over(written)}
     await scan(work, forgotten, await loading_for_good(work, log))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.coordinator.transaction_records import transaction_record
 from barnabas.coordinator.transactions import TransactionMetadata, TransactionState
+from barnabas.judge.coordinators_log import written
 from barnabas.judge.endings import may_forget
 from barnabas.judge.forgotten import written_over
 
@@ -20,7 +21,7 @@ def found(*states: tuple[str, int, TransactionState] | str) -> list[int]:
         else transaction_record(state[0], TransactionMetadata(state[1], 0, 60_000, state[2]))
         for state in states
     ]
-    return list(written_over((record.key, record.value) for record in records))
+    return list(written_over(written(record.key, record.value, 0) for record in records))
 
 
 @pytest.mark.parametrize("state", [ONGOING, PREPARE_COMMIT, PREPARE_ABORT])
