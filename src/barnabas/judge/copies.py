@@ -3,20 +3,21 @@
 A broker knows a batch again by its producer id, epoch and sequence. A client that takes another epoch and sends again
 under it what nobody has answered makes a new batch of what may be written: no broker can know that one again.
 librdkafka does that (`LIMITS`, ``librdkafka-new-epoch``), and counts its epochs by itself, so that no broker has a part
-in it. It is told from a broker's work by the batches in the log, which the scan notes of each record that it finds at
-several offsets: they have one producer id, and epochs that grow with the offsets.
+in it. It is told from a broker's work by the batches in the log, which are noted of each record that was found at
+several offsets, by the scan or before it (`barnabas.judge.following`): they have one producer id, and epochs that grow
+with the offsets.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from barnabas.judge.history import NONE, Column, Op
+from barnabas.judge.history import NEVER, NONE, Column, Op
 from barnabas.judge.seen import Seen, composite
 from barnabas.wire.records import BatchHeader
 
@@ -32,23 +33,31 @@ class Copy(NamedTuple):
 
 
 class Batches:
-    """Whose the batches of a partition are, in the order of their offsets: four numbers for each of them."""
+    """The records of a partition that were read, and whose batch each was in: six numbers for each of them, and nothing
+    that Python's garbage collector looks at."""
 
     def __init__(self) -> None:
-        self._told = array("q")
+        self._batches = array("q")
+        self._records = array("q")
 
-    def add(self, header: BatchHeader) -> None:
-        self._told.extend((header.base_offset, header.producer_id, header.producer_epoch, header.base_sequence))
+    def add(self, header: BatchHeader, records: Iterable[tuple[int, int]]) -> None:
+        """`records` are by value and offset. They may be added again, by another reader of the same partition."""
+        which = len(self._batches) // 3
+        self._batches.extend((header.producer_id, header.producer_epoch, header.base_sequence))
+        for value, offset in records:
+            self._records.extend((value, offset, which))
 
-    def copies(self, records: Sequence[tuple[int, int]]) -> Iterator[Copy]:
-        """Those of all records of the partition, by value and offset, whose value stands at more than one offset."""
-        value, offset = np.array(records, np.int64).reshape(-1, 2).T
-        _, which, count = np.unique(value, return_inverse=True, return_counts=True)
-        again = np.flatnonzero((count[which] > 1) & (value != NONE))
-        told = np.array(self._told, np.int64).reshape(-1, 4)
-        held_by = told[np.searchsorted(told[:, 0], offset[again], "right") - 1, 1:]
-        for row, batch in zip(again.tolist(), held_by.tolist(), strict=True):
-            yield Copy(int(value[row]), int(offset[row]), "/".join(map(str, batch)))
+    def copies(self) -> Iterator[Copy]:
+        """Those of all records whose value was read at more than one offset, each once."""
+        records = np.array(self._records, np.int64).reshape(-1, 3)
+        value, first = np.unique(records[:, 0], return_inverse=True)
+        lowest, highest = np.full(len(value), NEVER), np.full(len(value), NONE)
+        np.minimum.at(lowest, first, records[:, 1])
+        np.maximum.at(highest, first, records[:, 1])
+        again = records[((lowest < highest) & (value != NONE))[first]]
+        held_by = np.array(self._batches, np.int64).reshape(-1, 3)[again[:, 2]]
+        for number, offset, *batch in np.unique(np.column_stack([again[:, :2], held_by]), axis=0).tolist():
+            yield Copy(number, offset, "/".join(map(str, batch)))
 
 
 def noted(seen: Seen, sends: Column, reads: Column) -> Column:
@@ -87,8 +96,8 @@ def sent_under_new_epochs(seen: Seen, sends: Column, reads: Column) -> Column:
 
 
 def _copies(seen: Seen) -> tuple[Column, Column]:
-    """The rows that scans noted of records in the partition that they were sent to, and their sends: in the order of
-    the sends, and of the offsets."""
+    """The rows that tell the batches of records in the partition that they were sent to, and their sends: in the order
+    of the sends, and of the offsets."""
     history = seen.history
     rows = history.rows(Op.COPY)
     of = seen.send_of(history.value[rows])

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import FrameType
 from typing import Any, Final
@@ -26,6 +26,7 @@ from barnabas.judge.drivers.copier import copy
 from barnabas.judge.drivers.process import Driver, DriverError
 from barnabas.judge.drivers.programs import PROGRAMS, DriverUnavailable
 from barnabas.judge.endings import may_forget
+from barnabas.judge.following import follow
 from barnabas.judge.forgotten import written_over
 from barnabas.judge.history import APACHE_VERSION, BEFORE_KIP_890, Client, OperationHistory
 from barnabas.judge.journal import Notes
@@ -255,6 +256,10 @@ def _clients(plan: RunPlan, work: Work, name: str, at_work: ClientsAtWork) -> li
         for wanted in (COMPACTION, DELETION):
             if wanted in work.topics:
                 tasks.append(partial(librdkafka.write, work, f"rd-{wanted}-writer", wanted))
+        if {COMPACTION, DELETION} & set(work.topics):
+            # By no proxy: what strikes clients would let it come too late.
+            beside = replace(work, bootstrap=plan.bootstrap)
+            tasks.append(partial(_follow, beside, "follower"))
         if DELETION in work.topics:
             tasks.append(partial(librdkafka.delete, work, "rd-deleter"))
         if LIST_APPEND in work.topics:
@@ -268,6 +273,10 @@ def _clients(plan: RunPlan, work: Work, name: str, at_work: ClientsAtWork) -> li
         if LIST_APPEND in work.topics:
             tasks.append(partial(copy, work, driver, f"{name}-{driver.name}-copier", f"{name}-{driver.name}-copiers"))
     return tasks
+
+
+def _follow(work: Work, name: str) -> None:
+    asyncio.run(follow(work, name))
 
 
 def _ours(plan: RunPlan, work: Work, name: str) -> dict[str, Coroutine[Any, Any, None]]:

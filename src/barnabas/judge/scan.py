@@ -98,11 +98,12 @@ async def scan(
         async with work.connect() as cluster:
             for at in work.places():
                 await cluster.retrying(
-                    partial(_scan, cluster, journal, at, level, forgotten, loading), timeout_ms=PATIENCE_S * 1000
+                    partial(_scan, work, cluster, journal, at, level, forgotten, loading), timeout_ms=PATIENCE_S * 1000
                 )
 
 
 async def _scan(
+    work: Work,
     cluster: Cluster,
     journal: Journal,
     at: TopicPartition,
@@ -117,7 +118,6 @@ async def _scan(
     told = now()
     found: list[tuple[Op, int, int, int, int]] = []
     last_of: dict[int, int] = {}
-    held_by = Batches()
     since, patience = offset, now() + PATIENCE_S * 10**9
     while offset < end:
         if offset > since:
@@ -133,24 +133,27 @@ async def _scan(
         for header, start, stop in batches(part.records or b""):
             if header.next_offset <= offset:
                 continue
-            held_by.add(header)
             if header.is_control:
                 found.append((Op.MARKER, invoked, header.base_offset, NONE, last_of.get(header.producer_id, NONE)))
             else:
-                records = [record for record in records_of(part.records, start, stop) if record.offset >= offset]
-                found += [
-                    (Op.READ, invoked, record.offset, decoded(record.key), value_of(record)) for record in records
+                valued = [
+                    (record, value_of(record))
+                    for record in records_of(part.records, start, stop)
+                    if record.offset >= offset
                 ]
-                if header.is_transactional and records:
-                    last_of[header.producer_id] = value_of(records[-1])
+                found += [(Op.READ, invoked, record.offset, decoded(record.key), value) for record, value in valued]
+                work.batches[at].add(
+                    header, [(value, record.offset) for record, value in valued if record.offset < end]
+                )
+                if header.is_transactional and valued:
+                    last_of[header.producer_id] = valued[-1][1]
             offset = header.next_offset
     journal.add(Op.LOG_START, asked, at, completed=told, offset=log_start)
     for op, invoked, where, key, value in found:
         if where < end:
             journal.add(op, invoked, at, offset=where, key=key, value=value)
     if level == READ_UNCOMMITTED:
-        read_here = [(value, where) for op, _, where, _, value in found if op is Op.READ and where < end]
-        for copy in held_by.copies(read_here):
+        for copy in work.batches.pop(at, Batches()).copies():
             journal.add(Op.COPY, begun, at, offset=copy.offset, value=copy.value, name=copy.batch)
     for producer_id in sorted(last_of.keys() & forgotten):
         journal.add(Op.FORGOTTEN, begun, at, value=last_of[producer_id])
@@ -163,7 +166,7 @@ async def _scan(
     journal.add(Op.SCANNED, begun, at, offset=end)
 
 
-async def fetch(cluster: Cluster, at: TopicPartition, offset: int, level: int) -> Any:
+async def fetch(cluster: Cluster, at: TopicPartition, offset: int, level: int, timeout_ms: int = 30_000) -> Any:
     """One answer of the partition's leader. Raises `KafkaError`."""
     connection = await cluster.leader(at)
     partition = FetchRequest.FetchPartition(at.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
@@ -174,7 +177,7 @@ async def fetch(cluster: Cluster, at: TopicPartition, offset: int, level: int) -
         isolation_level=level,
         topics=[FetchRequest.FetchTopic(at.topic, partitions=[partition])],
     )
-    answer = await connection.send(request, _FETCH_VERSION, 30_000)
+    answer = await connection.send(request, _FETCH_VERSION, timeout_ms)
     part = answer.responses[0].partitions[0]
     check_code(part.error_code, what=at)
     return part

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ from barnabas.client import (
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.transactions import State
 from barnabas.judge.client_config import of_librdkafka
+from barnabas.judge.copies import Batches
 from barnabas.judge.history import NONE, TOMBSTONE, Client, Op, Status
 from barnabas.judge.journal import TRANSACTION_TIMEOUT_MS, Journal, Notes, now
 from barnabas.judge.recording import Led
@@ -57,6 +59,8 @@ class Work:
     stopping: Callable[[], bool] = field(default=lambda: False)
     config: Mapping[str, str] = field(default_factory=dict)
     """What secures connections, by Kafka's names."""
+    batches: dict[TopicPartition, Batches] = field(default_factory=lambda: defaultdict(Batches))
+    """What was read of each partition until it has been scanned, whose batches are told then."""
 
     def connect(self) -> Cluster:
         return connect(self.bootstrap, config={**_PATIENCE, **self.config})

@@ -1,0 +1,59 @@
+"""The batches of records that are gone before the scan: in topics that are compacted, or whose records are deleted.
+
+What stands twice there is read twice by readers, and its batches tell whose work that is (`barnabas.judge.copies`). The
+scan finds them only where both copies are there still. So a reader of these topics alone goes along with their ends
+while the run lasts, and keeps of each record what the scan would note of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from barnabas.client import Cluster, KafkaError, TopicPartition
+from barnabas.client.offsets import EARLIEST, READ_UNCOMMITTED
+from barnabas.judge.scan import fetch
+from barnabas.judge.workload import TROUBLE, Work, value_of
+from barnabas.judge.workloads import COMPACTION, DELETION
+from barnabas.model.errors import ErrorCode
+from barnabas.wire.records import batches, records_of
+
+_FETCH_MS = 5_000
+"""A leader that does not answer for so long may be none any more: nothing is lost by asking the next one."""
+
+
+async def follow(work: Work, name: str) -> None:
+    """Notes what is in the topics of `COMPACTION` and `DELETION` in `Work.batches`. What it comes too late for has no
+    batch there, and nothing is excused by it."""
+    topics = [work.topics[workload] for workload in (COMPACTION, DELETION) if workload in work.topics]
+    async with work.connect() as cluster:
+        await asyncio.gather(*(_follow(work, cluster, at) for at in work.places() if at.topic in topics))
+
+
+async def _follow(work: Work, cluster: Cluster, at: TopicPartition) -> None:
+    offset, stale = 0, False
+    while not work.stopping():
+        try:
+            if stale:
+                await cluster.refresh([at.topic])
+            offset = await _read_on(work, cluster, at, offset)
+            stale = False
+        except TROUBLE:
+            stale = True
+        await asyncio.sleep(5 * work.pause_s)
+
+
+async def _read_on(work: Work, cluster: Cluster, at: TopicPartition, offset: int) -> int:
+    """Where it goes on. Raises one of `TROUBLE`."""
+    try:
+        data = (await fetch(cluster, at, offset, READ_UNCOMMITTED, _FETCH_MS)).records or b""
+    except KafkaError as error:
+        if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise
+        # Deleted. A log that ends before `offset` is waited for: what is written again there is not followed.
+        return max(offset, (await cluster.list_offsets({at: EARLIEST}))[at].offset)
+    for header, start, stop in batches(data):
+        if header.next_offset > offset:
+            records = [] if header.is_control else records_of(data, start, stop)
+            work.batches[at].add(header, [(value_of(record), record.offset) for record in records])
+            offset = header.next_offset
+    return offset
