@@ -373,9 +373,10 @@ LIMITS: Final[dict[str, str]] = {
     "librdkafka-new-epoch": (
         "librdkafka (up to 2.16.0) takes another producer epoch by itself when a broker refuses a batch because those "
         "before it are not there (its issue 4953), and sends under it whatever is not answered, also what has been "
-        "written: no broker can know that again. Told of its idempotent producers outside of transactions, where the "
-        "scan found all copies under one producer id, in epochs that grow with the offsets, and the producer was told "
-        "of none but the last. That a broker refused without reason is not told from that."
+        "written: no broker can know that again. Told of its idempotent producers outside of transactions, where all "
+        "copies that anybody read were seen in the log, by the scan or before it, under one producer id, in epochs "
+        "that grow with the offsets, and the producer was told of none but the last. That a broker refused without "
+        "reason is not told from that."
     ),
     "librdkafka-validation": (
         "librdkafka (up to 2.16.0) asks a new leader where the epoch of its position ends (KIP-320), may have gone on "

@@ -7,12 +7,15 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from barnabas.judge.at_work import ClientsAtWork
 from barnabas.judge.drivers import process
 from barnabas.judge.drivers.process import Driver
+from barnabas.judge.following import follow
 from barnabas.judge.journal import Notes
 from barnabas.judge.workload import Work, observe
 
@@ -101,15 +104,18 @@ def test_a_client_that_fails_stops_the_others() -> None:
     assert [type(error) for error in at_work.trouble] == [ArithmeticError]
 
 
-def test_an_observer_whom_nobody_answers_ends_when_it_is_told_to() -> None:
+@pytest.mark.parametrize("client", [observe, follow])
+def test_one_that_asks_all_along_and_whom_nobody_answers_ends_when_it_is_told_to(
+    client: Callable[[Work, str], Coroutine[Any, Any, None]],
+) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # it does not listen
         begun = time.monotonic()
         work = Work(
-            f"127.0.0.1:{nobody.getsockname()[1]}", Notes({}), {"registers": "t"}, 200,
+            f"127.0.0.1:{nobody.getsockname()[1]}", Notes({}), {"compaction": "t"}, 200,
             stopping=lambda: time.monotonic() > begun + 0.3, config={"default.api.timeout.ms": "100"},
         )  # fmt: skip
-        asyncio.run(asyncio.wait_for(observe(work, "observer"), 10))
+        asyncio.run(asyncio.wait_for(client(work, "it"), 10))
 
 
 def test_a_driver_s_client_that_was_silent_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,13 @@ BAD = bad()
 GOOD = sections("good_histories.txt")
 
 
+def test_the_document_has_the_number_of_them() -> None:
+    said = " ".join((HERE.parents[2] / "docs/judge.md").read_text(encoding="utf-8").split())
+    others = len(BAD) - len(ANOMALIES)
+    assert f"made histories: {len(BAD)} with one anomaly each ({others} and the examples above)" in said
+    assert f"and {len(GOOD)} near misses" in said
+
+
 def made(text: str) -> OperationHistory:
     """The history of a text, in whose last operation ``LATER`` stands for a minute."""
     history = parse(text.replace(" LATER", ""))
