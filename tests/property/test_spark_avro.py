@@ -63,17 +63,24 @@ def long(number: int) -> bytes:
     return bytes([*out, zigzag])
 
 
-def arrow_type(schema: Any, plain: Any = PLAIN) -> Any:
-    """Of a reader's resolved schema, as Spark has it."""
+def arrow_type(schema: Any, plain: Any = PLAIN, *, strict: bool = False) -> Any:
+    """Of a reader's resolved schema, as Spark has it; `strict`: fields that are never null are told."""
     kind = schema["type"]
     if kind == "union":
-        return arrow_type(beside_null(schema), plain)
+        return arrow_type(beside_null(schema), plain, strict=strict)
     if kind == "record":
-        return pyarrow.struct([(field["name"], arrow_type(field["type"], plain)) for field in schema["fields"]])
+        return pyarrow.struct(
+            pyarrow.field(
+                field["name"],
+                arrow_type(field["type"], plain, strict=strict),
+                nullable=not strict or field["type"]["type"] in ("union", "null"),
+            )
+            for field in schema["fields"]
+        )
     if kind == "array":
-        return pyarrow.list_(pyarrow.field("element", arrow_type(schema["items"], plain)))
+        return pyarrow.list_(pyarrow.field("element", arrow_type(schema["items"], plain, strict=strict)))
     if kind == "map":
-        return pyarrow.map_(pyarrow.string(), arrow_type(schema["values"], plain))
+        return pyarrow.map_(pyarrow.string(), arrow_type(schema["values"], plain, strict=strict))
     return plain[schema.get("logicalType", kind)]
 
 
@@ -197,7 +204,7 @@ def damaged(draw: st.DrawFn, value: bytes) -> bytes:
 def test_kernel_and_python_read_the_same(data: st.DataObject) -> None:
     texts_of = [json.dumps(schema) for schema in data.draw(records("R", 2))]
     written, expected = map(AvroSchema, texts_of)
-    target = arrow_type(expected.root)
+    target = arrow_type(expected.root, strict=data.draw(st.booleans()))
     try:
         payloads = AvroPayloads([texts_of[0]], expected, target)
     except AvroError:
@@ -214,7 +221,26 @@ def test_kernel_and_python_read_the_same(data: st.DataObject) -> None:
     assert told(found.array, expected.root) == told(wanted.array, expected.root)
     assert found.faults == wanted.faults
     found.array.validate(full=True)
-    assert found.array.type == target
+    assert found.array.type == wanted.array.type == target
+    for array in (found.array, wanted.array):
+        for row in array.drop_null().cast(arrow_type(expected.root, NUMBERS)).to_pylist():
+            assert_never_null(row, target)
+
+
+def assert_never_null(value: Any, kind: Any) -> None:
+    """Where the type says so: of a null there Spark would make a 0."""
+    if value is None:
+        return
+    if pyarrow.types.is_struct(kind):
+        for field in kind:
+            assert field.nullable or value[field.name] is not None
+            assert_never_null(value[field.name], field.type)
+    elif pyarrow.types.is_map(kind):
+        for _, item in value:
+            assert_never_null(item, kind.item_type)
+    elif pyarrow.types.is_list(kind):
+        for item in value:
+            assert_never_null(item, kind.value_type)
 
 
 def told(array: Any, schema: Any) -> str:

@@ -100,9 +100,12 @@ class AvroSchema:
             ]
         return made
 
-    def spark_type(self) -> str:
-        """In Spark's DDL. Raises `AvroError` for a union other than of null and one type."""
-        return _spark_type(self.root, ())
+    def spark_type(self, *, strict: bool = False) -> str:
+        """In Spark's DDL; `strict`: with NOT NULL at fields that no value of this schema has null.
+
+        Raises `AvroError` for a union other than of null and one type.
+        """
+        return _spark_type(self.root, (), strict)
 
     def reader(self, expected: AvroSchema) -> Callable[[bytes, int], Any]:
         """Reads a value written with this schema as one of `expected`; raises `AvroError` where they don't match.
@@ -128,13 +131,13 @@ def beside_null(schema: dict[str, Any]) -> dict[str, Any] | None:
     return others[0] if len(others) == 1 else None
 
 
-def _spark_type(schema: dict[str, Any], inside: tuple[str, ...]) -> str:
+def _spark_type(schema: dict[str, Any], inside: tuple[str, ...], strict: bool) -> str:
     kind = schema["type"]
     if kind == "union":
         inner = beside_null(schema)
         if inner is None:
             raise AvroError("the Avro schema has a union of several types, which no Spark column can hold")
-        return _spark_type(inner, inside)
+        return _spark_type(inner, inside, strict)
     logical = schema.get("logicalType")
     if logical == "decimal":
         return f"decimal({schema['precision']},{schema.get('scale', 0)})"
@@ -146,12 +149,17 @@ def _spark_type(schema: dict[str, Any], inside: tuple[str, ...]) -> str:
         if schema["name"] in inside:
             raise AvroError(f"the Avro schema's {schema['name']} contains itself, which no Spark column can hold")
         inside = (*inside, schema["name"])
-        fields = [f"`{field['name']}`:{_spark_type(field['type'], inside)}" for field in schema["fields"]]
+        fields = []
+        for field in schema["fields"]:
+            # What is read where the writer lacks the field may be null though its type takes none.
+            told = strict and not ("default" in field and _has_wrong_null(field["type"], field["default"]))
+            never_null = " NOT NULL" if told and not _may_be_null(field["type"]) else ""
+            fields.append(f"`{field['name']}`:{_spark_type(field['type'], inside, told)}{never_null}")
         return f"struct<{','.join(fields)}>"
     if kind == "array":
-        return f"array<{_spark_type(schema['items'], inside)}>"
+        return f"array<{_spark_type(schema['items'], inside, strict)}>"
     if kind == "map":
-        return f"map<string,{_spark_type(schema['values'], inside)}>"
+        return f"map<string,{_spark_type(schema['values'], inside, strict)}>"
     if kind == "null":
         return "void"
     return {"enum": "string", "fixed": "binary", **_PRIMITIVES}[str(kind)]
@@ -265,6 +273,27 @@ def _decimal(unscaled: bytes, scale: int) -> decimal.Decimal:
 
 def takes_null(union: dict[str, Any]) -> bool:
     return any(branch["type"] == "null" for branch in union["of"])
+
+
+def _may_be_null(schema: dict[str, Any]) -> bool:
+    return takes_null(schema) if schema["type"] == "union" else bool(schema["type"] == "null")
+
+
+def _has_wrong_null(schema: dict[str, Any], default: Any) -> bool:
+    """Whether a default, of JSON, is null somewhere where its type takes none: some writers of schemas make such."""
+    if default is None:
+        return not _may_be_null(schema)
+    kind = schema["type"]
+    if kind == "union":
+        inner = beside_null(schema)
+        return inner is not None and _has_wrong_null(inner, default)
+    if kind == "record" and isinstance(default, dict):
+        return any(_has_wrong_null(f["type"], default[f["name"]]) for f in schema["fields"] if f["name"] in default)
+    if kind == "array" and isinstance(default, list):
+        return any(_has_wrong_null(schema["items"], item) for item in default)
+    if kind == "map" and isinstance(default, dict):
+        return any(_has_wrong_null(schema["values"], inner) for inner in default.values())
+    return False
 
 
 def takes_bytes(schema: dict[str, Any]) -> bool:

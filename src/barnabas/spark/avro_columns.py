@@ -50,7 +50,7 @@ class AvroColumns:
         return not self._imports and _has_pyruhvro() and compilable(self._schema.root)
 
     def spark_type(self) -> str:
-        return self._schema.spark_type()
+        return self._schema.spark_type(strict=True)
 
     def payloads(self, written: Schema, target: Any) -> AvroPayloads:
         mine, theirs = self._schema.root, AvroSchema(written.texts[-1], written.texts[:-1]).root

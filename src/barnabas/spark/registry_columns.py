@@ -106,7 +106,7 @@ def to_registry(
     written = source.newest(subject) if schema is None else source.register(subject, _schema_of(schema))
     if written.id is None:
         raise ValueError(f"The registry told no id of the newest schema of {subject}.")
-    writer = _RowWriter(written, message, arrow_type_of(_value_type(written, message)))
+    writer = _RowWriter(written, message, arrow_type_of(_value_type(written, message).toNullable()))
 
     def encoded(rows: pyarrow.Array) -> pyarrow.Array:
         return writer(rows)

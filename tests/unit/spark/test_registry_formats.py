@@ -184,9 +184,13 @@ def arrow_type(ddl: str) -> Any:
             parts[-1] += letter
     if word == "struct":
         fields = (part.split(":", 1) for part in parts)
-        return pyarrow.struct([(name.strip("`"), arrow_type(each)) for name, each in fields])
+        return pyarrow.struct([field_of(name.strip("`"), kind) for name, kind in fields])
     inner = [arrow_type(part) for part in parts]
     return pyarrow.list_(*inner) if word == "array" else pyarrow.map_(*inner)
+
+
+def field_of(name: str, ddl: str) -> Any:
+    return pyarrow.field(name, arrow_type(ddl.removesuffix(" NOT NULL")), nullable=not ddl.endswith(" NOT NULL"))
 
 
 def target_of(schema: Schema, message: str | None = None) -> Any:
@@ -194,7 +198,7 @@ def target_of(schema: Schema, message: str | None = None) -> Any:
 
 
 def encoded(schema: Schema, rows: list[Any], message: str | None = None) -> list[bytes]:
-    array = pyarrow.array(rows, target_of(schema, message))
+    array = pyarrow.array(rows, arrow_type(format_of(schema, message).spark_type().replace(" NOT NULL", "")))
     return list(format_of(schema, message).encode(array))
 
 
@@ -235,6 +239,48 @@ def test_a_null_where_avro_takes_none_is_no_zero(way: str, at: str) -> None:
     wrong = {"id": None, "tags": ["a", None], "customer": {"name": None}}[at]
     with pytest.raises(ValueError, match=f"{at}.* is null, and its schema takes no null"):
         encoded(avro(ORDER), [ORDERS[1], {**ORDERS[0], at: wrong}])
+
+
+def test_what_avro_has_in_each_value_is_never_null_in_the_column() -> None:
+    address = {"type": "record", "name": "Address", "fields": [{"name": "city", "type": "string"}]}
+    fields = [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "only", "type": ["string"]},
+        {"name": "tags", "type": {"type": "array", "items": ["null", "string"]}},
+        {"name": "home", "type": ["null", address]},
+        {"name": "more", "type": {"type": "array", "items": "Address"}},
+        {"name": "nothing", "type": "null"},
+    ]
+    assert format_of(avro({"type": "record", "name": "R", "fields": fields})).spark_type() == (
+        "struct<`id`:bigint NOT NULL,`note`:string,`only`:string NOT NULL,`tags`:array<string> NOT NULL,"
+        "`home`:struct<`city`:string NOT NULL>,`more`:array<struct<`city`:string NOT NULL>> NOT NULL,`nothing`:void>"
+    )
+
+
+def test_a_default_of_null_where_avro_takes_none_is_null_in_the_column() -> None:
+    inner = [{"name": "city", "type": "string"}, {"name": "zip", "type": "int", "default": None}]
+    address = {"type": "record", "name": "Address", "fields": inner}
+    fields = [
+        {"name": "id", "type": "int"},
+        {"name": "note", "type": "string", "default": None},
+        {"name": "home", "type": address, "default": {"city": "Rome", "zip": 1}},
+        {"name": "work", "type": ["Address", "null"], "default": {"city": None}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}, "default": [None]},
+        {"name": "by", "type": {"type": "map", "values": "Address"}, "default": {"a": {"city": None}}},
+        {"name": "all", "type": {"type": "array", "items": "Address"}, "default": []},
+    ]
+    later = avro({"type": "record", "name": "R", "fields": fields})
+    assert format_of(later).spark_type() == (
+        "struct<`id`:int NOT NULL,`note`:string,`home`:struct<`city`:string NOT NULL,`zip`:int> NOT NULL,"
+        "`work`:struct<`city`:string,`zip`:int>,`tags`:array<string>,`by`:map<string,struct<`city`:string,`zip`:int>>,"
+        "`all`:array<struct<`city`:string NOT NULL,`zip`:int>> NOT NULL>"
+    )
+    first = avro({"type": "record", "name": "R", "fields": fields[:1]})
+    found = decoded([b"\x02"], later, first)
+    assert found.faults == {}
+    assert found.array.to_pylist()[0]["note"] is None
+    assert found.array.to_pylist()[0]["work"] == {"city": None, "zip": None}
 
 
 def test_a_record_of_another_name_is_a_fault_and_an_alias_is_none() -> None:
