@@ -71,7 +71,7 @@ class Checkers:
         self.history = history
         self.plan = plan
         self.probes = Probes()
-        self.compacted = {topic.name for topic in plan.topics if "compact" in topic.configs.get("cleanup.policy", "")}
+        self.compacted = {topic.name for topic in plan.topics if topic.is_compacted}
         self._sweeps = 0
         self.answers = Answers(self)
 

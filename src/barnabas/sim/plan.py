@@ -85,6 +85,10 @@ class TopicPlan:
     replication_factor: int
     configs: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.configs.get("cleanup.policy", "")
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

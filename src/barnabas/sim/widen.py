@@ -202,7 +202,7 @@ def _compaction(plan: Plan, chance: Chance) -> Plan:
 
 def _transactions(plan: Plan, chance: Chance) -> Plan:
     """Clients that write in transactions to one topic, whose transactions overlap."""
-    compacted = [drawn.name for drawn in plan.topics if "compact" in drawn.configs.get("cleanup.policy", "")]
+    compacted = [drawn.name for drawn in plan.topics if drawn.is_compacted]
     if not chance.happens(1 if plan.profile == "TXN" else 0.6 if compacted else 0.35):
         return plan
     topic = chance.one_of(compacted or [drawn.name for drawn in plan.topics])

@@ -136,7 +136,7 @@ def compacted(plan: Plan, chance: Chance) -> Plan:
     the other has something to take."""
     if plan.profile != "CMP":
         return plan
-    topics = {topic.name for topic in plan.topics if "compact" in topic.configs.get("cleanup.policy", "")}
+    topics = {topic.name for topic in plan.topics if topic.is_compacted}
 
     def dense(action: Action) -> Action:
         if action.name not in ("produce", "transact") or action.arguments.get("topic") not in topics:
@@ -152,7 +152,7 @@ def compacted(plan: Plan, chance: Chance) -> Plan:
 
 def turned_over(plan: Plan, chance: Chance) -> Plan:
     """How a compacted topic is kept changes, and changes again; and what is in its log becomes too large for it."""
-    topics = [topic for topic in plan.topics if "compact" in topic.configs.get("cleanup.policy", "")]
+    topics = [topic for topic in plan.topics if topic.is_compacted]
     if not topics or not chance.happens(_often(plan, "CMP", 0.8)):
         return plan
     topic, small = topics[-1], topics[0].name
@@ -167,13 +167,13 @@ def turned_over(plan: Plan, chance: Chance) -> Plan:
     for then_ns, value in ((at_ns, SMALL), (at_ns + chance.whole(2_000, 10_000) * MS, "1048588")):
         more.append((then_ns, "config", {"topic": small, "key": "max.message.bytes", "value": value}, 0))
     kept = {**topic.configs, "retention.bytes": str(chance.whole(3_000, 15_000))}
-    topics_then = tuple(replace(each, configs=kept) if each is topic else each for each in plan.topics)
+    topics_then = tuple(replace(known, configs=kept) if known is topic else known for known in plan.topics)
     return with_actions(replace(plan, topics=topics_then), more)
 
 
 def amid_swaps(plan: Plan, chance: Chance) -> Plan:
     """A broker dies, or loses power, while a cleaned segment takes the place of others."""
-    if not any("compact" in topic.configs.get("cleanup.policy", "") for topic in plan.topics):
+    if not any(topic.is_compacted for topic in plan.topics):
         return plan
     more: list[tuple[int, str, dict[str, Any], int]] = []
     for _ in range(chance.whole(1, 5) if chance.happens(_often(plan, "CMP", 0.9)) else 0):
