@@ -57,7 +57,7 @@ async def run_broker(
         logger.warning("unknown configuration %s is not used%s", name, hint)
     broker = Broker(runtime, config, host_name=host_name)
     if kernel is not None:
-        broker.request_channel.long_requests.turns.mark_passing = kernel.passing
+        broker.request_channel.long_requests.turns.mark_passing = kernel.made_for
     if on_status is not None:
         broker.tasks.begin(_tell_status(broker, on_status), "status")
     if not await _started(broker, stop):

@@ -9,7 +9,7 @@ at once: a thousand connections with a request of a few kilobytes each, a gigaby
 `HELD_MAX` turns together, only who has had few (`FEW`) goes on as before; of the others, the one that began first.
 
 What a slice makes for one request, such as its elements and those of its answer, is gone when the request is answered,
-and lies apart from what lasts, so that it leaves nothing of the process larger (the kernel's ``passing``).
+and lies apart from what lasts, so that it leaves nothing of the process larger (the kernel's ``made_for``).
 
 Slices are counted and not timed: the simulator's clock stands still while code runs.
 """

@@ -268,14 +268,15 @@ static PyObject *slabs_in_use(PyObject *self, PyObject *const *arguments, Py_ssi
     return PyLong_FromLongLong((long long)slabs_used << SLAB_BITS);
 }
 
-/* passing(on): until it is called with False, small objects come from the slabs of what passes. */
-static PyObject *passing(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+/* made_for(what) -> what: from which slabs small objects come from now on, those of what may last, passes or stays (0 to
+ * 2, `wire/kernel.py`). Returns from which they came. */
+static PyObject *made_for(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     (void)self;
-    if (count != 1) return wrong("passing takes one argument");
-    long on = PyLong_AsLong(arguments[0]);
-    if (on == -1 && PyErr_Occurred()) return NULL;
-    choose_slabs(on != 0);
-    return PyLong_FromLong(0);
+    if (count != 1) return wrong("made_for takes one argument");
+    long what = PyLong_AsLong(arguments[0]);
+    if (what == -1 && PyErr_Occurred()) return NULL;
+    if (what < 0 || what >= HEAPS) return wrong("there are slabs for what may last, passes or stays");
+    return PyLong_FromLong(choose_slabs((int)what));
 }
 
 static PyMethodDef methods[] = {
@@ -291,7 +292,7 @@ static PyMethodDef methods[] = {
     {"headers", headers, METH_FASTCALL, "headers(source, rows, positions, counts, ..) -> int"},
     {"avro", avro, METH_FASTCALL, "avro(nodes, columns, .., buffers) -> int"},
     {"slabs", slabs_in_use, METH_FASTCALL, "slabs(back) -> int"},
-    {"passing", passing, METH_FASTCALL, "passing(on) -> int"},
+    {"made_for", made_for, METH_FASTCALL, "made_for(what) -> int"},
     {"slot_of", slot_of, METH_FASTCALL, "slot_of(class, name, size) -> int"},
     {NULL, NULL, 0, NULL},
 };

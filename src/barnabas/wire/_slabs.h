@@ -8,7 +8,8 @@
  *
  * New blocks come from the lowest slab of their size that has room. So what stays comes to lie close together below,
  * and the slabs above, which were needed when much was under way at once, get empty. And what is known to pass, made
- * by slices of long work (barnabas/runtime/turns.py), has slabs of its own, among which hardly anything stays.
+ * by slices of long work (barnabas/runtime/turns.py), has slabs of its own, among which hardly anything stays; so has
+ * what is known to stay until the process ends, such as codecs, or a few of them would keep what a busy time has left.
  *
  * The slabs lie in one range of addresses, a gigabyte of which the system gives what is used. What is larger than a
  * slab, and all for which there is no room, comes from where it came before: the address says where a block has to go
@@ -27,7 +28,7 @@
 
 enum { SLAB_BITS = 12, SLAB_BYTES = 1 << SLAB_BITS, UNIT = 16, UNITS = SLAB_BYTES / UNIT, CLASSES = 31 };
 enum { SLABS = 1 << 18, SLABS_AT_ONCE = 4096 };
-enum { LASTING, PASSING, HEAPS };
+enum { LASTING, PASSING, STAYING, HEAPS }; /* the order of wire/kernel.py's names */
 enum { EMPTY, CURRENT, WITH_ROOM, FULL };
 #define NOT_IN_LINE __attribute__((noinline)) /* or the way that is taken nearly always saves registers for it */
 static const size_t ALL_SLABS_BYTES = (size_t)SLABS << SLAB_BITS;
@@ -215,8 +216,12 @@ static int use_slabs(void) {
     return 1;
 }
 
-/* From which slabs small objects come from now on: those of what passes, or of what may last. */
-static void choose_slabs(int passing) { slab_heap = &slab_heaps[passing ? PASSING : LASTING]; }
+/* From which slabs small objects come from now on. Returns from which they came. */
+static int choose_slabs(int heap) {
+    int before = (int)(slab_heap - slab_heaps);
+    slab_heap = &slab_heaps[heap];
+    return before;
+}
 
 /* Whether all slabs are free of which these words of bits tell. */
 static int all_free(uint32_t word, uint32_t end) {
@@ -266,10 +271,11 @@ static void give_slabs_back(void) {
 }
 #else /* who has no glibc has nothing that would give slabs back */
 enum { SLAB_BITS = 12 };
+enum { LASTING, PASSING, STAYING, HEAPS };
 static uint32_t slabs_used;
 static int use_slabs(void) { return 0; }
 static void give_slabs_back(void) {}
-static void choose_slabs(int passing) { (void)passing; }
+static int choose_slabs(int heap) { return heap; }
 #endif
 
 #endif

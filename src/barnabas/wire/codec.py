@@ -30,6 +30,7 @@ from typing import Any, Final, cast
 
 from barnabas.wire.decoder_source import decoder_source
 from barnabas.wire.encoder_source import encoder_source
+from barnabas.wire.kernel import staying
 from barnabas.wire.source import Source
 from barnabas.wire.structs import Decoder, DecoderInTurns, Encoder, EncoderInTurns, Struct
 
@@ -48,6 +49,7 @@ class _Text:
         return self._written().text()
 
 
+@staying
 def _compiled(function: str, written: Callable[[], Source]) -> Any:
     source = written()
     file_name = f"{function} {source.schema.name} v{source.version}, compiled"

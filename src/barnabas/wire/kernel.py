@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
 
 kernel: Any
 try:
@@ -11,3 +13,27 @@ except ImportError:
     kernel = None
 else:
     kernel = _kernel
+
+LASTING: Final = 0
+PASSING: Final = 1
+STAYING: Final = 2
+"""What the kernel's ``made_for`` chooses slabs for (``_slabs.h``): what may last, passes soon, or stays for good."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def staying(make: Callable[P, T]) -> Callable[P, T]:
+    """`make`, of which nearly all that it makes stays until the process ends, and so lies apart from the rest."""
+    if kernel is None:
+        return make
+
+    @wraps(make)
+    def made(*args: P.args, **named: P.kwargs) -> T:
+        before = kernel.made_for(STAYING)
+        try:
+            return make(*args, **named)
+        finally:
+            kernel.made_for(before)
+
+    return made

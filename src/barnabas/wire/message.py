@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 
 from barnabas.wire.coding import BAD_INPUT, BAD_MESSAGE, decoded, encoded_into
 from barnabas.wire.errors import UnsupportedVersionError, WireError
+from barnabas.wire.kernel import staying
 from barnabas.wire.structs import Bytes, Decoder, DecoderInTurns, Encoder, EncoderInTurns, Framer, ShortDecoder, Struct
 
 
@@ -50,12 +51,7 @@ class Message(Struct):
     ) -> Generator[None, None, tuple[Self, int]]:
         """Like ``decode``, yielding behind every 256 elements of arrays, so that others may go on. More than `elements`
         of them are a `WireError` before they are decoded."""
-        decoder = cls._decoders_in_turns.get(version)
-        if decoder is None:
-            from barnabas.wire import plans
-
-            cls._check_version(version)
-            decoder = cls._decoders_in_turns[version] = plans.decoder_in_turns(cls, version)
+        decoder = cls._decoders_in_turns.get(version) or cls._make_decoder_in_turns(version)
         try:
             return (yield from decoder(buffer, offset, len(buffer), elements))
         except BAD_INPUT as error:
@@ -96,6 +92,7 @@ class Message(Struct):
             )
 
     @classmethod
+    @staying
     def _compile_decoder(cls, version: int) -> Decoder:
         from barnabas.wire import plans  # loads the schemas: not before a message is read or written
 
@@ -104,6 +101,16 @@ class Message(Struct):
         return decoder
 
     @classmethod
+    @staying
+    def _make_decoder_in_turns(cls, version: int) -> DecoderInTurns:
+        from barnabas.wire import plans
+
+        cls._check_version(version)
+        decoder = cls._decoders_in_turns[version] = plans.decoder_in_turns(cls, version)
+        return decoder
+
+    @classmethod
+    @staying
     def _make_short_decoder(cls, version: int) -> ShortDecoder:
         from barnabas.wire import plans
 
@@ -112,6 +119,7 @@ class Message(Struct):
         return decoder
 
     @classmethod
+    @staying
     def _make_framer(cls, version: int) -> Framer:
         from barnabas.wire import plans
 
@@ -120,6 +128,7 @@ class Message(Struct):
         return framer
 
     @classmethod
+    @staying
     def _compile_encoder(cls, version: int) -> Encoder:
         from barnabas.wire import plans
 
