@@ -19,6 +19,7 @@ from barnabas.broker.context import RequestContext, Route
 from barnabas.broker.request_figures import RequestFigures
 from barnabas.model.errors import ErrorCode
 from barnabas.runtime import Clock, Histogram, SparingLog
+from barnabas.wire.kernel import staying
 from barnabas.wire.plans import error_counter
 
 logger = logging.getLogger(__name__)
@@ -235,6 +236,7 @@ def _names_of(struct: Any) -> list[str]:
     return [name for name in _NAMES if name in fields and not fields[name].startswith("ClassVar")]
 
 
+@staying
 def _shape_of(struct: type, response: type) -> _Shape:
     fields: dict[str, str] = struct.__annotations__
     lists = []

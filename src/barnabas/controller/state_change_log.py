@@ -13,6 +13,7 @@ from typing import Final
 
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
 from barnabas.runtime import Clock
+from barnabas.wire.kernel import staying
 
 STATE_CHANGES_KEPT_MAX: Final = 2_000
 
@@ -67,6 +68,10 @@ class StateChangeLog:
 
     def _write(self, level: int, text: str, to: logging.Logger = logger) -> None:
         line = f"[Controller id={self.controller_id} epoch={self.epoch} event={self.cause}] {text}"
+        self._keep(line)
+        to.log(level, "%s", line)
+
+    @staying
+    def _keep(self, line: str) -> None:
         self._kept.append(f"{self._clock.now_ms()} {line}")
         self.written += 1
-        to.log(level, "%s", line)

@@ -356,17 +356,17 @@ class Log(ReadableLog):
 
     def _tell_lowered_start(self) -> None:
         if self.on_log_start_offset_lowered is not None:
-            self.on_log_start_offset_lowered()
+            self.on_log_start_offset_lowered(self)
 
     def _lower_recovery_point(self, offset: int) -> None:
         if offset < self.cleaned_offset:
             self.cleaned_offset = offset
             if self.on_cleaned_offset_lowered is not None:
-                self.on_cleaned_offset_lowered()
+                self.on_cleaned_offset_lowered(self)
         if offset < self.recovery_point:
             self.recovery_point = offset
             if self.on_recovery_point_lowered is not None:
-                self.on_recovery_point_lowered()
+                self.on_recovery_point_lowered(self)
 
     def _reload_producers(self, end_offset: int) -> None:
         """Brings the producer state to `end_offset`: the newest snapshot before it, and what the log says since.

@@ -79,14 +79,19 @@ class LogDirs(CheckpointedLogs):
         self._deleted: list[tuple[int, Log]] = []
         self._deleted_from: dict[str, None] = {}
         self._loaded = False
+        # One of each for all logs: a broker may have a hundred thousand.
+        self._on_cleaned_offset = lambda log: self._checkpoint_cleaned_offsets_in(log.log_dir)
+        self._on_recovery_point = lambda log: self._checkpoint_recovery_points_in(log.log_dir)
+        self._on_log_start_offset = lambda log: self._checkpoint_log_start_offsets_in(log.log_dir)
+        self._jitter = lambda bound: runtime.entropy.randrange(0, bound)
         self.cleaner = LogCleaner(
             runtime.disk,
             runtime.clock,
             config,
             # A log that moves is not compacted: a record could be copied, and its tombstone be gone before it is.
             lambda: {partition: log for partition, log in self._logs.items() if partition not in self._future},
-            lambda log: self._checkpoint_cleaned_offsets_in(log.log_dir),
-            lambda log: self._checkpoint_recovery_points_in(log.log_dir),
+            self._on_cleaned_offset,
+            self._on_recovery_point,
         )
         self.upkeep = LogUpkeep(runtime, config, self)
         self.on_dir_failure: Callable[[str, list[TopicPartition]], None] | None = None
@@ -341,11 +346,11 @@ class LogDirs(CheckpointedLogs):
             topic_id=topic_id,
             log_dir=log_dir,
             producer_id_expiration_ms=self._config.number("producer.id.expiration.ms"),
-            jitter=lambda bound: self._runtime.entropy.randrange(0, bound),
+            jitter=self._jitter,
         )
-        log.on_recovery_point_lowered = lambda: self._checkpoint_recovery_points_in(log_dir)
-        log.on_cleaned_offset_lowered = lambda: self._checkpoint_cleaned_offsets_in(log_dir)
-        log.on_log_start_offset_lowered = lambda: self._checkpoint_log_start_offsets_in(log_dir)
+        log.on_recovery_point_lowered = self._on_recovery_point
+        log.on_cleaned_offset_lowered = self._on_cleaned_offset
+        log.on_log_start_offset_lowered = self._on_log_start_offset
         log.producers.requires_verification = True
         return log
 

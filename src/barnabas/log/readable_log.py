@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from barnabas.log.batches import CorruptBatch
 from barnabas.log.log_dir import LogDir, LogDirFailure
@@ -77,13 +78,13 @@ class ReadableLog:
         """How far the cleaner has been (its checkpoint)."""
         self.uncleanable: str | None = None
         """Why the cleaner leaves this log alone."""
-        self.on_cleaned_offset_lowered: Callable[[], None] | None = None
-        """Called when a truncation went below the cleaned offset: other records will stand there."""
-        self.on_log_start_offset_lowered: Callable[[], None] | None = None
-        """Called when a truncation went below the log start offset: the checkpoint's is too large now."""
-        self.on_recovery_point_lowered: Callable[[], None] | None = None
-        """Called when a truncation went below the recovery point: a checkpoint that says more would let recovery trust
-        bytes that are written again and not flushed."""
+        self.on_cleaned_offset_lowered: Callable[[Any], None] | None = None
+        """Called with this log when a truncation went below the cleaned offset: other records will stand there."""
+        self.on_log_start_offset_lowered: Callable[[Any], None] | None = None
+        """Called with this log when a truncation went below its start offset: the checkpoint's is too large now."""
+        self.on_recovery_point_lowered: Callable[[Any], None] | None = None
+        """Called with this log when a truncation went below the recovery point: a checkpoint that says more would let
+        recovery trust bytes that are written again and not flushed."""
         self.just_appended: AppendInfo | None = None
         """The log's last append, read from memory while those that wait for it are told."""
         self._directory_synced = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple, Self
 
 
@@ -32,6 +33,12 @@ def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int
     for topic, number in partitions:
         numbers.setdefault(topic, []).append(number)
     return numbers
+
+
+@lru_cache(1024)
+def broker_ids(*ids: int) -> tuple[int, ...]:
+    """`ids` in their order: one object for the many partitions that have the same replicas."""
+    return ids
 
 
 class Uuid(bytes):

@@ -16,9 +16,10 @@ from barnabas.model.cluster import (
     PartitionInfo,
     TopicInfo,
 )
-from barnabas.model.ids import LEADER_DURING_DELETE, NO_BROKER, ZERO_UUID, TopicPartition, Uuid
+from barnabas.model.ids import LEADER_DURING_DELETE, NO_BROKER, ZERO_UUID, TopicPartition, Uuid, broker_ids
 from barnabas.runtime import within
 from barnabas.runtime.turns import SLICE
+from barnabas.wire.kernel import staying
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 
@@ -171,6 +172,7 @@ def _partition_states(request: UpdateMetadataRequest) -> _States:
     return [(name, ZERO_UUID, changed) for name, changed in by_topic.items()]
 
 
+@staying
 def _update_topic(
     topics: dict[str, TopicInfo],
     topic_names: dict[Uuid, str],
@@ -199,9 +201,9 @@ def _update_topic(
             partitions[state.partition_index] = PartitionInfo(
                 state.leader,
                 state.leader_epoch,
-                tuple(state.isr),
-                tuple(state.replicas),
-                tuple(state.offline_replicas),
+                broker_ids(*state.isr),
+                broker_ids(*state.replicas),
+                broker_ids(*state.offline_replicas),
                 state.zk_version,
                 state.controller_epoch,
             )

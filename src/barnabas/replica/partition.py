@@ -16,7 +16,7 @@ from barnabas.log.copying import append_copied
 from barnabas.log.log import AppendInfo, AppendOrigin
 from barnabas.log.validation import Unpacking
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.ids import NO_BROKER, ZERO_UUID, Uuid
+from barnabas.model.ids import NO_BROKER, ZERO_UUID, Uuid, broker_ids
 from barnabas.model.leadership import CommittedIsr, LeaderAndIsr, PendingExpandIsr, PendingShrinkIsr
 from barnabas.model.sentinels import ACKS_ALL
 from barnabas.replica.leading import (
@@ -140,9 +140,9 @@ class Partition(ReadablePartition):
         self.isr_state = CommittedIsr(frozenset(), self.partition_epoch)
 
     def _assign(self, state: PartitionState) -> None:
-        self.assigned_replicas = tuple(state.replicas)
-        self.adding_replicas = tuple(state.adding_replicas)
-        self.removing_replicas = tuple(state.removing_replicas)
+        self.assigned_replicas = broker_ids(*state.replicas)
+        self.adding_replicas = broker_ids(*state.adding_replicas)
+        self.removing_replicas = broker_ids(*state.removing_replicas)
 
     def forget(self) -> None:
         """Leads and follows nothing any more: the replica is deleted, or its log directory is offline."""

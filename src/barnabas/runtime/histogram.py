@@ -5,6 +5,7 @@ Buckets double, from a microsecond on, so that an observation costs a shift and 
 
 from __future__ import annotations
 
+from array import array
 from operator import add
 from typing import Final
 
@@ -18,7 +19,7 @@ class Histogram:
     __slots__ = ("buckets", "total_ns")
 
     def __init__(self) -> None:
-        self.buckets = [0] * BUCKETS
+        self.buckets = array("q", bytes(8 * BUCKETS))
         self.total_ns = 0
 
     @property
@@ -35,5 +36,5 @@ class Histogram:
         self.observe(duration_ms * 1_000_000)
 
     def add(self, other: Histogram) -> None:
-        self.buckets = [*map(add, self.buckets, other.buckets)]
+        self.buckets = array("q", map(add, self.buckets, other.buckets))
         self.total_ns += other.total_ns

@@ -28,6 +28,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from barnabas.model.cluster import BrokerInfo
+from barnabas.wire.kernel import staying
 
 HISTORY_BYTES_MAX: Final = 4 * 1024 * 1024
 KEPT_MS: Final = 60 * 60 * 1000
@@ -114,6 +115,7 @@ class SeenHistory:
     def line(self, ms: int, text: str) -> None:
         self._append(ms, LINE, text)
 
+    @staying
     def _append(self, ms: int, name: str, value: Any) -> None:
         change = json.dumps([ms, name, value], separators=(",", ":"), ensure_ascii=False).encode()
         self._newest.append((ms, change))

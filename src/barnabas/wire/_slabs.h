@@ -9,7 +9,8 @@
  * New blocks come from the lowest slab of their size that has room. So what stays comes to lie close together below,
  * and the slabs above, which were needed when much was under way at once, get empty. And what is known to pass, made
  * by slices of long work (barnabas/runtime/turns.py), has slabs of its own, among which hardly anything stays; so has
- * what is known to stay until the process ends, such as codecs, or a few of them would keep what a busy time has left.
+ * what is known to stay, such as codecs and the state of partitions: a few of them would keep each page that a busy
+ * time has left.
  *
  * The slabs lie in one range of addresses, a gigabyte of which the system gives what is used. What is larger than a
  * slab, and all for which there is no room, comes from where it came before: the address says where a block has to go

@@ -17,14 +17,15 @@ else:
 LASTING: Final = 0
 PASSING: Final = 1
 STAYING: Final = 2
-"""What the kernel's ``made_for`` chooses slabs for (``_slabs.h``): what may last, passes soon, or stays for good."""
+"""What the kernel's ``made_for`` chooses slabs for (``_slabs.h``): what may last, passes soon, or stays."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def staying(make: Callable[P, T]) -> Callable[P, T]:
-    """`make`, of which nearly all that it makes stays until the process ends, and so lies apart from the rest."""
+    """`make`, which may not wait meanwhile. Much of what it makes stays for as long as the process, or a partition, and
+    so lies apart from the rest."""
     if kernel is None:
         return make
 

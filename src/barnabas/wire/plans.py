@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from barnabas.model.ids import ZERO_UUID, Uuid
 from barnabas.wire.codec import compile_decoder, compile_decoder_in_turns, compile_encoder
 from barnabas.wire.kernel import kernel as _kernel
+from barnabas.wire.kernel import staying
 from barnabas.wire.schema import Field, MessageSchema, StructSchema, message_schema
 from barnabas.wire.source import TURN, is_compact, least_size
 from barnabas.wire.structs import Bytes, Decoder, DecoderInTurns, Encoder, Framer, ShortDecoder, Struct, default_of
@@ -116,6 +117,7 @@ def maker(cls: type[S]) -> Callable[..., S]:
     return partial(_kernel.make, cls, struct.pack(f"={len(slots)}i", *slots))
 
 
+@staying
 def error_counter(cls: type[Struct]) -> Callable[[Any], int] | None:
     """How many error codes such a message and its elements have, if all are 0; -1 where one is not."""
     plan = plan_of(cls, message_schema(cls.__name__).versions.high)

@@ -908,7 +908,7 @@ def test_a_cut_within_what_no_index_file_has_yet_keeps_the_entries_before_it(tmp
 
 @pytest.mark.parametrize("fully", [False, True])
 def test_a_cut_that_fails_half_way_leaves_offsets_in_their_order(tmp_path: Path, fully: bool) -> None:
-    def fail() -> None:
+    def fail(log: Log) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     log = open_log(tmp_path)
