@@ -50,7 +50,7 @@ def forgotten(seen: Seen) -> Column:
 def deleted_by_tombstones(seen: Seen, rows: Column) -> Column:
     """Whether each of these sends may have gone with a tombstone of its key that is no longer there, or is one."""
     gone = forgotten(seen)
-    keys, offsets, _ = _last(seen, gone, np.where(seen.stands_at[gone] < 0, NEVER, seen.stands_at[gone]))
+    keys, offsets, _ = _last(seen, gone, _highest(seen)[gone])
     at, known = _found(keys, composite(seen.history.place[rows], seen.history.key[rows]))
     deleted: Column = known & (np.append(offsets, NONE)[at] >= seen.stands_at[rows])
     return deleted
@@ -70,18 +70,32 @@ def _found(keys: Column, wanted: Column) -> tuple[Column, Column]:
     return at, np.append(keys, NONE)[at] == wanted
 
 
+def _highest(seen: Seen) -> Column:
+    """By row of a send to a compacted place: the highest offset where anybody knows it to stand, `NEVER` where that is
+    not known. A record may stand twice, and compaction leaves the last copy alone."""
+    history = seen.history
+    reads, sends = seen.reads, seen.send_of_read
+    right = seen.compacted[history.place[reads]] & (history.place[reads] == history.place[sends]) & (sends >= 0)
+    highest = seen.stands_at.copy()
+    np.maximum.at(highest, sends[right], history.offset[reads[right]])
+    return np.where(seen.stands_at < 0, NEVER, highest)
+
+
 def stay(seen: Seen) -> Column:
     """Whether each of `reads` is of a record that compaction leaves where it is: the last one of its key among all that
-    may have been sent, committed, and no tombstone."""
+    may have been sent, committed, and no tombstone; and of that the copy with the highest offset."""
     history = seen.history
     stay = ~seen.compacted[history.place[seen.reads]]
     if stay.all():
         return stay
     sends = seen.sends[seen.compacted[history.place[seen.sends]] & (history.status[seen.sends] != Status.FAILED)]
-    _, _, last = _last(seen, sends, np.where(seen.stands_at[sends] < 0, NEVER, seen.stands_at[sends]))
+    highest = _highest(seen)
+    _, _, last = _last(seen, sends, highest[sends])
     outcome = np.append(seen.outcome, TransactionOutcome.COMMITTED)[seen.txn_of(last)]
     last = last[(outcome == TransactionOutcome.COMMITTED) & (seen.stands_at[last] >= 0) & (history.key[last] >= 0)]
-    found: Column = stay | np.isin(seen.send_of_read, np.setdiff1d(last, tombstones(seen)))
+    reads, of = seen.reads, seen.send_of_read
+    kept = np.isin(of, np.setdiff1d(last, tombstones(seen))) & (history.place[reads] == history.place[of])
+    found: Column = stay | (kept & (history.offset[reads] == highest[of]))
     return found
 
 

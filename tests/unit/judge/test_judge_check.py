@@ -31,6 +31,27 @@ def bad() -> dict[str, tuple[str, str | None, str]]:
     return histories
 
 
+TWICE = """client s scan=yes
+topic r cleanup.policy=compact
+client p driver=librdkafka
+q send r/0@0 k=2 v=2
+p send r/0@2 k=1 v=1
+q send r/0@3 k=3 v=3
+d read r/0@0 k=2 v=2
+d read r/0@1 k=1 v=1
+d read r/0@2 k=1 v=1
+d read r/0@3 k=3 v=3
+c assign r/0@0
+c read r/0@0 k=2 v=2
+{}c read r/0@3 k=3 v=3
+s copy r/0@1 v=1 g=7/0/41
+s copy r/0@2 v=1 g=7/1/0
+s read r/0@0 k=2 v=2
+s read r/0@2 k=1 v=1
+s read r/0@3 k=3 v=3
+s scanned r/0@4"""
+"""A record that stands twice, of which a reader was given neither copy, or what is put in."""
+LEFT_OUT = [TWICE.format(""), TWICE.format("c read r/0@1 k=1 v=1\n")]
 BAD = bad()
 GOOD = sections("good_histories.txt")
 
@@ -65,6 +86,11 @@ def test_a_history_with_one_anomaly_shows_that_one_and_no_other(name: str) -> No
 @pytest.mark.parametrize("name", GOOD)
 def test_a_near_miss_shows_none(name: str) -> None:
     assert found(GOOD[name]) == []
+
+
+@pytest.mark.parametrize("text", LEFT_OUT)
+def test_the_last_copy_of_a_keys_last_record_is_not_to_be_left_out(text: str) -> None:
+    assert found(text) == [("poll-skip", None, 1), ("duplicate", "librdkafka-new-epoch", 1)]
 
 
 @pytest.mark.parametrize("name", BAD)
