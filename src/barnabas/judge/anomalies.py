@@ -389,10 +389,10 @@ LIMITS: Final[dict[str, str]] = {
         "where the brokers are known to be of such a version, and the coordinators' log shows it of this very "
         "transaction; or where its coordinator answers COORDINATOR_LOAD_IN_PROGRESS for half a minute, in one epoch, "
         "when all is quiet: a load that ended with an error left its entry behind, and nothing takes that away; or "
-        "where that log has it open in two epochs of the coordinator's office, its end was acknowledged between, and "
-        "the producer's next end in the log ends it as well: a load that ran late left a cache behind, and that "
-        "answered. An end that the client never sent, or that the log lost, just as the office changed hands is not "
-        "told from that."
+        "where that log has it open in two epochs of the coordinator's office, or in the later one the producer's next "
+        "transaction in its place, its end was acknowledged between, and the producer's next end in the log ends it as "
+        "well: a load that ran late left a cache behind, and that answered. An end that the client never sent, or that "
+        "the log lost, just as the office changed hands is not told from that."
     ),
     "KAFKA-17754": (
         "Under transactions of version 1 (before Kafka 4.0's, KIP-890, or with a client from before it) an EndTxn that "

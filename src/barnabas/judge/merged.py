@@ -4,11 +4,14 @@
 In Apache Kafka before 4.0 a load that runs late, when the broker has resigned already, leaves a cache behind that
 nothing unloads. Elected again, the coordinator answers from it until its next load begins: to the end of a transaction
 of which it knows nothing yet it says what it would say of the one before, which has ended so already, and writes
-nothing. Then it loads, finds the transaction open, and takes what its producer does next for a part of it.
+nothing. Then it loads, finds the transaction open, and takes what its producer does next for a part of it. Or the
+producer's next transaction comes before the load as well, and begins by that cache: it is written over the one that is
+open, whose partitions have no marker until a later transaction of the producer is ended there.
 
-The log shows that: a state of one transaction (its begin is the same) from an earlier epoch of the coordinator's office
-in which it is open, one from a later epoch right behind it in which it has not ended, and between the two an end that
-the client was acknowledged. A coordinator that knows of that end writes it before it answers.
+The log shows that: a state of one transaction from an earlier epoch of the coordinator's office in which it is open;
+right behind it, from a later epoch, a state of the same one (its begin is the same) in which it has not ended, or
+another begin of the same producer; and between the two an end that the client was acknowledged. A coordinator that
+knows of that end writes it before it answers, and one that knows of an open transaction leaves its begin as it is.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ _MS = 1_000_000
 
 
 class Merged(NamedTuple):
-    """A transaction that was open at `since` and at `until`, though it was ended between: in nanoseconds of the
-    history's clock, as the wall clock was ahead of it when that end was asked for."""
+    """A transaction that was open at `since`, and at `until` still or written over, though it was ended between: in
+    nanoseconds of the history's clock, as the wall clock was ahead of it when that end was asked for."""
 
     transactional_id: str
     partitions: tuple[TopicPartition, ...]
@@ -45,8 +48,8 @@ def held_past_their_ends(log: Iterable[Written], ends: Mapping[str, Sequence[Ack
             before is not None
             and told is not None
             and before.status == ONGOING
-            and told.status in OPEN
-            and (before.producer_id, before.begun_ms) == (told.producer_id, told.begun_ms)
+            and told.status in (OPEN if told.begun_ms == before.begun_ms else (ONGOING,))
+            and before.producer_id == told.producer_id
             and before.leader_epoch < told.leader_epoch
         ):
             for end in ends.get(transactional_id, ()):

@@ -48,8 +48,18 @@ def test_one_transaction_under_two_offices_with_an_acknowledged_end_between(late
     assert found(*before, state(ONGOING, 110, 79), state(later, 400, 80), ends=many)
 
 
-def test_an_end_that_is_not_between_the_two_is_none() -> None:
-    two = (state(ONGOING, 110, 79), state(PREPARE_COMMIT, 400, 80))
+def test_the_next_transaction_is_written_over_one_whose_end_was_acknowledged() -> None:
+    others = (state(ONGOING, 90, 78, name="y", begun=90), state(PREPARE_COMMIT, 450, 80, name="y", begun=90))
+    over = (state(ONGOING, 400, 80, begun=400), state(PREPARE_COMMIT, 500, 80, begun=400))
+    before = (state(ONGOING, 40, 78, begun=40), state(PREPARE_COMMIT, 50, 78, begun=40))
+    many = ((510, 600), (200, 300), (50, 55))
+    only = [Merged("x", (BANK,), 111 * MS, 400 * MS)]
+    assert found(*before, state(ONGOING, 110, 79), *others, *over, ends=many) == only
+
+
+@pytest.mark.parametrize("later", [state(PREPARE_COMMIT, 400, 80), state(ONGOING, 400, 80, begun=400)])
+def test_an_end_that_is_not_between_the_two_is_none(later: Written) -> None:
+    two = (state(ONGOING, 110, 79), later)
     for end in ((100, 105), (110, 300), (300, 400), (410, 500)):
         assert found(*two, ends=[end]) == []
     assert found(*two, ends=[]) == []
@@ -66,11 +76,15 @@ def test_ends_are_compared_by_the_wall_clock_as_it_was_when_they_were_asked_for(
 
 def test_in_one_office_it_is_not_for_a_load() -> None:
     assert found(state(ONGOING, 110, 79), state(ONGOING, 400, 79)) == []
+    assert found(state(ONGOING, 110, 79), state(ONGOING, 400, 79, begun=400)) == []
 
 
 def test_another_transaction_or_producer_and_one_that_has_ended_are_none() -> None:
-    assert found(state(ONGOING, 110, 79), state(ONGOING, 400, 80, begun=400)) == []
     assert found(state(ONGOING, 110, 79), state(ONGOING, 400, 80, producer_id=2)) == []
+    assert found(state(ONGOING, 110, 79), state(ONGOING, 400, 80, producer_id=2, begun=400)) == []
+    for ended in (PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT, EMPTY):
+        assert found(state(ONGOING, 110, 79), state(ended, 400, 80, begun=350)) == []
+        assert found(state(ONGOING, 110, 79), state(ended, 250, 79), state(ONGOING, 400, 80, begun=400)) == []
     assert found(state(ONGOING, 110, 79), state(PREPARE_COMMIT, 250, 79), state(COMPLETE_COMMIT, 400, 80)) == []
     assert found(state(PREPARE_COMMIT, 110, 79), state(PREPARE_COMMIT, 400, 80)) == []
     assert found(state(ONGOING, 110, 79), ("x", None), state(ONGOING, 400, 80)) == []
