@@ -383,6 +383,12 @@ LIMITS: Final[dict[str, str]] = {
         "when the answer comes, and takes it for one about its new position: it goes back, and reads again what it has "
         "read."
     ),
+    "librdkafka-stale-leader": (
+        "A broker that leads no more, and reaches no ZooKeeper to hear of that, refuses an offset behind its own end. "
+        "librdkafka (up to 2.16.0) then starts over (`auto.offset.reset`), though the epoch that is committed beside "
+        "the offset is newer than that leader's. Told while a broker is cut off, of a reader that goes back to where "
+        "the log starts."
+    ),
     "KAFKA-18137": (
         "A transaction coordinator of Apache Kafka before 4.0 may come back to its office with an empty cache, and "
         "write a new producer's state over a transaction that is open or prepared: nobody ends that any more. Told "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from barnabas.judge.findings import Judged, judged
@@ -94,11 +96,11 @@ def killed_before(seen: Seen, rows: Column) -> Column:
     return killed
 
 
-def while_isolated(seen: Seen, rows: Column) -> Column:
-    """Of each row: whether a broker was isolated meanwhile, or not back yet."""
+def while_isolated(seen: Seen, rows: Column, words: Collection[str] = ("isolate",)) -> Column:
+    """Of each row: whether a broker was isolated meanwhile, or not back yet; `words` are what does that."""
     history = seen.history
     begins, ends = (
-        np.array([name.partition(" ")[0] == word for name in history.names] + [False]) for word in ("isolate", "heal")
+        np.array([name.partition(" ")[0] in these for name in history.names] + [False]) for these in (words, ("heal",))
     )
     nemesis = history.rows(Op.NEMESIS)
     heals = history.completed[nemesis[ends[history.name[nemesis]]]]

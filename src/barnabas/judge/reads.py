@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from barnabas.judge.compacted import stay
-from barnabas.judge.deletions import deleted_by_then
+from barnabas.judge.deletions import deleted_by_then, while_isolated
 from barnabas.judge.findings import Judged, judged
-from barnabas.judge.history import NONE, Op, Status
+from barnabas.judge.history import NONE, Column, Op, Status
 from barnabas.judge.records import DELAYED_END_TXN, UNCLEAN
 from barnabas.judge.seen import Seen, TransactionOutcome, composite
 
 VALIDATION = "librdkafka-validation"
+STALE_LEADER = "librdkafka-stale-leader"
+CUT_FROM_ZOOKEEPER = ("isolate", "zk-cut", "zk-cut-requests", "zk-cut-answers")
+"""Faults that keep a broker from hearing that it leads no more."""
 
 
 def aborted_reads(seen: Seen) -> Judged:
@@ -47,6 +50,18 @@ def precommitted_reads(seen: Seen) -> Judged:
     return judged(history, "precommitted-read", len(known), rows, said, limits)
 
 
+def _at_the_start(seen: Seen, reads: Column) -> Column:
+    """Of each read: whether it may be of the first record of its log, by what leaders said of where that starts."""
+    history = seen.history
+    start = np.zeros(len(history.places) + 1, np.int64)
+    told = history.rows(Op.LOG_START)
+    told = told[history.status[told] == Status.OK]
+    np.maximum.at(start, history.place[told], history.offset[told])
+    place = history.place[reads]
+    at_the_start: Column = seen.compacted[place] | (history.offset[reads] <= start[place])
+    return at_the_start
+
+
 def polls(seen: Seen) -> tuple[Judged, Judged]:
     """Within one assignment offsets grow, and nothing that the reader may see is left out between two of them."""
     history = seen.history
@@ -62,10 +77,14 @@ def polls(seen: Seen) -> tuple[Judged, Judged]:
     said = "{0.client} was at {0.at}@{0.offset}, and then was given {1.at}@{1.offset}"
     limits = None
     if back.any():
-        validates = np.array([client.driver == "librdkafka" for client in history.context.clients], bool)
+        made_by = np.array([client.driver == "librdkafka" for client in history.context.clients], bool)
+        librdkafka = made_by[history.process[two[back]]]
         limits = {
             UNCLEAN: seen.unclean[history.place[two[back]]],
-            VALIDATION: validates[history.process[two[back]]] & after_read[back],
+            VALIDATION: librdkafka & after_read[back],
+            STALE_LEADER: librdkafka
+            & _at_the_start(seen, two[back])
+            & while_isolated(seen, two[back], CUT_FROM_ZOOKEEPER),
         }
     behind = judged(history, "nonmonotonic-poll", len(one), np.stack([one[back], two[back]], 1), said, limits)
 
