@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from barnabas.log.checkpoints import (
     CLEANER_OFFSETS,
@@ -18,6 +18,8 @@ from barnabas.log.log_dir import LogDir
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Disk
 
+LogChange = Callable[[Log], None]
+
 
 class CheckpointedLogs(ABC):
     """Writes them for `LogDirs`; a directory that cannot take its file fails."""
@@ -25,6 +27,10 @@ class CheckpointedLogs(ABC):
     def __init__(self, disk: Disk, dirs: dict[str, LogDir]) -> None:
         self._disk = disk
         self._dirs = dirs
+        # One of each for all logs: a broker may have a hundred thousand.
+        self._on_cleaned_offset: LogChange = lambda log: self._checkpoint_cleaned_offsets_in(log.log_dir)
+        self._on_recovery_point: LogChange = lambda log: self._checkpoint_recovery_points_in(log.log_dir)
+        self._on_log_start_offset: LogChange = lambda log: self._checkpoint_log_start_offsets_in(log.log_dir)
 
     @property
     @abstractmethod

@@ -79,10 +79,6 @@ class LogDirs(CheckpointedLogs):
         self._deleted: list[tuple[int, Log]] = []
         self._deleted_from: dict[str, None] = {}
         self._loaded = False
-        # One of each for all logs: a broker may have a hundred thousand.
-        self._on_cleaned_offset = lambda log: self._checkpoint_cleaned_offsets_in(log.log_dir)
-        self._on_recovery_point = lambda log: self._checkpoint_recovery_points_in(log.log_dir)
-        self._on_log_start_offset = lambda log: self._checkpoint_log_start_offsets_in(log.log_dir)
         self._jitter = lambda bound: runtime.entropy.randrange(0, bound)
         self.cleaner = LogCleaner(
             runtime.disk,

@@ -39,7 +39,6 @@ from barnabas.replica.purgatories import Purgatories
 from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.runtime import Runtime, SparingLog, Tasks
 from barnabas.runtime.turns import SLICE
-from barnabas.wire.kernel import staying
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
@@ -331,7 +330,6 @@ class Replicas:
             return ErrorCode.NONE, None
         return ErrorCode.STALE_CONTROLLER_EPOCH, None
 
-    @staying
     def _make_leaders(
         self, changes: list[tuple[Partition, PartitionState, Uuid]], errors: dict[TopicPartition, ErrorCode]
     ) -> list[Partition]:
@@ -353,7 +351,6 @@ class Replicas:
             self.purgatories.wake_all(partition.topic_partition)
         return new_leaders
 
-    @staying
     def _make_followers(
         self, changes: list[tuple[Partition, PartitionState, Uuid]], errors: dict[TopicPartition, ErrorCode]
     ) -> list[Partition]:

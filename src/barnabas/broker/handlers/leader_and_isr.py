@@ -16,6 +16,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID, TopicPartition
 from barnabas.replica.metadata_cache import is_full
 from barnabas.runtime.turns import SLICE
+from barnabas.wire.kernel import staying
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 5
@@ -48,6 +49,7 @@ async def _become_leader_or_follower(
     topics = {state.topic_name: ZERO_UUID for state in request.ungrouped_partition_states}
     topics.update((topic.topic_name, topic.topic_id) for topic in request.topic_states)
     await broker.topic_configs.learn(topics)
+    change = staying(broker.replicas.become_leader_or_follower)
     answer: LeaderAndIsrResponse | None = None
     for share in _shares(broker, request):
         if answer is not None:
@@ -58,9 +60,7 @@ async def _become_leader_or_follower(
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
         if answer is None and is_full(request):
             broker.replicas.set_strays_aside(request)
-        part = broker.replicas.become_leader_or_follower(
-            share, answer_by_topic_id=context.version >= _FIRST_VERSION_WITH_TOPIC_IDS
-        )
+        part = change(share, answer_by_topic_id=context.version >= _FIRST_VERSION_WITH_TOPIC_IDS)
         if part.error_code:
             raise KafkaError(ErrorCode(part.error_code))
         answer = part if answer is None else _joined(answer, part)
