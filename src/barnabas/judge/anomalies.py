@@ -384,10 +384,10 @@ LIMITS: Final[dict[str, str]] = {
         "read."
     ),
     "librdkafka-stale-leader": (
-        "A broker that leads no more, and reaches no ZooKeeper to hear of that, refuses an offset behind its own end. "
-        "librdkafka (up to 2.16.0) then starts over (`auto.offset.reset`), though the epoch that is committed beside "
-        "the offset is newer than that leader's. Told while a broker is cut off, of a reader that goes back to where "
-        "the log starts."
+        "A broker that has not heard that it leads no more refuses an offset behind its own end, and of an epoch that "
+        "it does not know it says that there is none before it (KIP-320). librdkafka (up to 2.16.0) takes either for "
+        "a log that was cut, and starts over (`auto.offset.reset`). Told while a broker is paused or cut off from "
+        "ZooKeeper, of a reader that goes back to where the log starts."
     ),
     "KAFKA-18137": (
         "A transaction coordinator of Apache Kafka before 4.0 may come back to its office with an empty cache, and "

@@ -289,16 +289,17 @@ def assigned(consumer: Consumer, places: list[Place], journal: Journal, group: s
     except KafkaException:
         told = []
     completed = now()
-    known = {(place.topic, place.partition): place.offset for place in told if place.error is None}
+    known = {(place.topic, place.partition): place for place in told if place.error is None}
     for place in places:
         at = TopicPartition(place.topic, place.partition)
-        offset = known.get((place.topic, place.partition))
-        if offset is not None:
-            journal.add(Op.FETCH_OFFSET, invoked, at, completed=completed, offset=max(NONE, offset), name=group)
-        journal.add(Op.ASSIGN, completed, at, offset=NONE if offset is None else max(NONE, offset))
-        if offset is not None and offset >= 0:
-            place.offset = offset
-    consumer.assign(places)
+        committed = known.get((place.topic, place.partition))
+        offset = NONE if committed is None else max(NONE, committed.offset)
+        if committed is not None:
+            journal.add(Op.FETCH_OFFSET, invoked, at, completed=completed, offset=offset, name=group)
+        journal.add(Op.ASSIGN, completed, at, offset=offset)
+    # What was committed has its leader epoch beside it, by which librdkafka asks whether the log has it still.
+    begins = {at: place for at, place in known.items() if place.offset >= 0}
+    consumer.assign([begins.get((place.topic, place.partition), place) for place in places])
 
 
 def value_of(message: Message) -> int:

@@ -13,7 +13,7 @@ from barnabas.judge.seen import Seen, TransactionOutcome, composite
 
 VALIDATION = "librdkafka-validation"
 STALE_LEADER = "librdkafka-stale-leader"
-CUT_FROM_ZOOKEEPER = ("isolate", "zk-cut", "zk-cut-requests", "zk-cut-answers")
+LEAVES_STALE_LEADERS = ("isolate", "zk-cut", "zk-cut-requests", "zk-cut-answers", "pause")
 """Faults that keep a broker from hearing that it leads no more."""
 
 
@@ -84,7 +84,7 @@ def polls(seen: Seen) -> tuple[Judged, Judged]:
             VALIDATION: librdkafka & after_read[back],
             STALE_LEADER: librdkafka
             & _at_the_start(seen, two[back])
-            & while_isolated(seen, two[back], CUT_FROM_ZOOKEEPER),
+            & while_isolated(seen, two[back], LEAVES_STALE_LEADERS),
         }
     behind = judged(history, "nonmonotonic-poll", len(one), np.stack([one[back], two[back]], 1), said, limits)
 
