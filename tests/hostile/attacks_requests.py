@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import struct
 
 from hostile_frame import Broken, Target, attack
@@ -11,6 +12,7 @@ from barnabas.wire.api import ApiKey
 from barnabas.wire.compression import Codec
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
+from barnabas.wire.messages.delete_topics import DeleteTopicsRequest
 from barnabas.wire.messages.describe_configs import DescribeConfigsRequest
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.messages.metadata import MetadataRequest
@@ -70,6 +72,20 @@ def two_billion_partitions(target: Target) -> None:
     more = CreatePartitionsRequest.CreatePartitionsTopic(name, 2**31 - 1, None)
     added = target.caller(controller).ask(CreatePartitionsRequest(topics=[more], timeout_ms=10_000), 1)
     assert added.results[0].error_code == ErrorCode.POLICY_VIOLATION, added
+
+
+@attack("two hundred partitions that come and go, again and again")
+def topics_that_come_and_go(target: Target) -> None:
+    controller = target.caller(target.caller().ask(MetadataRequest(topics=[]), 4).controller_id)
+    for begin in range(0, 100 if target.thorough else 30, 10):
+        names = [f"comes-and-goes-{secrets.token_hex(4)}-{number}" for number in range(begin, begin + 10)]
+        target.world.has_made(names)
+        topics = [CreateTopicsRequest.CreatableTopic(name, 20, 3) for name in names]
+        created = controller.ask(CreateTopicsRequest(topics=topics, timeout_ms=60_000), 4)
+        deleted = controller.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=60_000), 3)
+        answered = {each.error_code for each in (*created.topics, *deleted.responses)}
+        if answered != {ErrorCode.NONE}:
+            raise Broken(f"topics were not made or deleted: {answered}")
 
 
 @attack("the broker's configuration, sixty thousand times")

@@ -38,7 +38,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -292,6 +292,11 @@ class World:
 
             until(led, f"{name} has its leaders", 2 * PATIENCE_S)
             self._topics.add(name)
+
+    def has_made(self, topics: Iterable[str]) -> None:
+        """An attack makes these for itself."""
+        with self._lock:
+            self._topics |= set(topics)
 
     def delete_topics(self) -> None:
         """Deletes those that attacks have made: what a topic takes lasts as long as somebody wants it."""
