@@ -7,12 +7,14 @@ used (`plans`), so that importing a message costs next to nothing.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 from barnabas.wire.coding import BAD_INPUT, BAD_MESSAGE, decoded, encoded_into
 from barnabas.wire.errors import UnsupportedVersionError, WireError
 from barnabas.wire.kernel import staying
 from barnabas.wire.structs import Bytes, Decoder, DecoderInTurns, Encoder, EncoderInTurns, Framer, ShortDecoder, Struct
+
+T = TypeVar("T")
 
 
 class Message(Struct):
@@ -93,45 +95,31 @@ class Message(Struct):
 
     @classmethod
     @staying
-    def _compile_decoder(cls, version: int) -> Decoder:
+    def _planned(cls, version: int, planner: str, kept: dict[int, T]) -> T:
+        """What the function `planner` of `barnabas.wire.plans` makes of this message in a version, kept from now on."""
         from barnabas.wire import plans  # loads the schemas: not before a message is read or written
 
         cls._check_version(version)
-        decoder = cls._decoders[version] = plans.decoder(cls, version)
-        return decoder
+        made: T = getattr(plans, planner)(cls, version)
+        kept[version] = made
+        return made
 
     @classmethod
-    @staying
+    def _compile_decoder(cls, version: int) -> Decoder:
+        return cls._planned(version, "decoder", cls._decoders)
+
+    @classmethod
     def _make_decoder_in_turns(cls, version: int) -> DecoderInTurns:
-        from barnabas.wire import plans
-
-        cls._check_version(version)
-        decoder = cls._decoders_in_turns[version] = plans.decoder_in_turns(cls, version)
-        return decoder
+        return cls._planned(version, "decoder_in_turns", cls._decoders_in_turns)
 
     @classmethod
-    @staying
     def _make_short_decoder(cls, version: int) -> ShortDecoder:
-        from barnabas.wire import plans
-
-        cls._check_version(version)
-        decoder = cls._short_decoders[version] = plans.short_decoder(cls, version)
-        return decoder
+        return cls._planned(version, "short_decoder", cls._short_decoders)
 
     @classmethod
-    @staying
     def _make_framer(cls, version: int) -> Framer:
-        from barnabas.wire import plans
-
-        cls._check_version(version)
-        framer = cls._framers[version] = plans.framer(cls, version)
-        return framer
+        return cls._planned(version, "framer", cls._framers)
 
     @classmethod
-    @staying
     def _compile_encoder(cls, version: int) -> Encoder:
-        from barnabas.wire import plans
-
-        cls._check_version(version)
-        encoder = cls._encoders[version] = plans.encoder(cls, version)
-        return encoder
+        return cls._planned(version, "encoder", cls._encoders)
