@@ -23,13 +23,14 @@
 
 #include "_python.h"
 
+enum { LASTING, PASSING, STAYING, HEAPS }; /* wire/kernel.py and runtime/turns.py know their order */
+
 #ifdef __linux__
 #include <sys/mman.h>
 #include <unistd.h>
 
 enum { SLAB_BITS = 12, SLAB_BYTES = 1 << SLAB_BITS, UNIT = 16, UNITS = SLAB_BYTES / UNIT, CLASSES = 31 };
 enum { SLABS = 1 << 18, SLABS_AT_ONCE = 4096 };
-enum { LASTING, PASSING, STAYING, HEAPS }; /* the order of wire/kernel.py's names */
 enum { EMPTY, CURRENT, WITH_ROOM, FULL };
 #define NOT_IN_LINE __attribute__((noinline)) /* or the way that is taken nearly always saves registers for it */
 static const size_t ALL_SLABS_BYTES = (size_t)SLABS << SLAB_BITS;
@@ -272,7 +273,6 @@ static void give_slabs_back(void) {
 }
 #else /* who has no glibc has nothing that would give slabs back */
 enum { SLAB_BITS = 12 };
-enum { LASTING, PASSING, STAYING, HEAPS };
 static uint32_t slabs_used;
 static int use_slabs(void) { return 0; }
 static void give_slabs_back(void) {}

@@ -14,10 +14,8 @@ except ImportError:
 else:
     kernel = _kernel
 
-LASTING: Final = 0
-PASSING: Final = 1
 STAYING: Final = 2
-"""What the kernel's ``made_for`` chooses slabs for (``_slabs.h``): what may last, passes soon, or stays."""
+"""What the kernel's ``made_for`` chooses slabs for: what stays. 0 is what may last, 1 what passes (``_slabs.h``)."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
