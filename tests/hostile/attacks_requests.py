@@ -77,8 +77,8 @@ def two_billion_partitions(target: Target) -> None:
 @attack("two hundred partitions that come and go, again and again")
 def topics_that_come_and_go(target: Target) -> None:
     controller = target.caller(target.caller().ask(MetadataRequest(topics=[]), 4).controller_id)
-    for begin in range(0, 100 if target.thorough else 30, 10):
-        names = [f"comes-and-goes-{secrets.token_hex(4)}-{number}" for number in range(begin, begin + 10)]
+    for _ in range(10 if target.thorough else 3):
+        names = [f"comes-and-goes-{secrets.token_hex(4)}" for _ in range(10)]
         target.world.has_made(names)
         topics = [CreateTopicsRequest.CreatableTopic(name, 20, 3) for name in names]
         created = controller.ask(CreateTopicsRequest(topics=topics, timeout_ms=60_000), 4)
