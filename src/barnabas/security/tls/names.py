@@ -6,8 +6,9 @@ bytes as they stand in the certificate. So the certificate itself is read, as fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
+
+from barnabas.security.tls.der import elements
 
 _KEYWORDS: Final = {
     bytes.fromhex("550403"): "CN",
@@ -31,14 +32,14 @@ _SPECIAL: Final = ',=+<>#;"\\'
 def subject_of(certificate: bytes) -> str:
     """The subject of a DER certificate, the last name first. Raises ``ValueError`` for any other bytes."""
     try:
-        [(_, _, whole)] = _elements(certificate)
-        (_, _, signed), *_ = _elements(whole)
-        fields = [content for tag, _, content in _elements(signed) if tag != _VERSION]
+        [(_, _, whole)] = elements(certificate)
+        (_, _, signed), *_ = elements(whole)
+        fields = [content for tag, _, content in elements(signed) if tag != _VERSION]
         subject = fields[4]  # behind the serial number, signature algorithm, issuer and validity
         names = [
-            "+".join(_attribute(attribute) for _, _, attribute in _elements(name)) for _, _, name in _elements(subject)
+            "+".join(_attribute(attribute) for _, _, attribute in elements(name)) for _, _, name in elements(subject)
         ]
-    except (IndexError, UnicodeDecodeError) as error:
+    except (IndexError, ValueError) as error:
         raise ValueError(f"no certificate: {error}") from None
     return ",".join(reversed(names))
 
@@ -46,24 +47,24 @@ def subject_of(certificate: bytes) -> str:
 def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
     """The subject's alternative names of a DER certificate, each as it is encoded. Raises ``ValueError``."""
     try:
-        [(_, _, whole)] = _elements(certificate)
-        (_, _, signed), *_ = _elements(whole)
-        for tag, _, explicit in _elements(signed):
+        [(_, _, whole)] = elements(certificate)
+        (_, _, signed), *_ = elements(whole)
+        for tag, _, explicit in elements(signed):
             if tag != _EXTENSIONS:
                 continue
-            [(_, _, extensions)] = _elements(explicit)
-            for _, _, extension in _elements(extensions):
-                (_, _, kind), *_, (_, _, value) = _elements(extension)
+            [(_, _, extensions)] = elements(explicit)
+            for _, _, extension in elements(extensions):
+                (_, _, kind), *_, (_, _, value) = elements(extension)
                 if kind == _ALTERNATIVE_NAMES:
-                    [(_, _, names)] = _elements(value)
-                    return frozenset(name for _, name, _ in _elements(names))
-    except IndexError as error:
+                    [(_, _, names)] = elements(value)
+                    return frozenset(name for _, name, _ in elements(names))
+    except (IndexError, ValueError) as error:
         raise ValueError(f"no certificate: {error}") from None
     return frozenset()
 
 
 def _attribute(encoded: bytes) -> str:
-    (_, _, kind), (tag, whole, value) = _elements(encoded)
+    (_, _, kind), (tag, whole, value) = elements(encoded)
     keyword = _KEYWORDS.get(kind)
     if keyword is None or tag not in _TEXTS:
         return f"{_dotted(kind) if keyword is None else keyword}=#{whole.hex()}"
@@ -90,19 +91,3 @@ def _dotted(kind: bytes) -> str:
             number = 0
     first = min(numbers[0] // 40, 2)
     return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
-
-
-def _elements(encoded: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """The elements of a DER value: for each its tag, all its bytes, and its content."""
-    position = 0
-    while position < len(encoded):
-        start, tag, length = position, encoded[position], encoded[position + 1]
-        position += 2
-        if length & 0x80:
-            count = length & 0x7F
-            length = int.from_bytes(encoded[position : position + count], "big")
-            position += count
-        if position + length > len(encoded):
-            raise ValueError("no certificate: it is cut")
-        yield tag, encoded[start : position + length], encoded[position : position + length]
-        position += length

@@ -1,8 +1,8 @@
 """Key stores and trust stores: PEM (KIP-651), PKCS12 and JKS, as ``DefaultSslEngineFactory`` takes them.
 
-PEM is read by OpenSSL; PKCS12 needs the package ``cryptography`` and JKS ``pyjks``, both in the extra
-``barnabas[tls]``. Java tells JKS and PKCS12 apart by their first bytes whatever ``ssl.keystore.type`` says
-(``keystore.type.compat``, and keytool writes PKCS12 under the name of JKS since Java 9), and so does this.
+PEM is read by OpenSSL, PKCS12 by the package ``cryptography``, of the extra ``barnabas[tls]``. Java tells JKS and
+PKCS12 apart by their first bytes whatever ``ssl.keystore.type`` says (``keystore.type.compat``, and keytool writes
+PKCS12 under the name of JKS since Java 9), and so does this.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 import re
 import ssl
 from dataclasses import dataclass, field, replace
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.model.errors import ConfigError
 from barnabas.runtime.descriptors import briefly, opening
 from barnabas.runtime.secret_file import secret_file
+from barnabas.security.tls import java_key_store
+from barnabas.security.tls.java_key_store import JavaKeyStore
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 
 _JAVA_TYPES: Final = ("JKS", "PKCS12")
 _TYPES: Final = ("PEM", *_JAVA_TYPES)
-_JKS_MAGIC: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _DER_SEQUENCES: Final = (b"\x30\x80", b"\x30\x82", b"\x30\x83")
 _PEM_CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.S)
 _PEM_KEY: Final = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.S)
@@ -130,7 +130,9 @@ class Store:
                 f"{self.named} is a {named} store; {', '.join(_TYPES)} are read. Convert it: `keytool "
                 f"-importkeystore -srckeystore {self.location} -destkeystore store.p12 -deststoretype PKCS12`."
             )
-        found = "JKS" if data.startswith(_JKS_MAGIC) else "PKCS12" if data.startswith(_DER_SEQUENCES) else "PEM"
+        found = (
+            "JKS" if data.startswith(java_key_store.MAGIC) else "PKCS12" if data.startswith(_DER_SEQUENCES) else "PEM"
+        )
         if self.inline and found != "PEM":
             raise ConfigError(f"{self.named} takes PEM: a text with -----BEGIN and -----END.")
         if named == "PEM" and found != "PEM":
@@ -149,14 +151,19 @@ class Store:
             own = [] if bundle.cert is None else [bundle.cert]
             return [entry.certificate.public_bytes(Encoding.PEM) for entry in (*own, *bundle.additional_certs)]
         store = self._jks(data)
-        chains = [entry.cert_chain for entry in store.private_keys.values()]
-        ders = [der for chain in chains for _, der in chain] + [entry.cert for entry in store.certs.values()]
+        ders = [der for key in store.private_keys for der in key.chain] + store.trusted
         return [ssl.DER_cert_to_PEM_cert(der).encode() for der in ders]
 
     def _pkcs12(self, data: bytes) -> PKCS12KeyAndCertificates:
-        pkcs12 = self._package("cryptography.hazmat.primitives.serialization.pkcs12", "cryptography", "PKCS12")
         try:
-            return pkcs12.load_pkcs12(data, (self.password or self.key_password).encode() or None)  # type: ignore[no-any-return]
+            from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+        except ImportError:
+            raise ConfigError(
+                f"{self.named} is a PKCS12 store: reading it needs cryptography, which `pip install 'barnabas[tls]'` "
+                f"brings. Or convert it to PEM: `openssl pkcs12 -in {self.location} -out s.pem -nodes`."
+            ) from None
+        try:
+            return load_pkcs12(data, (self.password or self.key_password).encode() or None)
         except ValueError as error:
             raise ConfigError(f"{self.named} is no PKCS12 store that the password opens: {error}.") from None
 
@@ -169,39 +176,25 @@ class Store:
         key = bundle.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         return [KeyEntry(key, b"".join(self._certificates(data, "PKCS12")), None)]
 
-    def _jks(self, data: bytes) -> Any:
-        jks = self._package("jks", "pyjks", "JKS")
+    def _jks(self, data: bytes) -> JavaKeyStore:
         try:
-            # Without a password Java opens a trust store all the same, and does not check that it is whole.
-            return jks.KeyStore.loads(data, self.password or None, try_decrypt_keys=False)
-        except (jks.KeystoreException, jks.util.KeystoreException, ValueError) as error:
+            return JavaKeyStore.read(data, self.password)
+        except ValueError as error:
             raise ConfigError(f"{self.named} is no JKS store that the password opens: {error}.") from None
 
     def _jks_keys(self, data: bytes) -> list[KeyEntry]:
-        store = self._jks(data)
-        jks = self._package("jks", "pyjks", "JKS")
         entries = []
-        for alias, entry in store.private_keys.items():
+        for key in self._jks(data).private_keys:
             try:
-                entry.decrypt(self.key_password or self.password)
-            except jks.DecryptionFailureException:
-                raise ConfigError(f"{self.named}: ssl.key.password does not open the key {alias}.") from None
-            key = ssl.DER_cert_to_PEM_cert(entry.pkey_pkcs8).replace("CERTIFICATE", "PRIVATE KEY").encode()
-            chain = "".join(ssl.DER_cert_to_PEM_cert(der) for _, der in entry.cert_chain).encode()
-            entries.append(KeyEntry(key, chain, None))
+                opened = key.opened(self.key_password or self.password)
+            except ValueError as error:
+                raise ConfigError(
+                    f"{self.named}: ssl.key.password does not open the key {key.alias}: {error}."
+                ) from None
+            pem = ssl.DER_cert_to_PEM_cert(opened).replace("CERTIFICATE", "PRIVATE KEY").encode()
+            chain = "".join(ssl.DER_cert_to_PEM_cert(der) for der in key.chain).encode()
+            entries.append(KeyEntry(pem, chain, None))
         return entries
-
-    def _package(self, module: str, package: str, kind: str) -> ModuleType:
-        from importlib import import_module
-
-        try:
-            return import_module(module)
-        except ImportError:
-            raise ConfigError(
-                f"{self.named} is a {kind} store: reading it needs {package}, which `pip install 'barnabas[tls]'` "
-                f"brings. Or convert it to PEM: `keytool -importkeystore -srckeystore {self.location} "
-                f"-destkeystore s.p12 -deststoretype PKCS12`, then `openssl pkcs12 -in s.p12 -out s.pem -nodes`."
-            ) from None
 
 
 def _no_password() -> str:
