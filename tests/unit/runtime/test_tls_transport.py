@@ -254,7 +254,7 @@ def test_whether_the_end_of_the_other_side_ends_the_connection_says_the_protocol
 
 @pytest.mark.parametrize("who_ends", ["client", "broker", "nobody says"])
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-def test_a_session_goes_with_its_connection(stores: TlsSettings, version: str, who_ends: str) -> None:
+def test_no_session_is_kept_for_a_client_that_takes_tickets(stores: TlsSettings, version: str, who_ends: str) -> None:
     """Or whoever connects again and again fills the memory: with 10 KiB each time that it shows a certificate."""
 
     async def play() -> None:
