@@ -44,6 +44,8 @@ class Authority:
         self.trust_store = directory / f"{name}.pem"
         _openssl(
             *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", f"/CN={name}"),
+            # What Python's own contexts want to see from 3.13 on (`ssl.VERIFY_X509_STRICT`).
+            *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),
             *("-keyout", str(self._key), "-out", str(self.trust_store)),
         )
 
@@ -64,7 +66,10 @@ class Authority:
         """
         key, request, certificate = (self.directory / f"{name}.{end}" for end in ("key", "csr", "crt"))
         extensions = self.directory / f"{name}.ext"
-        extensions.write_text(f"subjectAltName={hosts}\n" + (f"extendedKeyUsage={purpose}\n" if purpose else ""))
+        extensions.write_text(
+            f"subjectAltName={hosts}\nsubjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"
+            + (f"extendedKeyUsage={purpose}\n" if purpose else "")
+        )
         _openssl(
             *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}/O={organisation}"),
             *("-keyout", str(key), "-out", str(request)),
