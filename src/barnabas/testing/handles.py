@@ -10,7 +10,7 @@ from barnabas.client.admin import Admin
 from barnabas.client.consumer import Consumer
 from barnabas.client.descriptions import GroupDescription
 from barnabas.client.group import committed_offsets
-from barnabas.client.offsets import EARLIEST, LATEST
+from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED
 from barnabas.model.ids import TopicPartition
 from barnabas.testing.host import ZOOKEEPER, PartitionView, broker_name
 from barnabas.testing.network import CLIENT
@@ -238,19 +238,45 @@ class TopicHandle:
         return [self.partition(topic_partition.partition) for topic_partition in found]
 
     def consumed_by(self, group: str, *, timeout: float = TIMEOUT) -> None:
-        """Returns when `group` has committed every record the topic has now; ``TimeoutError`` says how far it is."""
+        """Returns when `group` has committed every record the topic has now; ``TimeoutError`` says how far it is.
+
+        What is no record, or was aborted, is not waited for; a transaction that is open is.
+        """
         cluster = self._cluster
 
         async def behind() -> dict[str, tuple[int, int]]:
-            ends = await cluster.offsets(await cluster.partitions_of(self.name), LATEST)
-            committed = await committed_offsets(cluster.client, group, list(ends))
+            partitions = await cluster.partitions_of(self.name)
+            starts, ends = await cluster.offsets(partitions, EARLIEST), await cluster.offsets(partitions, LATEST)
+            committed = await committed_offsets(cluster.client, group, partitions)
+            left = {
+                partition: max(committed[partition], start)
+                for partition, start in starts.items()
+                if max(committed[partition], start) < ends[partition]
+            }
             return {
-                str(partition): (committed[partition], end)
-                for partition, end in ends.items()
-                if committed[partition] < end
+                str(partition): (committed[partition], ends[partition])
+                for partition, offset in left.items()
+                if await self._has_records(partition, offset, ends[partition])
             }
 
         cluster.run(cluster.until(lambda left: not left, behind, f"{group} has consumed {self.name}", timeout))
+
+    async def _has_records(self, partition: TopicPartition, offset: int, end: int) -> bool:
+        """Whether a record lies there that counts, or may yet: behind a group's last record there are often only the
+        end of a transaction, or records of one that was aborted, and no client commits those."""
+        client = self._cluster.client
+        stable = await client.list_offsets({partition: LATEST}, isolation_level=READ_COMMITTED)
+        if stable[partition].offset < end:
+            return True
+        consumer = Consumer(client, isolation_level=READ_COMMITTED, max_wait_ms=50, partition_max_bytes=1)
+        try:
+            await consumer.assign({partition: offset})
+            while consumer.position(partition) < end:
+                if await consumer.poll(50):
+                    return True
+            return False
+        finally:
+            await consumer.close()
 
     def records(self, *, timeout: float = TIMEOUT) -> list[Record]:
         """Every record that a consumer may read now, by partition and offset."""
