@@ -119,6 +119,7 @@ class RealLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a process forked from this one has the lock as well
         os.close(self._descriptor)
 
 

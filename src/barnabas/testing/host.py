@@ -116,6 +116,7 @@ class Host(ABC):
         """None in a cluster without users."""
         self._listeners = (PLAINTEXT,) if keys is None else LISTENERS
         self.holders = [reserved_port() for _ in range(count * len(self._listeners) + 1)]
+        self._net.holders = self.holders
         ports = [holder.getsockname()[1] for holder in self.holders]
         self.zookeeper_port = ports.pop()
         self._ports = {listener: ports[at :: len(self._listeners)] for at, listener in enumerate(self._listeners)}

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
 import socket
 import ssl
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar, cast
+from weakref import WeakSet
 
 from barnabas.broker.connection import BrokerConnection
 from barnabas.runtime.doors import Bytes
@@ -43,8 +45,12 @@ class Links:
         self.names: dict[int, str] = {}
         """By port: where a process listens, and from where it has connected."""
         self.ends: dict[LinkEnd, None] = {}
+        self.servers: list[asyncio.AbstractServer] = []
+        self.holders: Sequence[socket.socket] = ()
+        """What holds the ports of brokers that do not run."""
         self._cut: dict[tuple[str, str], None] = {}
         self._latency: dict[tuple[str, str], float] = {}
+        _all_links.add(self)
 
     def name_of(self, port: int) -> str:
         return self.names.get(port, CLIENT)
@@ -84,6 +90,30 @@ class Links:
 
     def cuts(self) -> list[tuple[str, str]]:
         return list(self._cut)
+
+    def descriptors(self) -> Iterator[int]:
+        """Of every socket of the cluster that is open."""
+        listening = [near for server in self.servers for near in getattr(server, "sockets", ())]
+        for near in (*self.holders, *listening, *(end.get_extra_info("socket") for end in self.ends)):
+            if near is not None and near.fileno() >= 0:
+                yield near.fileno()
+
+
+_all_links: WeakSet[Links] = WeakSet()
+
+
+def _let_go() -> None:
+    """In a forked child. With the sockets of the brokers it would keep their ports when they die, and the connections,
+    so that no client would hear of it. The descriptors stay taken: objects that are the child's as well know them.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for links in list(_all_links):
+        for descriptor in list(links.descriptors()):
+            os.dup2(nothing, descriptor, inheritable=False)
+    os.close(nothing)
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 class _Made:
@@ -385,6 +415,7 @@ class LinkNetwork:
             backlog=1024,
         )
         self._servers.append(server)
+        self._links.servers.append(server)
         bound = server.sockets[0].getsockname()[1]
         self._links.names[bound] = self._process.name
         return RealListener(server, host, bound)
@@ -451,8 +482,10 @@ class LinkNetwork:
 
     def shut(self) -> list[LinkEnd]:
         """The process died: its ports are free and its connections reset. Returns its ends, to be buried."""
-        for server in self._servers:
+        servers, self._servers = self._servers, []
+        for server in servers:
             server.close()
+            self._links.servers.remove(server)
         ends = self.ends
         for end in ends:
             end.reset()

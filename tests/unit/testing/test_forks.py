@@ -52,3 +52,45 @@ def test_what_a_fork_has_of_its_parent_is_refused_and_stays_the_parents(
     said, found = done.stdout.splitlines()
     assert said.startswith(refusal)
     assert found == str([b"child", b"parent", b"parent"])
+
+
+BROKEN_WHILE_A_FORK_LIVES = """
+import os
+import socket
+import sys
+from barnabas.testing import KafkaCluster
+
+directory = sys.argv[1] or None
+with KafkaCluster(1, directory=directory) as cluster:
+    host, _, port = cluster.broker(0).address.rpartition(":")
+    connection = socket.create_connection((host, int(port)), timeout=10)
+    cluster.create_topic("t")
+    kept, told = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(told)
+        os.read(kept, 1)  # until the parent lets it go
+        os._exit(0)
+    os.close(kept)
+    cluster.broker(0).kill()
+    try:
+        print(connection.recv(1))
+    except ConnectionResetError:
+        print("reset")
+    try:
+        socket.create_connection((host, int(port)), timeout=10)
+    except ConnectionRefusedError:
+        print("refused")
+    cluster.broker(0).start()
+    print(cluster.partition("t", 0).leader.id)
+    os.close(told)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_broker_dies_and_starts_again_while_a_fork_lives(on_disk: bool, tmp_path: Path) -> None:
+    program = [sys.executable, "-c", BROKEN_WHILE_A_FORK_LIVES, str(tmp_path) if on_disk else ""]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["reset", "refused", "0"]
