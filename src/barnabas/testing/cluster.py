@@ -25,7 +25,8 @@ from barnabas.model.errors import ConfigError, ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.testing import history as histories
 from barnabas.testing.awaited import AsyncBroker, AsyncGroup, AsyncHandle, AsyncPartition, AsyncTopic, AsyncUser, waits
-from barnabas.testing.handles import BrokerHandle, End, Ends, GroupHandle, PartitionHandle, Record, TopicHandle
+from barnabas.testing.handles import BrokerHandle, Ends, GroupHandle, PartitionHandle, Record, TopicHandle
+from barnabas.testing.history import ClusterHistory
 from barnabas.testing.host import SESSION_TIMEOUT_MS, Host, InProcessHost
 from barnabas.testing.injection import Injection
 from barnabas.testing.keys import ClusterKeys, passwords_of
@@ -85,6 +86,8 @@ class KafkaCluster(RunningCluster):
         """Returns when every broker serves and knows every other and the controller."""
         if self._host is not None:
             return self
+        if self._directory is None:
+            self.history = ClusterHistory()  # disks in memory begin empty, and owe nothing
         histories.listen(self)
         self.history.note("cluster", f"{self._count} brokers, seed {self.seed}")
         try:

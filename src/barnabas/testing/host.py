@@ -108,6 +108,7 @@ class Host(ABC):
         self.config = {"zookeeper.session.timeout.ms": str(session_timeout_ms), **config}
         self._seed = seed
         self._lives_begun = 0
+        self._began_at_zxid = 0
         self._net = Links()
         self._harness = Process(background.loop, HARNESS, history.note)
         self._zookeeper: Life | None = None
@@ -185,7 +186,8 @@ class Host(ABC):
             self._net,
             None if self.directory is not None else volume,
             StallFreeClock(self.background),
-            f"{self._seed}/{name}/{self._lives_begun}",
+            # What an earlier cluster of this seed drew is in the directory: topic ids, that nobody may have again.
+            f"{self._seed}/{self._began_at_zxid}/{name}/{self._lives_begun}",
         )
 
     async def start_coordinator(self) -> None:
@@ -206,6 +208,8 @@ class Host(ABC):
             self._coordinator = server
 
         await life.run(main(), ZOOKEEPER)
+        assert self._coordinator is not None
+        self._began_at_zxid = self._coordinator.tree.last_zxid
 
     async def close(self) -> None:
         if self._zookeeper is not None:
