@@ -308,15 +308,15 @@ class KafkaCluster(RunningCluster):
         *,
         times: int | None = 1,
         broker: BrokerHandle | int | None = None,
-        from_: End = CLIENT,
+        from_: Ends = CLIENT,
         applied: bool = False,
     ) -> Injection:
         """The next `times` requests (None: every) are answered by `error`, such as ``NOT_LEADER_OR_FOLLOWER``.
 
-        Names as in the protocol guide. Only clients' requests, unless `from_` names a broker. `applied`: the request
+        Names as in the protocol guide. Only clients' requests, unless `from_` names brokers. `applied`: the request
         is carried out first, and the error is a lie. The injection counts its `hits` and can be stopped.
         """
-        return self._inject(api, error, times, broker, from_, applied, 0.0)
+        return self._inject(api, error, times, broker, from_, applied, None)
 
     def disconnect(
         self,
@@ -324,11 +324,11 @@ class KafkaCluster(RunningCluster):
         *,
         times: int | None = 1,
         broker: BrokerHandle | int | None = None,
-        from_: End = CLIENT,
+        from_: Ends = CLIENT,
         applied: bool = False,
     ) -> Injection:
         """The connection is closed in place of an answer; with `applied` after the request was carried out."""
-        return self._inject(api, None, times, broker, from_, applied, 0.0)
+        return self._inject(api, None, times, broker, from_, applied, None)
 
     def delay(
         self,
@@ -337,7 +337,7 @@ class KafkaCluster(RunningCluster):
         *,
         times: int | None = 1,
         broker: BrokerHandle | int | None = None,
-        from_: End = CLIENT,
+        from_: Ends = CLIENT,
     ) -> Injection:
         """The next `times` requests are carried out so many seconds late."""
         return self._inject(api, None, times, broker, from_, False, seconds)
@@ -348,16 +348,16 @@ class KafkaCluster(RunningCluster):
         error: str | None,
         times: int | None,
         broker: BrokerHandle | int | None,
-        from_: End,
+        from_: Ends,
         applied: bool,
-        delay: float,
+        delay: float | None,
     ) -> Injection:
         rule = Injection(
             _named(ApiKey, api, "an API"),
             None if error is None else _named(ErrorCode, error, "an error"),
             times,
-            None if broker is None else int(broker),
-            self.ends(from_)[0],
+            None if broker is None else self.known(int(broker)),
+            frozenset(self.ends(from_)),
             applied,
             delay,
         )

@@ -44,9 +44,9 @@ class Injection:
     error: ErrorCode | None
     times: int | None
     broker_id: int | None
-    source: str
+    sources: frozenset[str]
     applied: bool
-    delay: float
+    delay: float | None
     hits: int = 0
 
     @property
@@ -83,7 +83,7 @@ class Injections:
         for rule in self.of(api, broker_id):
             port = context.connection.peer.rpartition(":")[2]
             source = self._links.name_of(int(port)) if port.isdigit() else CLIENT
-            if source == rule.source:
+            if source in rule.sources:
                 return rule
         return None
 
@@ -135,7 +135,7 @@ def _failing(handle: Handle, api: ApiKey, injections: Injections, history: Clust
             return await handle(broker, request, context)
         rule.hits += 1
         name = f"broker {broker.broker_id}"
-        if rule.delay:
+        if rule.delay is not None:
             history.note(name, f"{api.name} waits {rule.delay:g} s, as the test asked")
             await asyncio.sleep(rule.delay)
             return await handle(broker, request, context)
