@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from barnabas.testing.cluster import AsyncKafkaCluster, KafkaCluster
 
 _LINES_SHOWN: Final = 60
+_SHARED: Final = ("kafka_module_cluster", "kafka_session_cluster")
 _clusters = pytest.StashKey[list["KafkaCluster"]]()
+_running = pytest.StashKey[pytest.Item]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,10 +46,16 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.config.stash[_running] = item
+
+
 def _made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> KafkaCluster:
     from barnabas.testing.cluster import KafkaCluster
 
-    mark = request.node.get_closest_marker("kafka")
+    # The test's mark, for a module or a session has none of its tests'.
+    mark = request.config.stash[_running].get_closest_marker("kafka")
     options: dict[str, Any] = dict(mark.kwargs) if mark is not None else {}
     if mark is not None and mark.args:
         raise pytest.UsageError("@pytest.mark.kafka takes keywords alone, such as brokers=3.")
@@ -83,37 +91,36 @@ def async_kafka_cluster(kafka_cluster: KafkaCluster) -> AsyncKafkaCluster:
 
 
 @pytest.fixture(scope="module")
-def _kafka_cluster_of_module(
+def kafka_module_cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KafkaCluster]:
+    """One cluster for a module's tests (``pytestmark = pytest.mark.kafka(..)``); after each of them it is mended."""
     with _made(request, tmp_path_factory) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def _kafka_cluster_of_session(
+def kafka_session_cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KafkaCluster]:
+    """One cluster for all tests of this process; after each of them it is mended."""
     with _made(request, tmp_path_factory) as cluster:
         yield cluster
 
 
-@pytest.fixture
-def kafka_module_cluster(
-    request: pytest.FixtureRequest, _kafka_cluster_of_module: KafkaCluster
-) -> Iterator[KafkaCluster]:
-    """One cluster for a module's tests (``pytestmark = pytest.mark.kafka(..)``); after each of them it is mended."""
-    yield _used_by(request, _kafka_cluster_of_module)
-    _kafka_cluster_of_module.recover()
+@pytest.fixture(autouse=True)
+def _kafka_mended(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The shared clusters are fixtures of their own scope, so that others of that scope can build on them; what a test
+    did to them is mended when its other fixtures have ended."""
+    for name in _shared(request):
+        _used_by(request, request.getfixturevalue(name))
+    yield
+    for name in _shared(request):  # those as well that the test asked for while it ran
+        request.getfixturevalue(name).recover()
 
 
-@pytest.fixture
-def kafka_session_cluster(
-    request: pytest.FixtureRequest, _kafka_cluster_of_session: KafkaCluster
-) -> Iterator[KafkaCluster]:
-    """One cluster for all tests of this process; after each of them it is mended."""
-    yield _used_by(request, _kafka_cluster_of_session)
-    _kafka_cluster_of_session.recover()
+def _shared(request: pytest.FixtureRequest) -> list[str]:
+    return [name for name in _SHARED if name in request.fixturenames]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -122,13 +129,13 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed and report.when in ("setup", "call"):
-        for cluster in item.stash.get(_clusters, []):
+        for number, cluster in enumerate(item.stash.get(_clusters, [])):
             title = f"Kafka cluster (seed {cluster.seed})"
-            report.sections.append((title, _told(item, cluster)))
+            report.sections.append((title, _told(item, cluster, f"-{number}" if number else "")))
     return report
 
 
-def _told(item: pytest.Item, cluster: KafkaCluster) -> str:
+def _told(item: pytest.Item, cluster: KafkaCluster, which: str) -> str:
     from barnabas.testing.life import ClusterError
 
     story = cluster.timeline()
@@ -140,8 +147,8 @@ def _told(item: pytest.Item, cluster: KafkaCluster) -> str:
     place = Path(directory)
     if not place.is_absolute():
         place = item.config.rootpath / place
-    # One file a test, so that tests of several processes don't meet.
-    file = place / (re.sub(r"[^\w.\[\]-]+", "_", item.nodeid)[-150:] + ".txt")
+    # One file for each cluster of a test, so that tests of several processes don't meet.
+    file = place / (re.sub(r"[^\w.\[\]-]+", "_", item.nodeid)[-150:] + f"{which}.txt")
     view = file.with_suffix(".html")
     saved = f"all in {file}"
     try:
