@@ -51,6 +51,17 @@ class AsyncBroker(AsyncHandle[BrokerHandle]):
     def __repr__(self) -> str:
         return repr(self.plain)
 
+    @property
+    def address(self) -> str:
+        return self.plain.address
+
+    @property
+    def state(self) -> str:
+        return self.plain.state
+
+    async def is_controller(self) -> bool:
+        return await asyncio.to_thread(lambda: self.plain.is_controller)
+
     kill = waits(BrokerHandle.kill)
     stop = waits(BrokerHandle.stop)
     start = waits(BrokerHandle.start)
@@ -70,15 +81,47 @@ class AsyncPartition(AsyncHandle[PartitionHandle]):
     async def isr(self) -> set[int]:
         return {broker.id for broker in await asyncio.to_thread(lambda: self.plain.isr)}
 
+    async def leader_epoch(self) -> int:
+        return await asyncio.to_thread(lambda: self.plain.leader_epoch)
+
+    async def replicas(self) -> list[AsyncBroker]:
+        return [AsyncBroker(broker) for broker in await asyncio.to_thread(lambda: self.plain.replicas)]
+
+    async def followers(self) -> list[AsyncBroker]:
+        return [AsyncBroker(broker) for broker in await asyncio.to_thread(lambda: self.plain.followers)]
+
+    async def high_watermark(self) -> int:
+        return await asyncio.to_thread(lambda: self.plain.high_watermark)
+
     wait = waits(PartitionHandle.wait)
 
 
 class AsyncTopic(AsyncHandle[TopicHandle]):
+    @property
+    def name(self) -> str:
+        return self.plain.name
+
+    def partition(self, number: int) -> AsyncPartition:
+        return AsyncPartition(self.plain.partition(number))
+
+    async def partitions(self) -> list[AsyncPartition]:
+        return [AsyncPartition(partition) for partition in await asyncio.to_thread(lambda: self.plain.partitions)]
+
     consumed_by = waits(TopicHandle.consumed_by)
     records = waits(TopicHandle.records)
 
 
 class AsyncGroup(AsyncHandle[GroupHandle]):
+    @property
+    def name(self) -> str:
+        return self.plain.name
+
+    async def state(self) -> str:
+        return await asyncio.to_thread(lambda: self.plain.state)
+
+    async def members(self) -> list[str]:
+        return await asyncio.to_thread(lambda: self.plain.members)
+
     stable = waits(GroupHandle.stable)
     committed = waits(GroupHandle.committed)
 

@@ -429,6 +429,14 @@ class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
         return self.plain.bootstrap_servers
 
     @property
+    def zookeeper(self) -> str:
+        return self.plain.zookeeper
+
+    @property
+    def seed(self) -> int:
+        return self.plain.seed
+
+    @property
     def random(self) -> random.Random:
         return self.plain.random
 
@@ -454,7 +462,25 @@ class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
     async def controller(self) -> AsyncBroker:
         return AsyncBroker(await asyncio.to_thread(lambda: self.plain.controller))
 
-    create_topic = waits(KafkaCluster.create_topic)
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        config: Mapping[str, Any] | None = None,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+    ) -> AsyncTopic:
+        await asyncio.to_thread(
+            self.plain.create_topic,
+            name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            config=config,
+            assignment=assignment,
+        )
+        return self.topic(name)
+
     records = waits(KafkaCluster.records)
     heal = waits(KafkaCluster.heal)
     latency = waits(KafkaCluster.latency)
