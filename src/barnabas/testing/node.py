@@ -6,12 +6,14 @@ Ends with the process that started it.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import os
 import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from barnabas.broker.server import Broker
 from barnabas.model.config import broker_config, parse_properties
@@ -20,6 +22,14 @@ from barnabas.runtime.real import real_runtime
 from barnabas.testing.injection import Injections, instrument
 from barnabas.testing.network import Links
 from barnabas.testing.processes import WrittenHistory
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def end_with_parent() -> None:
+    """A process that is paused when its parent dies does not see that; on Linux the kernel ends it none the less."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
 
 
 async def run(values: Mapping[str, str], ready: str, acknowledged: str) -> int:
@@ -55,6 +65,7 @@ async def run(values: Mapping[str, str], ready: str, acknowledged: str) -> int:
 
 def main(properties: str, ready: str, acknowledged: str) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(created).3f %(message)s")
+    end_with_parent()
     values = parse_properties(Path(properties).read_text())
     with asyncio.Runner(loop_factory=fastest_loop()) as runner:
         return runner.run(run(values, ready, acknowledged))
