@@ -428,8 +428,8 @@ class World:
     def client(
         self, story: Callable[[Runtime, Cluster], Awaitable[T]], name: str, *, again: bool = False
     ) -> asyncio.Future[T]:
-        """Runs `story` in a process of a machine of its own, with a client; the future is its outcome. One that may be
-        killed begins `again` when it is started again."""
+        """Runs `story` in a process of a machine of its own, with a client; the future is its outcome, which it never
+        has when it is killed. One that may be killed begins `again` when it is started again."""
         node = self.nodes.get(name)
         if node is None:
             node = self.nodes[name] = Node(self.loop, self.network, Chance(self.seed, "clients"), name)

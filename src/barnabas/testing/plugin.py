@@ -129,7 +129,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed and report.when in ("setup", "call"):
-        for number, cluster in enumerate(item.stash.get(_clusters, [])):
+        used = item.stash.get(_clusters, [])
+        for number, cluster in enumerate(used):
             title = f"Kafka cluster (seed {cluster.seed})"
             report.sections.append((title, _told(item, cluster, f"-{number}" if number else "")))
     return report
