@@ -299,8 +299,10 @@ class Host(ABC):
         return None
 
     async def controller(self) -> int | None:
+        """None also while it has died and its session is not over; one that is paused takes itself for it."""
         found = self._znode("/controller")
-        return None if found is None else int(found["brokerid"])
+        broker_id = -1 if found is None else int(found["brokerid"])
+        return broker_id if self._state_of(broker_id) in ("running", "paused") else None
 
     async def view(self, topic_partition: TopicPartition) -> PartitionView | None:
         """None while those concerned do not agree, or know nothing of the partition."""

@@ -487,3 +487,10 @@ def test_brokers_make_the_paths_of_delegation_tokens_where_they_have_a_secret_ke
         assert {path for path in nodes if path.startswith("/delegation_token")} == (
             {"/delegation_token", "/delegation_token/tokens", "/delegation_token/token_changes"} if key else set()
         )
+
+
+def test_a_broker_that_died_is_controller_no_more(kafka_cluster):
+    dead = kafka_cluster.controller
+    dead.kill()
+    assert not dead.is_controller  # although its znode stays until its session is over
+    assert kafka_cluster.controller != dead
