@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Self, SupportsIndex
 
 from barnabas.client.asking import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
 from barnabas.client.cluster import ClusterClient
@@ -139,11 +139,11 @@ class Producer(Producing[Connection]):
         Without `partition` Kafka's partitioner chooses: murmur2 of the key, or one partition after another takes
         a batch of records without one. `timestamp` is in milliseconds since the epoch, now by default.
         """
-        _check_bytes(key, value)
+        headers = tuple(headers.items() if isinstance(headers, Mapping) else headers)
+        _check(key, value, headers, timestamp)
         if partition is None:
             partition = await self._choose(topic, key)
         topic_partition = TopicPartition(topic, partition)
-        headers = tuple(headers.items() if isinstance(headers, Mapping) else headers)
         try:
             size = self._size(key, value, headers)
         except KafkaError as error:
@@ -349,10 +349,16 @@ class Producer(Producing[Connection]):
         self._one_settled.notify()
 
 
-def _check_bytes(key: object, value: object) -> None:
-    for what, content in (("key", key), ("value", value)):
+def _check(key: object, value: object, headers: Collection[tuple[object, object]], timestamp: object) -> None:
+    """What is no record is refused here: in a batch it would take the producer's other records with it."""
+    for what, content in (("key", key), ("value", value), *((f"header {name!r}", held) for name, held in headers)):
         if content is not None and not isinstance(content, bytes | bytearray | memoryview):
             raise TypeError(f"a record's {what} is bytes or None, not {type(content).__name__}: encode it")
+    for name, _ in headers:
+        if not isinstance(name, str):
+            raise TypeError(f"a header's name is a str, not {type(name).__name__}")
+    if timestamp is not None and not (isinstance(timestamp, SupportsIndex) and abs(int(timestamp)) < 1 << 63):
+        raise TypeError(f"a record's timestamp is a whole number of milliseconds, not {timestamp!r}")
 
 
 __all__ = ["Delivered", "Headers", "Producer"]
