@@ -107,7 +107,12 @@ class Disk(Protocol):
         """Removes one file; a missing one is no error."""
         ...
 
-    def rmtree(self, path: str) -> None: ...
+    def rmtree(self, path: str) -> None:
+        """Removes a directory with all that is in it; a missing one is no error.
+
+        Of a link its files go and the link itself: an operator made it to have one partition on another disk.
+        """
+        ...
 
     def fsync_dir(self, path: str) -> None: ...
 

@@ -188,9 +188,15 @@ class RealDisk:
         def remove() -> None:
             import shutil  # with its archive formats it is slow to import, and rarely needed
 
-            shutil.rmtree(path)
+            if os.path.islink(path):
+                for name in os.listdir(path):
+                    if not os.path.isdir(f"{path}/{name}"):
+                        os.unlink(f"{path}/{name}")
+                os.unlink(path)
+            else:
+                shutil.rmtree(path)
 
-        with briefly():
+        with briefly(), suppress(FileNotFoundError):
             opening(remove)
 
     def fsync_dir(self, path: str) -> None:

@@ -400,7 +400,6 @@ class SimDisk:
 
     def rmtree(self, path: str) -> None:
         self._guard("write", path)
-        self._want_directory(path)
         for name in [name for name in self._volume.names if name.startswith(path + "/")]:
             self._volume.unlink(name)
         for name in [n for n in self._volume.directories if n == path or n.startswith(path + "/")]:

@@ -5,6 +5,7 @@ import errno
 import gc
 import os
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -209,6 +210,51 @@ def test_logs_are_flushed_as_often_as_the_broker_says(interval_ms: int, seconds:
         return log.recovery_point
 
     assert loop.run_until_complete(story()) == 1
+
+
+@pytest.mark.parametrize("at_next_start", [False, True])
+def test_a_partition_that_a_link_has_on_another_disk_is_deleted_there(tmp_path: Path, at_next_start: bool) -> None:
+    place, other_disk = tmp_path / "d", tmp_path / "other"
+    dirs = log_dirs(place)
+    for partition in (A, B):
+        append(dirs.get_or_create(partition), "x")
+    dirs.close()
+    (place / "a-0").rename(other_disk)
+    (place / "a-0").symlink_to(other_disk)
+    (other_disk / "lost+found").mkdir()
+    dirs = log_dirs(place)
+    assert dirs.delete_async(A)
+    if at_next_start:
+        dirs.close(clean=False)
+        dirs = log_dirs(place)
+    else:
+        deleted = dirs.take_due_deletion(1 << 62)
+        assert deleted is not None
+        deleted.delete()
+    assert (dirs.offline_paths, dirs.get(B) is not None) == ((), True)
+    assert [name for name in os.listdir(place) if name.startswith("a-0")] == []
+    assert os.listdir(other_disk) == ["lost+found"]
+    dirs.close()
+
+
+def test_who_removes_deleted_logs_while_others_are_loaded_is_in_nobodys_way(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path)
+    append(dirs.get_or_create(A), "x")
+    dirs.get_or_create(B)
+    dirs.delete_async(B)
+    dirs.close(clean=False)
+    dirs = log_dirs(tmp_path, load=False)
+    (deleted,) = tmp_path.glob("b-0.*-delete")
+
+    async def load() -> None:
+        loading = asyncio.ensure_future(dirs.load())
+        await asyncio.sleep(0)  # a-0, the first by name, is being loaded
+        shutil.rmtree(deleted)
+        await loading
+
+    asyncio.run(load())
+    assert (dirs.offline_paths, dirs.get(A) is not None) == ((), True)
+    dirs.close()
 
 
 def test_what_was_to_be_deleted_is_deleted_at_the_next_start(tmp_path: Path) -> None:
