@@ -298,7 +298,7 @@ class ReplicaFetcher(FollowedPartitions):
         log = partition.log
         assert log is not None, f"{partition} is followed"
         assert log.log_end_offset == state.fetch_offset, f"{log} is not where its fetcher is, {state.fetch_offset}"
-        parts_at = parting_offset(log, records)
+        parts_at = parting_offset(log, records, state.current_leader_epoch)
         if parts_at is not None:
             self._cut(state, log, parts_at, "the leader goes on in an older epoch")
             return
@@ -306,7 +306,7 @@ class ReplicaFetcher(FollowedPartitions):
             records, high_watermark, log_start_offset, self._runtime.clock.now_ms()
         )
         # An empty answer leaves it as it is: forgetting it would make the leader doubt the whole log (KAFKA-15510).
-        epoch = state.last_fetched_epoch = log.leader_epochs.latest_epoch if self._truncates_on_fetch else NO_EPOCH
+        epoch = state.last_fetched_epoch = self._last_fetched_epoch(log, state.current_leader_epoch)
         state.lag = high_watermark - state.fetch_offset if high_watermark > state.fetch_offset else 0
         if moved or records:
             self._follower.follower_advanced(partition, moved)

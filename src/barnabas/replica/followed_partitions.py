@@ -64,16 +64,27 @@ class FollowedPartitions:
 
     def add(self, partition: Partition) -> None:
         log = partition.local_log()
-        if log.latest_epoch == NO_EPOCH and log.log_end_offset > log.high_watermark:
+        topic_partition = partition.topic_partition
+        older_leader = log.latest_epoch > partition.leader_epoch
+        if older_leader:
+            logger.warning(
+                "%s has records of leader epoch %d and is led in epoch %d: the znodes are older than the log. "
+                "It agrees with its leader's up to the high watermark, %d of %d",
+                topic_partition,
+                log.latest_epoch,
+                partition.leader_epoch,
+                log.high_watermark,
+                log.log_end_offset,
+            )
+        if (older_leader or log.latest_epoch == NO_EPOCH) and log.log_end_offset > log.high_watermark:
             # No epoch tells how far this log agrees with the leader's; it does up to the high watermark.
             log.truncate_to(log.high_watermark, now_ms=self._runtime.clock.now_ms())
-        topic_partition = partition.topic_partition
         state = FetchState(
             topic_partition,
             partition.topic_id,
             partition.leader_epoch,
             log.log_end_offset,
-            self._last_fetched_epoch(log),
+            self._last_fetched_epoch(log, partition.leader_epoch),
             truncates=not self._truncates_on_fetch and log.latest_epoch != NO_EPOCH,
         )
         self._without_topic_id += state.topic_id == ZERO_UUID
@@ -125,8 +136,13 @@ class FollowedPartitions:
         else:
             self._want(state, log)
 
-    def _last_fetched_epoch(self, log: Log) -> int:
-        return log.leader_epochs.latest_epoch if self._truncates_on_fetch else NO_EPOCH
+    def _last_fetched_epoch(self, log: Log, leader_epoch: int) -> int:
+        """What the next fetch tells of this log.
+
+        A leader knows nothing of epochs after its own: about them it would be asked in vain until it has come so far.
+        """
+        latest_epoch = log.leader_epochs.latest_epoch
+        return latest_epoch if self._truncates_on_fetch and latest_epoch <= leader_epoch else NO_EPOCH
 
     def _want(self, state: FetchState, log: Log) -> None:
         """Has the next request fetch `state` from where it is now."""
@@ -166,7 +182,7 @@ class FollowedPartitions:
 
     def _restart(self, state: FetchState, log: Log) -> None:
         state.fetch_offset = log.log_end_offset
-        state.last_fetched_epoch = self._last_fetched_epoch(log)
+        state.last_fetched_epoch = self._last_fetched_epoch(log, state.current_leader_epoch)
         self._want(state, log)
 
     def _cut(self, state: FetchState, log: Log, offset: int, why: str) -> None:

@@ -71,18 +71,20 @@ def truncation_by_two_ends(log: Log, last_epoch_end: int, end_before: int, *, le
     return Truncation(min(log.leader_epochs.entries[-1].start_offset, last_epoch_end), complete=False)
 
 
-def parting_offset(log: Log, records: Bytes) -> int | None:
+def parting_offset(log: Log, records: Bytes, leader_epoch: int) -> int | None:
     """Where `log` parts from its leader's, which goes on at this one's end with `records` of an older epoch than this
     log already has; None where it does not.
 
     Epochs only rise along a log, so the leader has nothing of what was written here in a later epoch. It lost that
     epoch's beginning with the power, or this log did and then went on in it: both have the epoch, and neither a fetch's
     answer nor OffsetForLeaderEpoch shows it. Apache's follower appends, with falling epochs, and differs for ever.
+
+    Where this log has epochs after `leader_epoch`, the znodes were restored: the leader's log falls back there as well.
     """
     if len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
         return None
     (epoch,) = _LEADER_EPOCH.unpack_from(records, LEADER_EPOCH_AT)
-    if epoch >= log.leader_epochs.latest_epoch or epoch == NO_EPOCH:
+    if not NO_EPOCH < epoch < log.leader_epochs.latest_epoch <= leader_epoch:
         return None
     later = log.leader_epochs.first_after(epoch)
     # An epoch that began at the end has no record: it only leaves the cache (`Log.append_as_follower`).
