@@ -274,6 +274,8 @@ class RealNetwork:
             if not await within(connecting, timeout_ms):
                 raise TimeoutError(f"{host}:{port} did not accept a connection within {timeout_ms} ms")
             return connecting.result()[1]
+        except socket.gaierror as unresolved:
+            raise ConnectionError(f"{host}:{port}: {unresolved.strerror}") from None
         except OSError:
             raise  # of TLS's some are both
         except (ValueError, OverflowError) as error:

@@ -87,3 +87,9 @@ def test_a_port_in_use_is_an_oserror_and_a_refused_connection_too() -> None:
             await network.connect(asyncio.Protocol, "127.0.0.1", listener.port, timeout_ms=1000)
 
     asyncio.run(run())
+
+
+def test_a_host_that_nobody_knows_is_named() -> None:
+    connecting = real_runtime().network.connect(asyncio.Protocol, "nowhere.invalid", 99, timeout_ms=20_000)
+    with pytest.raises(ConnectionError, match=r"nowhere\.invalid:99: "):
+        asyncio.run(connecting)
