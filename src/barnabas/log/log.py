@@ -164,7 +164,7 @@ class Log(ReadableLog):
         _STAMP(view, 0, first_offset, size - LOG_OVERHEAD, leader_epoch)
         segment = None
         try:
-            if leader_epoch > self.leader_epochs.written_epoch:
+            if leader_epoch != self.leader_epochs.written_epoch:  # a smaller one where znodes were restored
                 self.leader_epochs.assign(leader_epoch, first_offset)
             segments = self.segments
             if segments.active.size + size > settings.segment_bytes or segments.should_roll(

@@ -989,3 +989,17 @@ def descriptors_below(directory: Path) -> list[str]:
         with contextlib.suppress(FileNotFoundError):  # the one that lists them
             found.append(os.readlink(each))
     return [path for path in found if path.startswith(str(directory))]
+
+
+def test_a_leader_of_an_older_epoch_leaves_a_file_of_epochs_that_fits_the_log(tmp_path: Path) -> None:
+    """The znodes were restored: followers cut what is committed where the next start believes an epoch that is over."""
+    log = open_log(tmp_path)
+    append(log, "x")
+    append(log, "y", epoch=2)
+    log.maybe_assign_epoch_start_offset(1, log.log_end_offset)
+    append(log, "z", epoch=1)
+    before = log.leader_epochs.entries
+    log.close(now_ms=NOW)
+    reopened = open_log(tmp_path)
+    assert reopened.leader_epochs.entries == before
+    assert reopened.end_offset_for_epoch(1) == (1, 3)
