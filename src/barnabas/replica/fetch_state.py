@@ -33,6 +33,8 @@ class FetchState:
     """Whether the leader is first asked where its epochs end (inter.broker.protocol.version below 2.7)."""
     last_epoch_end: int | None = None
     """Where the leader says that this log's last epoch ends, while it is asked about the number before."""
+    parted_at: tuple[int, ...] = ()
+    """Where the log was cut because the leader went on in an older epoch."""
     lag: int | None = None
     """How far it is behind the leader's high watermark; None before the first answer."""
     wanted: FetchRequest.FetchPartition | None = None

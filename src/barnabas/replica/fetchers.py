@@ -299,7 +299,9 @@ class ReplicaFetcher(FollowedPartitions):
         assert log is not None, f"{partition} is followed"
         assert log.log_end_offset == state.fetch_offset, f"{log} is not where its fetcher is, {state.fetch_offset}"
         parts_at = parting_offset(log, records, state.current_leader_epoch)
-        if parts_at is not None:
+        # What came again after a cut is the leader's own: its epochs fall there, since znodes were once restored.
+        if parts_at is not None and parts_at not in state.parted_at:
+            state.parted_at += (parts_at,)
             self._cut(state, log, parts_at, "the leader goes on in an older epoch")
             return
         state.fetch_offset, moved = partition.append_as_follower(

@@ -22,6 +22,14 @@ def send(cluster, values):
     return outcomes
 
 
+def raise_epoch(cluster, partition, times):
+    """Each of the two brokers restarts in turn, from the leader on, and the other leads."""
+    for _ in range(times):
+        leader = int(partition.leader)
+        cluster.broker(leader).restart()
+        partition.wait(leader=1 - leader, isr={0, 1})
+
+
 def state(cluster, capsys, *new):
     """What the partition's znode holds; before, `new` is written there."""
     for data in new:
@@ -38,9 +46,7 @@ def test_a_follower_goes_on_whose_leader_is_in_an_epoch_before_the_last_of_its_l
         partition = cluster.partition("t", 0)
         assert send(cluster, [b"in the first epoch"]) == [None]
         backup = state(cluster, capsys)
-        for broker_id in (0, 1, 0, 1):
-            cluster.broker(broker_id).restart()
-            partition.wait(leader=1 - broker_id, isr={0, 1})
+        raise_epoch(cluster, partition, 4)
         assert send(cluster, [b"in the last epoch", b"y" * 600_000, b"z" * 600_000]) == [None] * 3
         last = state(cluster, capsys)
         assert last["leader_epoch"] - backup["leader_epoch"] >= 4
@@ -59,4 +65,28 @@ def test_a_follower_goes_on_whose_leader_is_in_an_epoch_before_the_last_of_its_l
         cluster.broker(0).kill()
         partition.wait(leader=1)
         assert len(cluster.records("t")) == 5
+        cluster.verify()
+
+
+def test_a_new_replica_takes_a_log_whose_epochs_fall_and_rise_again(capsys):
+    with KafkaCluster(3, config={"replica.fetch.max.bytes": "1000"}) as cluster:
+        cluster.create_topic("t", assignment={0: [0, 1]})
+        partition = cluster.partition("t", 0)
+        assert send(cluster, [b"in the first epoch"]) == [None]
+        backup = state(cluster, capsys)
+        raise_epoch(cluster, partition, 2)
+        assert send(cluster, [b"x" * 900] * 4) == [None] * 4
+        for broker_id in (0, 1, 2):
+            cluster.broker(broker_id).stop()
+        assert state(cluster, capsys, json.dumps(backup)) == backup
+        for broker_id in (0, 1, 2):
+            cluster.broker(broker_id).start()
+        partition.wait(leader=0, isr={0, 1})
+        assert send(cluster, [b"after the restore"]) == [None]
+        for _ in range(3):
+            raise_epoch(cluster, partition, 1)
+            assert send(cluster, [b"in an epoch that was there before"]) == [None]
+        plan = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [0, 1, 2]}]}
+        assert run(["zk", "create", "/admin/reassign_partitions", json.dumps(plan), "-z", cluster.zookeeper]) == 0
+        partition.wait(isr={0, 1, 2})
         cluster.verify()
