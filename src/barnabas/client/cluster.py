@@ -64,6 +64,7 @@ class ClusterClient(Asking[Connection]):
         self._login = login
         self._connections: dict[_Address, Connection] = {}
         self._connecting: dict[_Address, asyncio.Lock] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def close(self) -> None:
         self._closed = True
@@ -79,6 +80,7 @@ class ClusterClient(Asking[Connection]):
             await self._connections.pop(address).close()
 
     async def connection(self, host: str, port: int, owner: object = None) -> Connection:
+        self._check_loop()
         address = _Address(host, port, owner)
         connection = self._connections.get(address)
         if connection is not None and connection.ready:
@@ -107,6 +109,14 @@ class ClusterClient(Asking[Connection]):
                 raise
             return connection
 
+    def _check_loop(self) -> None:
+        """Raises ``RuntimeError`` in another event loop, where nobody would hear the answers."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._loop is not None:
+                raise RuntimeError("This client began in another event loop: make one in each, such as asyncio.run's.")
+            self._loop = loop
+
     def _open_connections(self) -> Iterable[Connection]:
         for address, connection in self._connections.items():
             if address.owner is None and connection.ready:
@@ -115,9 +125,11 @@ class ClusterClient(Asking[Connection]):
     async def ask(
         self, connection: Connection, message: Any, version: int | None = None, timeout_ms: int | None = None
     ) -> Any:
+        self._check_loop()
         return await connection.send(message, version, timeout_ms)
 
     async def post(self, connection: Connection, message: Any, timeout_ms: int, *, answered: bool = True) -> Any:
+        self._check_loop()
         await connection.writable()
         if not answered:
             connection.post(message)

@@ -46,6 +46,19 @@ def test_a_blocking_cluster_forgets_what_was_closed() -> None:
     assert open_still.closed
 
 
+def test_a_client_is_refused_in_a_second_event_loop(kafka_cluster: KafkaCluster) -> None:
+    """It waited for ever: nobody there hears what comes by the first loop's connections."""
+    cluster = barnabas.client.connect(kafka_cluster.bootstrap)
+
+    async def story() -> None:
+        async with asyncio.timeout(30):
+            await cluster.refresh(None)
+
+    asyncio.run(story())
+    with pytest.raises(RuntimeError, match=r"This client began in another event loop: make one in each"):
+        asyncio.run(story())
+
+
 def test_a_record_larger_than_the_setting_allows_is_refused_where_no_broker_is_asked() -> None:
     async def story() -> BaseException | None:
         config = {"max.request.size": "1000", "metadata.max.age.ms": "60000"}
