@@ -179,8 +179,7 @@ class ReplicaFetcher(FollowedPartitions):
                 return None
             partition = self._current(state, self._session.handle_one(state.key))
             if partition is None:
-                _, _, records = found
-                self._not_taken(records)
+                self._not_taken()
                 return None
             self._guarded(state, self._append, partition, *found)
             if self._paused or self._truncating or self._session.only_change() != state.key:
@@ -255,7 +254,7 @@ class ReplicaFetcher(FollowedPartitions):
                 state = self._by_key.get((name_or_id, data.partition_index))
                 partition = None if state is None else self._current(state, self._session.asked(state.key))
                 if state is None or partition is None:
-                    self._not_taken(data.records)
+                    self._not_taken()
                     continue
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     out_of_range.append((state, state.wanted))

@@ -21,7 +21,6 @@ from barnabas.replica.fetch_state import FetchState, Follower
 from barnabas.replica.partition import Partition
 from barnabas.runtime import Condition, Runtime
 from barnabas.wire.messages.fetch import FetchRequest
-from barnabas.wire.structs import Records
 
 logger = logging.getLogger(__name__)
 
@@ -172,13 +171,13 @@ class FollowedPartitions:
     def _follows(self, state: FetchState) -> bool:
         return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch) is not None
 
-    def _not_taken(self, records: Records) -> None:
+    def _not_taken(self) -> None:
         """Drops an answer about what is wanted otherwise by now (in another epoch, from another log start), or no more.
 
-        Its records come again. Its high watermark does not, since a session tells it once: a new session begins.
+        A session tells a high watermark once, and again with records only: a new session begins, since the records of
+        this answer need not come again, where their leader cut them between two of its epochs.
         """
-        if not records:
-            self._session.lost()
+        self._session.lost()
 
     def _restart(self, state: FetchState, log: Log) -> None:
         state.fetch_offset = log.log_end_offset

@@ -514,6 +514,40 @@ def test_a_high_watermark_that_is_told_while_something_else_is_wanted_is_told_ag
     play(tmp_path, story, SlowTeller)
 
 
+class SlowSender(Hesitant, SippingPeer):
+    """Hesitates to send records with a high watermark."""
+
+    fetch_wait_max_ms = 20
+
+    def hesitates(self, answer: Any) -> bool:
+        return isinstance(answer, FetchResponse) and any(
+            each.high_watermark > 0 and each.records for topic in answer.responses for each in topic.partitions
+        )
+
+
+def test_a_high_watermark_that_came_with_records_which_are_cut_meanwhile_is_told_again(tmp_path: Path) -> None:
+    """Its leader led no more for a moment, and cut them. What the follower did not take does not come again with it."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        assert isinstance(one, SlowSender)
+        one.leads(1, 0, (1, 2))
+        await one.append(b"x", acks=1)
+        await one.append(b"y", acks=1)
+        two.leads(1, 0, (1, 2))
+        await one.asked.wait()
+        log = two.partition.local_log()
+        assert (log.log_end_offset, log.high_watermark) == (1, 0)
+        one.leads(3, 1, (3,), (1, 2, 3))
+        one.partition.local_log().truncate_to(1, now_ms=0)
+        for peer in (one, two):
+            peer.leads(1, 2, (1, 2))
+        one.answers.set()
+        await until(lambda: log.high_watermark == 1)
+        assert log.log_end_offset == 1
+
+    play(tmp_path, story, SlowSender)
+
+
 def test_a_high_watermark_that_is_told_while_nothing_is_wanted_is_told_again(tmp_path: Path) -> None:
     """With nothing else to follow, no request tells the leader to forget the partition before it is wanted again."""
 
