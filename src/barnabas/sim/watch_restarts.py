@@ -80,6 +80,8 @@ class RestartWatch:
             return
         if dead.in_trouble or self._in_trouble(chain.node):
             return  # an operation that failed half-way may have been undone, or not
+        if chain.node in world.brokers and world.brokers[chain.node].log_dirs.offline_paths:
+            return  # what it had is in the directory that is away, and this is a new replica in another one
         world.check("R15")
         if dead.stopped and chain.log_start < dead.log_start:
             world.violated(
