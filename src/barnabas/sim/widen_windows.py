@@ -22,8 +22,7 @@ _OF_TRANSACTIONS: Final = (
 )  # fmt: skip
 _COPIES: Final = 3
 """Of coordinators' topics; who leads is the first to write."""
-_AMID_DELETIONS: Final = ("dir-gone", "dir-gone", "eio-fsync")
-_AMID_CREATIONS: Final = ("dir-gone", "dir-gone", "eio-fsync", "eio-write")
+_OF_DIRECTORIES: Final = ("dir-gone", "dir-gone", "eio-fsync", "eio-write")
 
 
 def parting(plan: Plan, chance: Chance) -> Plan:
@@ -85,10 +84,10 @@ def out_of_sight(plan: Plan, chance: Chance) -> Plan:
 
 
 def failing_at_requests(plan: Plan, chance: Chance) -> Plan:
-    """One log directory of two fails just when its broker is told to make a replica, or to delete it."""
+    """One log directory of two fails just when its broker is told to make a replica, or is about to delete it."""
     if not chance.happens(0.3 if _has_two_directories(plan) else 0.06):
         return plan
-    plan = replace(plan, config={"log.dirs": "/kafka/a,/kafka/b", **plan.config})
+    plan = _with_two_directories(plan)
     more: list[Step] = []
     for _ in range(chance.whole(1, 2)):
         more += _failing(plan, chance, chance.whole(2 * SECOND, plan.length_ns - 9 * SECOND))
@@ -100,8 +99,10 @@ def at_last(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(0.2):
         return plan
     at_ns = plan.length_ns + chance.whole(1_000, 3_000) * MS
-    stories = [_stopping, _unseen_at_last, *([_failing] if _has_two_directories(plan) else [])]
-    more = chance.one_of(stories)(plan, chance, at_ns)
+    story = chance.one_of([_stopping, _unseen_at_last, _failing])
+    if story is _failing:
+        plan = _with_two_directories(plan)
+    more = story(plan, chance, at_ns)
     ends_ns = max(begins_ns + lasts_ns for begins_ns, _, _, lasts_ns in more) + SECOND
     return with_actions(replace(plan, length_ns=ends_ns), more)
 
@@ -152,17 +153,15 @@ def _unseen(plan: Plan, chance: Chance, at_ns: int, lasts_ns: int) -> list[Step]
 def _failing(plan: Plan, chance: Chance, at_ns: int) -> list[Step]:
     """A topic comes and goes, of which every broker of three has something in both directories."""
     name, goes_ns = f"new-{chance.whole(1, 4)}", at_ns + chance.whole(1_000, 3_000) * MS
-    fails: dict[str, Any] = {"node": "there", "path": chance.one_of(plan.config["log.dirs"].split(","))}
-    if chance.happens(0.7):
-        # First all three are told to let go of their replicas, then to delete them.
-        fault, armed_ns, asked = chance.one_of(_AMID_DELETIONS), goes_ns, f"{RPC} StopReplica"
-        fails["nth"] = chance.whole(4, 6) if chance.happens(0.8) else chance.whole(1, 3)
-    else:
-        fault, armed_ns, asked = chance.one_of(_AMID_CREATIONS), at_ns, f"{RPC} LeaderAndIsr"
-        fails["nth"] = chance.whole(1, 6)
+    path = chance.one_of(plan.config["log.dirs"].split(","))
+    fails: dict[str, Any] = {"node": "here", "path": path, "when": f"{DISK} rename {path}/{name}-"}
+    fault, armed_ns = "dir-gone", goes_ns
+    if chance.happens(0.4):
+        fails |= {"node": "there", "when": f"{RPC} {chance.one_of(['StopReplica', 'LeaderAndIsr'])}"}
+        fault, armed_ns = chance.one_of(_OF_DIRECTORIES), chance.one_of([at_ns, goes_ns])
     return [
         (at_ns, "create-topic", {"topic": name, "partitions": 2, "replication_factor": 3}, 0),
-        (armed_ns - 10 * MS, fault, {**fails, "when": asked}, chance.whole(2_000, 4_000) * MS),
+        (armed_ns - 10 * MS, fault, {**fails, "nth": chance.whole(1, 3)}, chance.whole(2_000, 4_000) * MS),
         (goes_ns, "delete-topic", {"topic": name}, 0),
     ]
 
@@ -183,6 +182,11 @@ def _session_ns(plan: Plan) -> int:
 
 def _has_two_directories(plan: Plan) -> bool:
     return "," in plan.config.get("log.dirs", "")
+
+
+def _with_two_directories(plan: Plan) -> Plan:
+    config = {} if _has_two_directories(plan) else {"log.dirs": "/kafka/a,/kafka/b"}
+    return replace(plan, config={**plan.config, **config})
 
 
 def _within(plan: Plan, more: list[Step]) -> list[Step]:

@@ -39,11 +39,11 @@ def test_what_comes_at_last_has_nothing_behind_it() -> None:
     assert {"shutdown", "partition", "delete-topic"} <= last_names
 
 
-def test_a_directory_fails_when_its_broker_is_told_to_delete_a_replica() -> None:
+def test_a_directory_fails_when_its_broker_is_about_to_delete_a_replica() -> None:
     outcome = run_plan(
         plan(
             at(0.5, "create-topic", topic="passing", partitions=2, replication_factor=3),
-            at(2, "dir-gone", 3, node="there", path="/kafka/b", when="rpc StopReplica", nth=4),
+            at(2, "dir-gone", 3, node="here", path="/kafka/b", when="disk rename /kafka/b/passing-"),
             at(2.5, "delete-topic", topic="passing"),
             length=12,
             configs={"min.insync.replicas": "2"},
@@ -51,7 +51,7 @@ def test_a_directory_fails_when_its_broker_is_told_to_delete_a_replica() -> None
         )
     )
     assert outcome.good, list(map(str, outcome.violations))
-    assert outcome.events == {"rpc StopReplica": 1}
+    assert outcome.events == {"disk rename": 1}
     assert outcome.faults == {"dir-gone": 1}
 
 
