@@ -1461,11 +1461,7 @@ _ONCE_MORE: Final = (
         "N154",
         "replica",
         "a follower goes on asking by the last epoch that it had when it began, and is told to cut what it has copied",
-        replace(
-            "replica.fetchers:ReplicaFetcher._frame",
-            "session_id, self._follower.broker_epoch, asked",
-            "session_id, self._follower.broker_epoch",
-        ),
+        remove("replica.fetchers:ReplicaFetcher._frame", "known.asked is not asked"),
     ),
     _new(
         "N155",

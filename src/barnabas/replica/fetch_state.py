@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from barnabas.client.connection import Connection
 from barnabas.log.log_dir import LogDirFailure
@@ -43,13 +43,25 @@ class FetchState:
     """The frames of its fetches, while only the fetch offset changes."""
 
 
-class KnownFetch(NamedTuple):
-    """`basis` is all that the frames depend on: the session, this broker's epoch, and what is asked for, whose fetch
-    offset does not matter."""
+class KnownFetch:
+    """The frames of a fetch and of its answers, and all that they depend on: the session, this broker's epoch, and what
+    is asked for, which is one object while nothing but its fetch offset changes."""
 
-    basis: tuple[int, int, FetchRequest.FetchPartition]
-    request: OnePartitionRequest
-    answer: OnePartitionAnswer
+    __slots__ = ("answer", "asked", "broker_epoch", "request", "session_id")
+
+    def __init__(
+        self,
+        session_id: int,
+        broker_epoch: int,
+        asked: FetchRequest.FetchPartition,
+        request: OnePartitionRequest,
+        answer: OnePartitionAnswer,
+    ) -> None:
+        self.session_id = session_id
+        self.broker_epoch = broker_epoch
+        self.asked = asked
+        self.request = request
+        self.answer = answer
 
 
 class Follower(Protocol):

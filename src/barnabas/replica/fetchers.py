@@ -199,14 +199,20 @@ class ReplicaFetcher(FollowedPartitions):
         """The next request, which asks for `state` alone."""
         asked = state.wanted
         assert asked is not None, f"{state} is wanted"
-        session_id = self._session.session_id
-        basis = session_id, self._follower.broker_epoch, asked
+        session_id, broker_epoch = self._session.session_id, self._follower.broker_epoch
         known = state.known
-        if known is None or known.basis != basis:
+        if (
+            known is None
+            or known.asked is not asked
+            or known.session_id != session_id
+            or known.broker_epoch != broker_epoch
+        ):
             version = self._version
             topic = FetchRequest.FetchTopic(topic_id=state.topic_id, partitions=[asked])
             known = state.known = KnownFetch(
-                basis,
+                session_id,
+                broker_epoch,
+                asked,
                 OnePartitionRequest(self._request([topic], [], session_id, 0, version), version, self._client_id),
                 OnePartitionAnswer(version, session_id, state.topic_id, asked.partition),
             )
