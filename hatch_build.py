@@ -101,8 +101,9 @@ HOT_PATH = (
     *("replica/fetching.py", "replica/followed_partitions.py", "replica/hosted_partitions.py", "replica/leading.py"),
     *("replica/one_partition_fetch.py", "replica/partition.py", "replica/progress.py", "replica/purgatories.py"),
     *("replica/purgatory.py", "replica/readable_partition.py", "replica/replication_quota.py", "replica/traffic.py"),
+    "replica/truncation.py",
     *("runtime/file_records.py", "runtime/real.py"),
-    *("security/authorizer.py", "wire/coding.py", "wire/frames.py", "wire/plans.py"),
+    *("security/authorizer.py", "wire/coding.py", "wire/frames.py", "wire/plans.py", "wire/varint.py"),
 )
 """What a produce and a fetch spend their time in. A class here has no base and no subclass that is not here as well."""
 MYPYC = ("mypy==2.4.1", "setuptools>=80")

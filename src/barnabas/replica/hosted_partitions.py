@@ -32,6 +32,13 @@ class HostedPartitions:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
+    def followed(self, topic_partition: TopicPartition, leader_epoch: int) -> Partition | None:
+        """The partition when this broker follows it in `leader_epoch`."""
+        partition = self.online.get(topic_partition)
+        if partition is None or partition.log is None or partition.leader_epoch != leader_epoch or partition.is_leader:
+            return None
+        return partition
+
     def find_or_raise(self, topic_partition: TopicPartition) -> Partition:
         found = self.find(topic_partition)
         if isinstance(found, ErrorCode):

@@ -85,8 +85,9 @@ class Replicas:
         self._on_log_dir_failure = on_log_dir_failure
         self._on_put_off = on_put_off
         self._hosted = HostedPartitions(metadata)
-        # Every request asks for this, so it is the dict's own method.
+        # Every request asks for these, so they are the dict's own method, and the compiled one.
         self.partition = self._hosted.online.get
+        self.follower_partition = self._hosted.followed
         self.partition_or_error = self._hosted.find
         self.partition_or_raise = self._hosted.find_or_raise
         self.former_traffic = self._hosted.former_traffic
@@ -210,18 +211,7 @@ class Replicas:
             partition.touch()
             self.fetchers.log_start_moved(topic_partition)
 
-    # What a fetcher needs (`fetchers.Follower`)
-
-    def follower_partition(self, topic_partition: TopicPartition, leader_epoch: int) -> Partition | None:
-        partition = self._hosted.online.get(topic_partition)
-        if (
-            partition is None
-            or partition.log is None
-            or partition.leader_epoch != leader_epoch
-            or partition.leader_id == self.broker_id
-        ):
-            return None
-        return partition
+    # What a fetcher needs (`fetchers.Follower`), beside `follower_partition`
 
     def log_dir_failed(self, failure: LogDirFailure) -> None:
         """Takes a failure from the fetcher that met it; the directory itself reports to `_log_dir_went_offline`."""

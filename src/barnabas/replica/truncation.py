@@ -24,7 +24,7 @@ Topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
 AskedPartition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Truncation:
     """Cut the log to `offset`; unless that is `complete`, the leader has to be asked again."""
 
