@@ -151,11 +151,11 @@ MUTANTS: Final = (
         "B49", "KAFKA-4384", "one bad batch ends the fetcher for all its partitions",
         "DLY", "L1 S4",
         replace(
-            "replica.followed_partitions:FollowedPartitions._guarded",
-            'logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, refusal)',
+            "replica.followed_partitions:FollowedPartitions._in_trouble",
+            'logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, error)',
             """
             for each in list(self.states.values()):
-                self._failed(each, refusal)
+                self._failed(each, error)
             """,
         ),
     ),

@@ -245,7 +245,8 @@ class Connection(asyncio.BufferedProtocol):
         if following is None:
             future.set_result(answer)
         elif not self._closed:  # else whoever waits is told so
-            self.send_request_frame(*self._exchange.request_frame(following), future, timeout_ms, conversation)
+            correlation_id, parts = self._exchange.request_frame(following)
+            self.send_request_frame(correlation_id, parts, future, timeout_ms, conversation)
 
     def send_request_frame(
         self,
@@ -350,15 +351,15 @@ class Connection(asyncio.BufferedProtocol):
             logger.warning("closing %r: %s", self, error)
             self.abort(error)
             return
-        for correlation_id, message in answers:
+        for answer in answers:
             # A timed out request's connection is closed, so every answer here has its future.
-            future, _, conversation = self._futures.pop(correlation_id)
+            future, _, conversation = self._futures.pop(answer.correlation_id)
             if future.done():
                 continue
             if conversation is None:
-                future.set_result(message)
+                future.set_result(answer.message)
             else:
-                self._go_on(future, conversation, message)
+                self._go_on(future, conversation, answer.message)
 
     def eof_received(self) -> bool:
         return False

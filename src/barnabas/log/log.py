@@ -14,7 +14,7 @@ writes it with one system call. Files are the business of `LogSegments`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from struct import Struct
 from typing import Any, Final
 
@@ -172,7 +172,7 @@ class Log(ReadableLog):
             ):
                 self._roll(first_offset, now_ms)
             segment, size_before = segments.active, segments.active.size
-            run = ((0, batch),)
+            run = [(0, batch)]
             segment.append(view, run, settings.index_interval_bytes)
             self._take_up(segment, view, run, marker)
         except OSError as error:
@@ -197,7 +197,7 @@ class Log(ReadableLog):
         self,
         segment: Segment,
         view: memoryview,
-        batches: Iterable[tuple[int, StoredBatch]],
+        batches: list[tuple[int, StoredBatch]],
         marker: EndTxnMarker | None = None,
     ) -> None:
         """Takes up `batches` of the segment, each with its start in `view`; `marker` is that of a single batch."""
@@ -245,7 +245,8 @@ class Log(ReadableLog):
                         and batch.leader_epoch != NO_EPOCH
                     ):
                         leader_epochs.assign(batch.leader_epoch, batch.base_offset)
-                start, (at, last) = run[0][0], run[-1]
+                start = run[0][0]
+                at, last = run[-1]
                 segment, size_before = self.segments.active, self.segments.active.size
                 segment.append(view[start : at + last.size], run, interval)
                 self._take_up(segment, view, run)

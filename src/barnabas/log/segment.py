@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
@@ -168,7 +168,7 @@ class Segment:
 
     # Appending
 
-    def append(self, records: Bytes, batches: Sequence[tuple[int, StoredBatch]], index_interval_bytes: int) -> None:
+    def append(self, records: Bytes, batches: list[tuple[int, StoredBatch]], index_interval_bytes: int) -> None:
         """Writes `records` at the end: these batches, each with where it starts. They count when the write is whole."""
         ahead = self.size - batches[0][0]
         (self._file or self.file_unless_short).pwrite(records, self.size)

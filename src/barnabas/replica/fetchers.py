@@ -181,7 +181,11 @@ class ReplicaFetcher(FollowedPartitions):
             if partition is None:
                 self._not_taken()
                 return None
-            self._guarded(state, self._append, partition, *found)
+            high_watermark, log_start_offset, records = found
+            try:
+                self._append(state, partition, high_watermark, log_start_offset, records)
+            except Exception as error:
+                self._in_trouble(state, error)
             if self._paused or self._truncating or self._session.only_change() != state.key:
                 return None
             return self._frame(state)

@@ -207,19 +207,20 @@ class FollowedPartitions:
         """Takes one step for one partition, whose failure concerns that partition alone."""
         try:
             step(state, *arguments)
-        except LogDirFailure as failure:
-            if failure.passing:
+        except Exception as error:
+            self._in_trouble(state, error)
+
+    def _in_trouble(self, state: FetchState, error: Exception) -> None:
+        if isinstance(error, LogDirFailure):
+            if error.passing:
                 self._pause(state)
                 return
-            self._failed(state, failure)
-            self._follower.log_dir_failed(failure)
-        except KafkaError as refusal:
-            if refusal.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
-                logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, refusal)
-                self._pause(state)
-            else:
-                self._failed(state, refusal)
-        except Exception as error:
+            self._failed(state, error)
+            self._follower.log_dir_failed(error)
+        elif isinstance(error, KafkaError) and error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
+            logger.error("%s: bad records of %s: %s", self._client_id, state.topic_partition, error)
+            self._pause(state)
+        else:
             self._failed(state, error)
 
     def _failed(self, state: FetchState, error: Exception) -> None:

@@ -22,7 +22,7 @@ FIRST_VERSION: Final = 13
 JOINED_BYTES: Final = 8 * 1024
 """Records up to this size are copied into the frame."""
 
-_OFFSETS: Final = Struct(">qqq")
+_OFFSETS_BYTES: Final = 3 * 8
 _ALL_BITS: Final = -1
 _ANSWER_AT: Final = 4
 """Where the rest of an answer begins, behind the correlation id; its size is not counted."""
@@ -78,7 +78,7 @@ class OnePartitionRequest:
 class OnePartitionAnswer:
     """The frames of answers that tell nothing but offsets and records of one partition."""
 
-    __slots__ = ("_back", "_bytes", "_front", "_middle", "_middle_at", "_offsets_at", "_pack")
+    __slots__ = ("_back", "_bytes", "_front", "_middle", "_pack", "_records_at", "_unpack")
 
     def __init__(self, version: int, session_id: int, topic_id: Uuid, partition: int) -> None:
         frames = []
@@ -90,12 +90,13 @@ class OnePartitionAnswer:
             frames.append(
                 b"".join(encode_response(FetchResponse(session_id=session_id, responses=[topic]), version, bits))
             )
-        _, self._front, middle, self._back = _between(frames, 4, _OFFSETS.size, 1)
+        _, self._front, middle, self._back = _between(frames, 4, _OFFSETS_BYTES, 1)
         self._middle = middle[:-1]  # without the length of the records
         self._pack = Struct(f">ii{len(self._front)}sqqq{len(self._middle)}s").pack
         self._bytes = len(frames[0]) - 4 - 2  # without the size, and without the one record and its length
-        self._offsets_at = _ANSWER_AT + len(self._front)
-        self._middle_at = self._offsets_at + _OFFSETS.size
+        told = Struct(f">{len(self._front)}sqqq{len(self._middle)}s")
+        self._unpack = told.unpack_from
+        self._records_at = _ANSWER_AT + told.size
 
     def frame(
         self,
@@ -124,13 +125,12 @@ class OnePartitionAnswer:
     def read(self, frame: Bytes) -> tuple[int, int, memoryview] | None:
         """High watermark, log start offset and records of an answer without its size; None for one that tells of
         anything else."""
-        middle_at = self._middle_at
-        behind = middle_at + len(self._middle)
-        if (
-            len(frame) <= behind
-            or frame[_ANSWER_AT : self._offsets_at] != self._front
-            or frame[middle_at:behind] != self._middle
-        ):
+        behind = self._records_at
+        if len(frame) <= behind:
+            return None
+        told: tuple[bytes, int, int, int, bytes] = self._unpack(frame, _ANSWER_AT)
+        front, high_watermark, _, log_start_offset, middle = told
+        if front != self._front or middle != self._middle:
             return None
         size, start = frame[behind], behind + 1
         if size > 0x7F:
@@ -138,5 +138,4 @@ class OnePartitionAnswer:
         stop = start + size - 1
         if size == 0 or frame[stop:] != self._back:
             return None
-        high_watermark, _, log_start_offset = _OFFSETS.unpack_from(frame, self._offsets_at)
         return high_watermark, log_start_offset, memoryview(frame)[start:stop]
