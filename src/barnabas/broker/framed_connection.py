@@ -196,9 +196,9 @@ class FramedConnection(AnsweringConnection):
         memory = self._memory
         self._filled = filled = len(arrived)
         self._frame = frame = bytearray(memory.buffer_bytes(size, filled))
-        self._frame_view = memoryview(frame)
+        self._frame_view = view = memoryview(frame)
         self._frame_size = size
-        frame[:filled] = arrived
+        view[:filled] = arrived  # a bytearray would take a copy of what is no bytearray first
         memory.ahead += len(frame) - filled
         if memory.admit(self):
             memory.held += size

@@ -72,9 +72,9 @@ class FrameReceiver:
                 start = body + size
                 frames.append(bytes(view[body:start]))
             elif size + 4 > STAGING_BYTES:
-                self._frame = bytearray(size)
+                self._frame = frame = bytearray(size)
                 self._frame_end = end - body
-                self._frame[: self._frame_end] = view[body:end]
+                memoryview(frame)[: end - body] = view[body:end]  # a bytearray would copy that twice
                 start = end
                 break
             else:
