@@ -77,12 +77,31 @@ class Authority:
         signer, signing_key = (self.trust_store, self._key) if by is None else (by.certificate, by.key)
         _openssl(
             *("x509", "-req", "-in", str(request), "-CA", str(signer), "-CAkey", str(signing_key)),
-            *("-CAcreateserial", "-days", str(days), "-extfile", str(extensions), "-out", str(certificate)),
+            *("-CAcreateserial", "-days", str(abs(days)), "-extfile", str(extensions), "-out", str(certificate)),
         )
+        if days < 0:
+            self._date_back(certificate, signing_key, -days)
         store = self.directory / f"{name}.store.pem"
         chain = certificate.read_bytes() + (b"" if by is None else by.certificate.read_bytes())
         store.write_bytes(key.read_bytes() + chain)
         return Certificate(key, certificate, store)
+
+    @staticmethod
+    def _date_back(certificate: Path, signing_key: Path, days: int) -> None:
+        """Signs it anew, as one that ended so many days ago: OpenSSL 3.6 makes none that ends before it begins."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+
+        made = x509.load_pem_x509_certificate(certificate.read_bytes())
+        ended = made.not_valid_before_utc - datetime.timedelta(days=days)
+        builder = x509.CertificateBuilder(
+            made.issuer, made.subject, made.public_key(), made.serial_number, ended - datetime.timedelta(days=1), ended
+        )
+        for extension in made.extensions:
+            builder = builder.add_extension(extension.value, extension.critical)
+        key = load_pem_private_key(signing_key.read_bytes(), None)
+        certificate.write_bytes(builder.sign(key, SHA256()).public_bytes(Encoding.PEM))  # type: ignore[arg-type]
 
     def revocation_list(self, *revoked: Certificate) -> str:
         """PEM: the certificates that the authority no longer stands for, good for a day."""
