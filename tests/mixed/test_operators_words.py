@@ -150,6 +150,8 @@ def test_what_is_said_to_one_kind_is_done_by_the_other(brokers: BothKinds, reign
     assert tell(brokers, told, lambda cluster: cluster.admin.delete_topics([TOPIC])) == {TOPIC: None}
     until(lambda: not any(has_replica(brokers, broker) for broker in brokers.ids), "its logs are gone everywhere", 90)
     until(lambda: leaders(brokers) == {-1}, "nobody knows it any more")
+    # The next to reign would go on with the deletion, and meanwhile refuse a new topic of that name.
+    until(lambda: brokers.zookeeper.exists(f"/brokers/topics/{TOPIC}") is None, "its znode is gone")
 
 
 def leads_alone_in_its_words(brokers: BothKinds, told: str, leader: int, follower: int, before: int) -> None:
