@@ -126,7 +126,7 @@ MUTANTS: Final = (
         "LDRx2", "R3",
         replace(
             "replica.fetchers:ReplicaFetcher._append",
-            "log.leader_epochs.latest_epoch if self._truncates_on_fetch else NO_EPOCH",
+            "self._last_fetched_epoch(log, state.current_leader_epoch)",
             "log.leader_epochs.latest_epoch if records else 0",
         ),
     ),
