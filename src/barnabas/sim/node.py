@@ -173,6 +173,10 @@ class Node:
     def alive(self) -> bool:
         return self.process is not None and self.process.alive
 
+    @property
+    def deaths(self) -> int:
+        return len(self._graveyard)
+
     def begin(self, story: Callable[[Runtime], Coroutine[Any, Any, Any]]) -> Incarnation:
         """A new process whose main story is `story(runtime)`."""
         assert not self.alive, f"{self.name} runs already"

@@ -52,6 +52,13 @@ class Behind(NamedTuple):
     leader_epoch: int
 
 
+class Dead(NamedTuple):
+    """Since when a broker is dead, and how often it had died by then."""
+
+    since_ns: int
+    deaths: int
+
+
 class KeepsUp(NamedTuple):
     """Since when a calm follower has, at each look, what its leader had at the look before."""
 
@@ -102,8 +109,8 @@ class LagWatch:
         """By leader, partition and follower."""
         self._behind: dict[tuple[str, str, int], Behind] = {}
         """By leader, partition and follower."""
-        self._dead_ns: dict[int, int] = {}
-        """By broker: since when it is dead."""
+        self._dead: dict[int, Dead] = {}
+        """By broker."""
         self._keeps_up: dict[tuple[str, str, int], KeepsUp] = {}
         self._kept_up_ns: dict[tuple[str, str, int], int] = {}
         """By leader, partition and follower: until when it has kept up for so long that the leader must know it."""
@@ -121,8 +128,7 @@ class LagWatch:
     def look(self) -> None:
         behind: dict[tuple[str, str, int], Behind] = {}
         controller = self.world.controller()
-        dead = [number for number, name in enumerate(self.world.broker_names) if name not in self.world.brokers]
-        self._dead_ns = {dead_id: self._dead_ns.get(dead_id, self.world.loop.now_ns) for dead_id in dead}
+        self._look_for_dead()
         for name, broker in self.world.brokers.items():
             if controller is None or self._is_hindered(name, controller):
                 continue
@@ -146,6 +152,17 @@ class LagWatch:
             or leader in world.nodes_in_disk_trouble()
         )
 
+    def _look_for_dead(self) -> None:
+        before, self._dead = self._dead, {}
+        for number, name in enumerate(self.world.broker_names):
+            if name in self.world.brokers:
+                continue
+            # One that lived between two looks, however shortly, had a session that has to end anew.
+            deaths, known = self.world.nodes[name].deaths, before.get(number)
+            if known is None or known.deaths != deaths:
+                known = Dead(self.world.loop.now_ns, deaths)
+            self._dead[number] = known
+
     def _look_at(
         self, name: str, broker: Broker, partition: Partition, behind: dict[tuple[str, str, int], Behind]
     ) -> None:
@@ -165,7 +182,8 @@ class LagWatch:
         session_ns = broker.config.number("zookeeper.session.timeout.ms") * 1_000_000
         for member in state["isr"]:
             key, now = (name, known, member), Behind(world.loop.now_ns, log.log_end_offset, partition.leader_epoch)
-            missed = now.since_ns - self._dead_ns.get(member, -session_ns) > session_ns
+            dead = self._dead.get(member)
+            missed = dead is None or now.since_ns - dead.since_ns > session_ns
             since = self._behind.get(key, now) if missed else now
             copy = self.logs.of.get((broker_name(member), known))
             end = 0 if copy is None or broker_name(member) not in world.brokers else copy.log_end_offset
