@@ -26,6 +26,7 @@ ROLLED_SEGMENT_FLUSH_DELAY_MS: Final = 45_000
 """A rolled segment is flushed this much later. The kernel writes dirty pages back within 30 s, so the flush finds
 little to do and does not hold up the broker; a crash before it costs a little more recovery, nothing else."""
 EXPIRED_FILES_INTERVAL_MS: Final = 5_000
+"""How often it is looked for files to remove, at the least. Where files wait for less than that, looks are as far apart."""
 
 
 class UpkeptLogs(Protocol):
@@ -60,6 +61,7 @@ class LogUpkeep:
         number = self._config.number
         initial_ms = number("log.initial.task.delay.ms")
         flusher_ms = number("log.flush.scheduler.interval.ms")
+        deleter_ms = max(500, min(number("log.segment.delete.delay.ms"), EXPIRED_FILES_INTERVAL_MS))
         for name, interval_ms, work in (
             ("log-retention", number("log.retention.check.interval.ms"), self.delete_old_segments),
             (
@@ -67,7 +69,7 @@ class LogUpkeep:
                 flusher_ms if 0 < flusher_ms < EXPIRED_FILES_INTERVAL_MS else EXPIRED_FILES_INTERVAL_MS,
                 self.flush_dirty_logs,
             ),
-            ("log-file-deleter", EXPIRED_FILES_INTERVAL_MS, self.delete_marked),
+            ("log-file-deleter", deleter_ms, self.delete_marked),
             (
                 "producer-id-expiration",
                 number("producer.id.expiration.check.interval.ms"),
