@@ -38,7 +38,7 @@ $(STAMP): pyproject.toml uv.lock
 	@touch $(STAMP)
 
 # The kernel, by the machine's C compiler or else by the one that PyPI has; without any, records are checked in Python. The
-# hot path takes minutes, so it is not compiled after each edit: brokers interpret it until `$(BIN)/python hatch_build.py`.
+# hot path takes a minute, so it is not compiled after each edit: brokers interpret it until `$(BIN)/python hatch_build.py`.
 $(KERNEL): $(STAMP) hatch_build.py $(wildcard src/barnabas/wire/*.[ch])
 	@command -v "$${CC:-cc}" gcc clang >/dev/null || { uv=uv; command -v uv >/dev/null || uv=.uv/bin/uv; \
 		$$uv pip install --quiet --python $(BIN)/python ziglang 2>/dev/null || true; }
