@@ -103,10 +103,9 @@ def load_segments(
     if not epochs_known or _begins_before(segments, log_start_offset, epochs):
         yield from _scan_epochs(segments, epochs)
     epochs.truncate_from_start(log_start_offset)
-    if producers.map_end_offset != log_end_offset:
-        producers.truncate_and_reload(log_start_offset, log_end_offset)
-        if producers.map_end_offset < log_end_offset:
-            yield from replaying_producers(segments, producers, log_start_offset, log_end_offset)
+    producers.truncate_and_reload(log_start_offset, log_end_offset)
+    if producers.map_end_offset < log_end_offset:
+        yield from replaying_producers(segments, producers, log_start_offset, log_end_offset)
     producers.map_end_offset = log_end_offset
     segments[-1].txn_index.truncate_to(log_end_offset)
     # A broker loads all its logs before anybody uses one: together they would hold more descriptors than it may have.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from log_worlds import NOW, PARTITION, append, values
+from log_worlds import NOW, PARTITION, append, idempotent, values
 
 from barnabas.log.log import Log
 from barnabas.model.config import broker_config, topic_config
@@ -41,3 +41,29 @@ def test_a_segment_that_was_cut_when_its_process_was_killed_does_not_come_back_w
     opened().truncate_to(1, now_ms=NOW)
     volume.lose_power(Chance(1, "power"), Loss(page_survives=1.0, size_survives=1.0, name_survives=0.0))
     assert values(opened()) == [(0, "a")]
+
+
+def test_what_is_left_of_a_log_killed_when_it_began_anew_has_no_snapshot_beyond_its_end() -> None:
+    """Such a snapshot would be read for one of the records that come to stand there."""
+    volume, dies = Volume(), False
+
+    def guard(operation: str, path: str) -> None:
+        if dies and operation == "rename" and path.endswith(".index"):
+            raise Killed
+
+    def opened() -> Log:
+        disk = SimDisk(volume, guard, lambda: NOW)
+        return Log.open(
+            disk, "/logs/flights-0", PARTITION, topic_config(broker_config({}), {}), now_ms=NOW, clean=False
+        )
+
+    log = opened()
+    log.append_as_leader(idempotent(["a", "b"], 0), 0, now_ms=NOW)
+    log.close(now_ms=NOW)
+    assert log.producers.snapshot_offsets == (2,)
+    dies = True
+    with pytest.raises(Killed):
+        log.truncate_fully_and_start_at(6, now_ms=NOW)
+    dies = False
+    log = opened()
+    assert (log.log_end_offset, log.producers.snapshot_offsets) == (0, ())
