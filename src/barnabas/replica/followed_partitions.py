@@ -172,7 +172,8 @@ class FollowedPartitions:
         return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch) is not None
 
     def _not_taken(self) -> None:
-        """Drops an answer about what is wanted otherwise by now (in another epoch, from another log start), or no more.
+        """Drops an answer that could not be taken, or about what is wanted otherwise by now (in another epoch, from
+        another log start), or no more.
 
         A session tells a high watermark once, and again with records only: a new session begins, since the records of
         this answer need not come again, where their leader cut them between two of its epochs.
@@ -211,6 +212,7 @@ class FollowedPartitions:
             self._in_trouble(state, error)
 
     def _in_trouble(self, state: FetchState, error: Exception) -> None:
+        self._not_taken()
         if isinstance(error, LogDirFailure):
             if error.passing:
                 self._pause(state)

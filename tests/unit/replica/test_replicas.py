@@ -548,6 +548,42 @@ def test_a_high_watermark_that_came_with_records_which_are_cut_meanwhile_is_told
     play(tmp_path, story, SlowSender)
 
 
+class SpoilingPeer(SippingPeer):
+    """What it sends behind offset 0 is bad when it arrives."""
+
+    fetch_wait_max_ms = 20
+
+    async def answer(self, request: Any, version: int) -> Any:
+        answer = await super().answer(request, version)
+        if isinstance(answer, FetchResponse):
+            for each in (each for topic in answer.responses for each in topic.partitions if each.records):
+                if each.records[7]:
+                    each.records = bytes(each.records[:-1]) + b"?"
+        return answer
+
+
+def test_a_high_watermark_that_came_with_bad_records_which_are_cut_meanwhile_is_told_again(tmp_path: Path) -> None:
+    """With nothing else to follow, no request tells the leader that the partition pauses."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1, 2))
+        await one.append(b"x", acks=1)
+        await one.append(b"y", acks=1)
+        two.leads(1, 0, (1, 2))
+        fetcher = two.replicas.fetchers._fetcher_of[TOPIC_PARTITION]
+        await until(lambda: fetcher.states[TOPIC_PARTITION].wanted is None)
+        log = two.partition.local_log()
+        assert (log.log_end_offset, log.high_watermark, one.partition.local_log().high_watermark) == (1, 0, 1)
+        one.leads(3, 1, (3,), (1, 2, 3))
+        one.partition.local_log().truncate_to(1, now_ms=0)
+        for peer in (one, two):
+            peer.leads(1, 2, (1, 2))
+        await until(lambda: log.high_watermark == 1)
+        assert log.log_end_offset == 1
+
+    play(tmp_path, story, SpoilingPeer)
+
+
 def test_a_high_watermark_that_is_told_while_nothing_is_wanted_is_told_again(tmp_path: Path) -> None:
     """With nothing else to follow, no request tells the leader to forget the partition before it is wanted again."""
 
