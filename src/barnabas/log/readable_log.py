@@ -297,6 +297,13 @@ class ReadableLog:
         """The largest epoch not above `leader_epoch` and its end offset; (-1, -1) where that is not known."""
         return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
+    def has_batch(self, leader_epoch: int, end_offset: int) -> bool:
+        """Whether a batch of that epoch ends right before `end_offset`, whatever is known of epochs: where they fall,
+        since znodes were restored, those before are forgotten."""
+        with self._reading("reading the log"):
+            batch = self.segments.batch_at(end_offset - 1)
+        return batch is not None and (batch.leader_epoch, batch.next_offset) == (leader_epoch, end_offset)
+
 
 def inconsistent_topic_id(topic_partition: TopicPartition, topic_id: Uuid, stored_id: Uuid) -> KafkaError:
     return KafkaError(

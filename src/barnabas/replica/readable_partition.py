@@ -250,7 +250,8 @@ class ReadablePartition:
                     f"Offset {fetch_offset} of {self.topic_partition} is below the log's start "
                     f"{result.log_start_offset}",
                 )
-            if epoch < last_fetched_epoch or end_offset < fetch_offset:
+            differs = epoch < last_fetched_epoch or end_offset < fetch_offset
+            if differs and not log.has_batch(last_fetched_epoch, fetch_offset):
                 result.diverging = (epoch, end_offset)
                 return result
         if isolation is _LOG_END:

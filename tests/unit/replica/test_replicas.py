@@ -847,6 +847,26 @@ def test_a_follower_cuts_what_its_new_leader_does_not_have(tmp_path: Path) -> No
     play(tmp_path, story)
 
 
+def test_a_new_follower_copies_a_log_along_which_epochs_fall(tmp_path: Path) -> None:
+    """The znodes were restored, and no record was written since in the number of the epoch before: who asks about it
+    is told no other place to cut than the begin."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,))
+        log = one.partition.local_log()
+        for epoch in (1, 5, 5, 2, 2):
+            log.append_as_leader(batch(b"x"), epoch, now_ms=0)
+        one.leads(1, 7, (1,))
+        await one.append(b"y")
+        two.leads(1, 7, (1,))
+        await until(lambda: one.partition.isr_state.isr == {1, 2})
+        contents = [bytes(each.partition.local_log().read(0, 1 << 20)) for each in (one, two)]
+        assert contents[0] == contents[1]
+        assert two.partition.local_log().leader_epochs.entries == log.leader_epochs.entries
+
+    play(tmp_path, story, SippingPeer)
+
+
 @pytest.mark.parametrize("kind", [Peer, SippingPeer])
 def test_a_follower_cuts_what_it_wrote_in_a_later_epoch_than_its_leader_goes_on_with(
     tmp_path: Path, kind: type[Peer]

@@ -68,7 +68,8 @@ def test_a_follower_goes_on_whose_leader_is_in_an_epoch_before_the_last_of_its_l
         cluster.verify()
 
 
-def test_a_new_replica_takes_a_log_whose_epochs_fall_and_rise_again(capsys):
+@pytest.mark.parametrize("rises", [(1, 1, 1), (3,)], ids=["by one", "past the number that fell"])
+def test_a_new_replica_takes_a_log_whose_epochs_fall_and_rise_again(capsys, rises):
     with KafkaCluster(3, config={"replica.fetch.max.bytes": "1000"}) as cluster:
         cluster.create_topic("t", assignment={0: [0, 1]})
         partition = cluster.partition("t", 0)
@@ -83,9 +84,9 @@ def test_a_new_replica_takes_a_log_whose_epochs_fall_and_rise_again(capsys):
             cluster.broker(broker_id).start()
         partition.wait(leader=0, isr={0, 1})
         assert send(cluster, [b"after the restore"]) == [None]
-        for _ in range(3):
-            raise_epoch(cluster, partition, 1)
-            assert send(cluster, [b"in an epoch that was there before"]) == [None]
+        for rise in rises:
+            raise_epoch(cluster, partition, rise)
+            assert send(cluster, [b"in a later epoch"]) == [None]
         plan = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [0, 1, 2]}]}
         assert run(["zk", "create", "/admin/reassign_partitions", json.dumps(plan), "-z", cluster.zookeeper]) == 0
         partition.wait(isr={0, 1, 2})
