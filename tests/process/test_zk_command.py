@@ -329,6 +329,24 @@ def test_an_import_goes_on_where_it_was_killed_and_does_nothing_twice(target: st
     assert again.json == {"created": 0, "unchanged": znodes + 2, "overwritten": 0, "left_out": 0}
 
 
+@pytest.mark.parametrize(
+    ("given_out", "goes_on_behind"),
+    [(None, "1000000000"), ('{"version":1,"broker":2,"block_start":"5000","block_end":"5999"}', "1000005999")],
+)
+def test_producer_ids_that_were_given_out_since_an_export_are_left_out(
+    chroot: str, target: str, zk: Zk, tmp_path: Path, given_out: str | None, goes_on_behind: str
+) -> None:
+    """Their producers' batches would be taken for those of the old ones, already written."""
+    file, block = str(tmp_path / "tree.jsonl"), "/latest_producer_id_block"
+    with Kazoo(chroot) as client:
+        client.create(block, None if given_out is None else given_out.encode())
+    assert zk("export", file, at=chroot).code == 0
+    assert zk("import", file, at=target).code == 0
+    assert json.loads(zk("get", block, at=target).out)["block_end"] == goes_on_behind
+    again = zk("import", file, "--format", "json", at=target).json
+    assert (again["created"], again["overwritten"]) == (0, 0)
+
+
 def test_nothing_is_overwritten_unless_it_is_asked_for(chroot: str, zk: Zk, tmp_path: Path) -> None:
     file = tmp_path / "tree.jsonl"
     zk("create", "/a", "theirs", at=chroot)

@@ -12,6 +12,9 @@ An import can be broken off at any time and run again: whatever is there with th
 for every step is a compare-and-set and data is never set to anything but its own. A znode that is there with other data
 or ACLs is overwritten only where that is asked for, and looked for before anything is written.
 
+One znode is changed on the way: `/latest_producer_id_block`. An export may be older than the logs, and brokers have given
+out producer ids since; so the import leaves out a billion.
+
 A znode whose ACLs would keep the import itself out is made for the import's own identity first (a digest that whoever
 has the file can work out, and nobody else), and gets its ACLs at the end.
 """
@@ -22,13 +25,15 @@ import base64
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from barnabas.model.ids import NO_BROKER
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.inspection.image import BATCH_MAX, ReadZNode, creations_of
-from barnabas.zk.kafka.znodes import BrokerIdsZNode
+from barnabas.zk.kafka.znode_json import ZNodeError
+from barnabas.zk.kafka.znodes import BrokerIdsZNode, ProducerIdBlockZNode, ProducerIdsBlock
 from barnabas.zk.protocol.acl import Identity, digest_of, permits
 from barnabas.zk.protocol.data import ACL, CONTAINER_OWNER, OPEN_ACL_UNSAFE, ACLs, ZkPermission
 from barnabas.zk.protocol.errors import NoNode, ZooKeeperError
@@ -44,6 +49,8 @@ OUTSTANDING_MAX: Final = 64
 CONFLICTS_SHOWN: Final = 5
 PROBE: Final = "/barnabas-import"
 """Made and deleted within one multi, so that nobody ever sees it."""
+
+PRODUCER_IDS_LEFT_OUT: Final = 1_000_000_000
 
 _TTL_MARK: Final = 0xFF << 56
 _LETTERS: Final = {
@@ -210,6 +217,18 @@ def parse_export(lines: Iterable[str | bytes]) -> Iterator[ExportedZNode]:
         raise TransferError(f"The export is cut off: after line {number} its end is missing. Export the tree again.")
 
 
+def _with_fresh_producer_ids(znode: ExportedZNode) -> ExportedZNode:
+    """The znode; that of producer ids as if the last block had been given out `PRODUCER_IDS_LEFT_OUT` later."""
+    if not znode.path.endswith(ProducerIdBlockZNode.path):
+        return znode
+    try:
+        last = ProducerIdBlockZNode.decode(znode.data) if znode.data else ProducerIdsBlock(NO_BROKER, 0, 1)
+    except ZNodeError:
+        return znode  # brokers say so, and give out none
+    later = replace(last, first_producer_id=last.first_producer_id + PRODUCER_IDS_LEFT_OUT)
+    return znode._replace(data=ProducerIdBlockZNode.encode(later))
+
+
 @dataclass
 class Imported:
     """What an import did, in znodes."""
@@ -224,19 +243,23 @@ class Imported:
 
 async def import_tree(
     client: ZooKeeperClient,
-    read: Callable[[], Iterable[ExportedZNode]],
+    read_export: Callable[[], Iterable[ExportedZNode]],
     *,
     secret: str,
     identities: Sequence[Identity] = (),
     force: bool = False,
 ) -> Imported:
-    """Brings the znodes that `read` gives (several times over) into the tree of `client`, below its chroot.
+    """Brings the znodes that `read_export` gives (several times over) into the tree of `client`, below its chroot.
 
     `secret` is the password of the import's own identity, the same for the same export. `identities` are those that the
     connection has already. Raises `TransferError` before anything is written when the file is damaged, when znodes are
     there with other data or ACLs and `force` is not given, when brokers are registered in a Kafka tree that is written
     to, or when the server does not know an ACL's scheme.
     """
+
+    def read() -> Iterator[ExportedZNode]:
+        return map(_with_fresh_producer_ids, read_export())
+
     acls: dict[ACLs, str] = {}
     for znode in read():
         if not znode.ephemeral:
