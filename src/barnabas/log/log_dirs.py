@@ -308,11 +308,7 @@ class LogDirs(CheckpointedLogs):
         other = self._logs.get(partition)
         if other is None:
             return True
-        if (other.log_end_offset, other.leader_epochs.entries, other.topic_id) != (
-            log.log_end_offset,
-            log.leader_epochs.entries,
-            log.topic_id,
-        ):
+        if not log.ends_as(other):
             raise ConfigError(
                 f"{partition} is in two log directories, {other.log_dir.path} and {log.log_dir.path}, and they differ. "
                 "Delete the copy in the directory that failed last."

@@ -304,6 +304,17 @@ class ReadableLog:
             batch = self.segments.batch_at(end_offset - 1)
         return batch is not None and (batch.leader_epoch, batch.next_offset) == (leader_epoch, end_offset)
 
+    def ends_as(self, other: ReadableLog) -> bool:
+        """Whether the two have the same records, but for those before one of them begins: of one leader epoch the same
+        offset ends the same records. A log without any knows no epoch."""
+        end_offset = self.log_end_offset
+        if (end_offset, self.topic_id) != (other.log_end_offset, other.topic_id):
+            return False
+        if end_offset in (self.log_start_offset, other.log_start_offset):
+            return True
+        last_epoch, its_last_epoch = (each.leader_epochs.epoch_for_offset(end_offset - 1) for each in (self, other))
+        return last_epoch == its_last_epoch
+
 
 def inconsistent_topic_id(topic_partition: TopicPartition, topic_id: Uuid, stored_id: Uuid) -> KafkaError:
     return KafkaError(

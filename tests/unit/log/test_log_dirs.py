@@ -451,6 +451,31 @@ def test_a_crash_while_a_log_changes_its_directory_leaves_one_copy(tmp_path: Pat
     dirs.close()
 
 
+@pytest.mark.parametrize("deleted_to", [1, 2])
+def test_a_crash_while_a_log_whose_start_is_not_written_down_changes_its_directory_leaves_one_copy(
+    tmp_path: Path, deleted_to: int
+) -> None:
+    """One copy begins where records were deleted, and the other where the last checkpoint says. The broker did not start."""
+    dirs = log_dirs(tmp_path / "1", tmp_path / "2")
+    log = dirs.get_or_create(A)
+    append(log, "x", epoch=3)
+    append(log, "y", epoch=4)
+    log.update_high_watermark(2)
+    log.maybe_increment_log_start_offset(deleted_to)
+    future = dirs.create_future(A, str(tmp_path / "2"))
+    future.truncate_fully_and_start_at(deleted_to, now_ms=NOW)
+    future.append_as_follower(log.read(deleted_to, 1000), now_ms=NOW)
+    future.take_over(log, now_ms=NOW)
+    future.rename_directory("a-0")
+    dirs.close(clean=False)
+    dirs = log_dirs(tmp_path / "1", tmp_path / "2")
+    again = dirs.get(A)
+    assert again is not None
+    assert again.log_end_offset == 2
+    assert len(list(tmp_path.glob("?/a-0"))) == 1
+    dirs.close()
+
+
 def test_a_future_log_dies_with_its_directory_alone(tmp_path: Path) -> None:
     dirs, log, future = moved(tmp_path)
     told: list[tuple[str, list[TopicPartition]]] = []
