@@ -227,6 +227,7 @@ class LogDirs(CheckpointedLogs):
         if not self.online_paths:
             raise self._none_can("read")
         self._loaded = True
+        self.checkpoint_deletions()
         elapsed_ms = self._runtime.clock.monotonic_ms() - started_ms
         checked = sum(loading.read_bytes for loading in loadings) >> 20
         logger.info("loaded %d logs in %d ms, %d MB were checked", len(self._logs), elapsed_ms, checked)

@@ -476,6 +476,30 @@ def test_a_crash_while_a_log_whose_start_is_not_written_down_changes_its_directo
     dirs.close()
 
 
+def test_a_copy_that_is_dropped_does_not_come_back_with_the_power() -> None:
+    """By then the other one has more, and the broker would not start for two that differ."""
+    operations: list[tuple[str, str]] = []
+    disk = SimDisk(Volume(), lambda operation, path: operations.append((operation, path)), lambda: NOW)
+
+    def started() -> LogDirs:
+        dirs = LogDirs(replace(real_runtime(), disk=disk), broker_config({"log.dirs": "/1,/2"}))
+        asyncio.run(dirs.load())
+        return dirs
+
+    dirs = started()
+    log = dirs.get_or_create(A)
+    append(log, "x")
+    future = dirs.create_future(A, "/2")
+    future.append_as_follower(log.read(0, 1000), now_ms=NOW)
+    future.take_over(log, now_ms=NOW)
+    future.rename_directory("a-0")
+    dirs.close(clean=False)
+    operations.clear()
+    started()
+    dropped = operations.index(("rename", "/2/a-0"))
+    assert ("fsync", "/2") in operations[dropped:]
+
+
 def test_a_future_log_dies_with_its_directory_alone(tmp_path: Path) -> None:
     dirs, log, future = moved(tmp_path)
     told: list[tuple[str, list[TopicPartition]]] = []
