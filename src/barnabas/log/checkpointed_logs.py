@@ -103,3 +103,4 @@ class CheckpointedLogs(ABC):
     def _checkpoint_dir(self, log_dir: LogDir) -> None:
         self._checkpoint_recovery_points_in(log_dir)
         self._checkpoint_log_start_offsets_in(log_dir)
+        self._checkpoint_cleaned_offsets_in(log_dir)

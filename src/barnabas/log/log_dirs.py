@@ -227,7 +227,9 @@ class LogDirs(CheckpointedLogs):
         if not self.online_paths:
             raise self._none_can("read")
         self._loaded = True
-        self.checkpoint_deletions()
+        for log_dir in self._dirs.values():
+            # What a crash came to delete has left the checkpoints then, and its name is gone for good.
+            self._checkpoint_dir(log_dir)
         elapsed_ms = self._runtime.clock.monotonic_ms() - started_ms
         checked = sum(loading.read_bytes for loading in loadings) >> 20
         logger.info("loaded %d logs in %d ms, %d MB were checked", len(self._logs), elapsed_ms, checked)
@@ -545,7 +547,6 @@ class LogDirs(CheckpointedLogs):
         self._logs[partition] = self._future.pop(partition)
         self._log_counts[current.log_dir.path] -= 1
         self._checkpoint_dir(future.log_dir)
-        self._checkpoint_cleaned_offsets_in(future.log_dir)
         try:
             self._retire(current)
         except LogDirFailure as failure:

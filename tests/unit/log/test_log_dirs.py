@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from log_worlds import DISK, NOW, append, values
 
+from barnabas.log.checkpoints import CLEANER_OFFSETS
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDirFailure
 from barnabas.log.log_dirs import PREFERRED_MAX, LogDirs
@@ -267,6 +268,28 @@ def test_what_was_to_be_deleted_is_deleted_at_the_next_start(tmp_path: Path) -> 
     dirs.close()
 
 
+def test_a_log_made_anew_after_a_crash_amid_its_deletion_begins_by_itself(tmp_path: Path) -> None:
+    """The checkpoints still told of the one before: that this one is flushed, and begins where it does not reach."""
+    dirs = log_dirs(tmp_path)
+    log = dirs.get_or_create(A)
+    append(log, "a", "b")
+    log.update_high_watermark(2)
+    log.maybe_increment_log_start_offset(2)
+    log.flush(now_ms=NOW)
+    dirs.checkpoint_recovery_points()
+    dirs.checkpoint_log_start_offsets()
+    dirs.delete_async(A)
+    dirs.close(clean=False)
+    dirs = log_dirs(tmp_path)
+    append(dirs.get_or_create(A), "new")
+    dirs.close(clean=False)
+    dirs = log_dirs(tmp_path)
+    again = dirs.get(A)
+    assert again is not None
+    assert (values(again), again.recovery_point) == ([(0, "new")], 0)
+    dirs.close()
+
+
 @pytest.mark.parametrize("partition", [TopicPartition("t" * 249, 10), TopicPartition("a.b-c", 0)])
 def test_a_deleted_partitions_directory_has_a_name_that_kafka_reads(tmp_path: Path, partition: TopicPartition) -> None:
     dirs = log_dirs(tmp_path)
@@ -279,6 +302,21 @@ def test_a_deleted_partitions_directory_has_a_name_that_kafka_reads(tmp_path: Pa
     assert partition.topic.startswith(match[1])
     assert match[2] == str(partition.partition)
     assert len(renamed.name) == min(255, len(f"{partition}.-delete") + 32)
+    dirs.close()
+
+
+def test_a_log_made_anew_after_a_deletion_is_not_cleaned_yet(tmp_path: Path) -> None:
+    """How far its predecessor had been cleaned stayed in the checkpoint, and the first records were never compacted."""
+    (tmp_path / CLEANER_OFFSETS).write_text("0\n1\na 0 1\n")
+    dirs = log_dirs(tmp_path)
+    append(dirs.get_or_create(A), "old")
+    dirs.logs[A].cleaned_offset = 1
+    dirs.delete_async(A)
+    dirs.checkpoint_deletions()
+    append(dirs.get_or_create(A), "new")
+    dirs.close()
+    dirs = log_dirs(tmp_path)
+    assert dirs.logs[A].cleaned_offset == 0
     dirs.close()
 
 
