@@ -312,15 +312,13 @@ class Log(ReadableLog):
             if self.segments[0].base_offset > target_offset:
                 self._truncate_fully_and_start_at(target_offset, target_offset, now_ms)
                 return True
+            batch = self.segments.batch_at(target_offset)
+            self._lower_start(target_offset if batch is None else min(target_offset, batch.base_offset))
             self._drop_segments(self.segments[self.segments.index_of(target_offset) + 1 :])
             target_offset = self.segments.truncate_active(target_offset, now_ms)
-            lowered = self._spans(
-                min(self.log_start_offset, target_offset), min(self.high_watermark, target_offset), target_offset
-            )
+            self._spans(self.log_start_offset, min(self.high_watermark, target_offset), target_offset)
             self._lower_recovery_point(target_offset)
             self.leader_epochs.truncate_from_end(target_offset)
-            if lowered:
-                self._tell_lowered_start()
             self._reload_producers(target_offset)
             self.producers.on_high_watermark(self.high_watermark)
             self._note_first_unstable()
@@ -335,29 +333,31 @@ class Log(ReadableLog):
             )
 
     def _truncate_fully_and_start_at(self, new_offset: int, log_start_offset: int, now_ms: int) -> None:
+        self._lower_start(log_start_offset)
         self._drop_segments(list(self.segments))
         self.segments.append_new(new_offset, now_ms)
         # The high watermark is set even where it does not move: what it pointed to is gone.
-        lowered = self._spans(log_start_offset, new_offset, new_offset)
+        self._spans(log_start_offset, new_offset, new_offset)
         self._lower_recovery_point(new_offset)
         self.leader_epochs.clear()
         self.producers.truncate_fully_and_start_at(new_offset)
-        if lowered:
-            self._tell_lowered_start()
         self.producers.on_high_watermark(new_offset)
         self._note_first_unstable()
 
-    def _spans(self, log_start_offset: int, high_watermark: int, log_end_offset: int) -> bool:
-        """Sets the offsets that a cut left, before anything can fail. True when the log starts lower than before."""
-        lowered = log_start_offset < self.log_start_offset
+    def _spans(self, log_start_offset: int, high_watermark: int, log_end_offset: int) -> None:
+        """Sets the offsets that a cut left, before anything can fail."""
         self.log_start_offset = log_start_offset
         self.high_watermark = high_watermark
         self.log_end_offset = log_end_offset
-        return lowered
 
-    def _tell_lowered_start(self) -> None:
-        if self.on_log_start_offset_lowered is not None:
-            self.on_log_start_offset_lowered(self)
+    def _lower_start(self, offset: int) -> None:
+        """Has the log begin at `offset` before it is cut there. Who dies in between finds a log that ends before the start
+        in the checkpoint, and begins it there, empty: what its leader has below that would never be fetched."""
+        if offset < self.log_start_offset:
+            self.log_start_offset = offset
+            if self.on_log_start_offset_lowered is not None:
+                self.on_log_start_offset_lowered(self)
+                self.log_dir.check_online()
 
     def _lower_recovery_point(self, offset: int) -> None:
         if offset < self.cleaned_offset:
