@@ -351,8 +351,8 @@ class Log(ReadableLog):
         self.log_end_offset = log_end_offset
 
     def _lower_start(self, offset: int) -> None:
-        """Has the log begin at `offset` before it is cut there. Who dies in between finds a log that ends before the start
-        in the checkpoint, and begins it there, empty: what its leader has below that would never be fetched."""
+        """Has the log begin at `offset` before it is cut there. Who dies in between finds a log that ends before the
+        start in the checkpoint, and begins it there, empty: what its leader has below that would never be fetched."""
         if offset < self.log_start_offset:
             self.log_start_offset = offset
             if self.on_log_start_offset_lowered is not None:
