@@ -74,45 +74,49 @@ def test_what_is_left_of_a_log_killed_when_it_began_anew_has_no_snapshot_beyond_
     assert (log.log_end_offset, log.producers.snapshot_offsets) == (0, ())
 
 
+def end_after_a_kill(begins_anew: bool, operations: int) -> int | None:
+    """Where a log of 8 records that begins at 5 ends when it was killed as it was cut at 2, after so many operations of
+    its disk; None where it was cut by then."""
+    volume, left = Volume(), -1
+
+    def guard(operation: str, path: str) -> None:
+        nonlocal left
+        if left == 0:
+            raise Killed
+        left -= 1
+
+    runtime = replace(real_runtime(), disk=SimDisk(volume, guard, lambda: NOW))
+
+    def opened() -> LogDirs:
+        volume.release_locks()
+        dirs = LogDirs(runtime, broker_config({"log.dirs": "/logs"}))
+        asyncio.run(dirs.load())
+        return dirs
+
+    dirs = opened()
+    log = dirs.get_or_create(PARTITION)
+    for value in "abcdefgh":
+        append(log, value)
+    log.update_high_watermark(8)
+    log.maybe_increment_log_start_offset(5)
+    dirs.checkpoint_log_start_offsets()
+    left = operations
+    try:
+        if begins_anew:
+            log.truncate_fully_and_start_at(2, now_ms=NOW)
+        else:
+            log.truncate_to(2, now_ms=NOW)
+    except Killed:
+        left = -1
+        return opened().logs[PARTITION].log_end_offset
+    return None
+
+
 @pytest.mark.parametrize("begins_anew", [False, True])
 def test_a_log_killed_as_it_is_cut_below_its_start_does_not_skip_what_its_leader_has_there(begins_anew: bool) -> None:
     """It began, empty, at the start that it had before: it fetched from there, and was in sync without the rest."""
     ends = []
-    for operations in range(100):
-        volume, left = Volume(), -1
-
-        def guard(operation: str, path: str) -> None:
-            nonlocal left
-            if left == 0:
-                raise Killed
-            left -= 1
-
-        def opened() -> LogDirs:
-            dirs = LogDirs(
-                replace(real_runtime(), disk=SimDisk(volume, guard, lambda: NOW)), broker_config({"log.dirs": "/logs"})
-            )
-            asyncio.run(dirs.load())
-            return dirs
-
-        dirs = opened()
-        log = dirs.get_or_create(PARTITION)
-        for value in "abcdefgh":
-            append(log, value)
-        log.update_high_watermark(8)
-        log.maybe_increment_log_start_offset(5)
-        dirs.checkpoint_log_start_offsets()
-        dirs.close(clean=False)
-        dirs = opened()
-        left = operations
-        try:
-            if begins_anew:
-                dirs.logs[PARTITION].truncate_fully_and_start_at(2, now_ms=NOW)
-            else:
-                dirs.logs[PARTITION].truncate_to(2, now_ms=NOW)
-        except Killed:
-            left = -1
-            volume.release_locks()
-            ends.append(opened().logs[PARTITION].log_end_offset)
-        else:
-            break
+    while (end := end_after_a_kill(begins_anew, len(ends))) is not None:
+        ends.append(end)
+    assert (ends[0], ends[-1]) == (8, 2)
     assert dict.fromkeys(ends).keys() <= {8, 2, 0}

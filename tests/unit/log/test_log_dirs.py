@@ -493,7 +493,7 @@ def test_a_crash_while_a_log_changes_its_directory_leaves_one_copy(tmp_path: Pat
 def test_a_crash_while_a_log_whose_start_is_not_written_down_changes_its_directory_leaves_one_copy(
     tmp_path: Path, deleted_to: int
 ) -> None:
-    """One copy begins where records were deleted, the other where the last checkpoint says. The broker did not start."""
+    """One copy begins where records were deleted, the other where the checkpoint says: the broker did not start."""
     dirs = log_dirs(tmp_path / "1", tmp_path / "2")
     log = dirs.get_or_create(A)
     append(log, "x", epoch=3)

@@ -12,8 +12,8 @@ An import can be broken off at any time and run again: whatever is there with th
 for every step is a compare-and-set and data is never set to anything but its own. A znode that is there with other data
 or ACLs is overwritten only where that is asked for, and looked for before anything is written.
 
-One znode is changed on the way: `/latest_producer_id_block`. An export may be older than the logs, and brokers have given
-out producer ids since; so the import leaves out a billion.
+One znode is changed on the way: `/latest_producer_id_block`. An export may be older than the logs, and brokers have
+given out producer ids since; so the import leaves out a billion.
 
 A znode whose ACLs would keep the import itself out is made for the import's own identity first (a digest that whoever
 has the file can work out, and nobody else), and gets its ACLs at the end.
