@@ -26,7 +26,7 @@ ROLLED_SEGMENT_FLUSH_DELAY_MS: Final = 45_000
 """A rolled segment is flushed this much later. The kernel writes dirty pages back within 30 s, so the flush finds
 little to do and does not hold up the broker; a crash before it costs a little more recovery, nothing else."""
 EXPIRED_FILES_INTERVAL_MS: Final = 5_000
-"""How often it is looked for files to remove, at the least. Where files wait for less than that, looks are as far apart."""
+"""How often it is looked for files to remove, at the least. Where files wait for less, looks are as far apart."""
 
 
 class UpkeptLogs(Protocol):
