@@ -26,9 +26,9 @@ _CPU_CLOCK: Final = 2
 _NO_CONFIG: Final[Mapping[str, str]] = MappingProxyType({})
 _CONFIG: Final[Mapping[str, str]] = MappingProxyType({"log.segment.delete.delay.ms": "1000"})
 """Of all brokers that are measured. Both makes look once in so long a time whether there are deleted topics to remove:
-by default once a minute, in which a bench fills gigabytes of new memory. On a virtual machine whose host takes free memory
-back, a page that is new costs ten times one that was just given up (2.3 and 0.2 s a GB where it was measured), and
-brokers would be compared by who meets how many of them."""
+by default once a minute, in which a bench fills gigabytes of new memory. On a virtual machine whose host takes free
+memory back, a page that is new costs ten times one that was just given up (2.3 and 0.2 s a GB where it was measured),
+and brokers would be compared by who meets how many of them."""
 PATIENCE_S: Final = 600.0
 _TOPIC_S: Final = 300
 """How long the making of a topic may take: one of 10,000 partitions keeps Kafka busy for a while."""
