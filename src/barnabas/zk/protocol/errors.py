@@ -158,27 +158,8 @@ class QuotaExceeded(_Coded):
 
 
 _CLASSES: dict[int, type[_Coded]] = {
-    error.code: error
-    for error in (
-        ConnectionLoss,
-        MarshallingError,
-        Unimplemented,
-        OperationTimeout,
-        BadArguments,
-        RuntimeInconsistency,
-        NoNode,
-        NoAuth,
-        BadVersion,
-        NoChildrenForEphemerals,
-        NodeExists,
-        NotEmpty,
-        SessionExpired,
-        InvalidACL,
-        AuthFailed,
-        SessionMoved,
-        NoWatcher,
-        QuotaExceeded,
-    )
+    **{error.code: error for error in _Coded.__subclasses__()},
+    AuthFailed.code: AuthFailed,
 }
 _PASSING = frozenset(
     {
