@@ -52,7 +52,7 @@ class Behind(NamedTuple):
     leader_epoch: int
 
 
-class Dead(NamedTuple):
+class DeadBroker(NamedTuple):
     """Since when a broker is dead, and how often it had died by then."""
 
     since_ns: int
@@ -109,7 +109,7 @@ class LagWatch:
         """By leader, partition and follower."""
         self._behind: dict[tuple[str, str, int], Behind] = {}
         """By leader, partition and follower."""
-        self._dead: dict[int, Dead] = {}
+        self._dead: dict[int, DeadBroker] = {}
         """By broker."""
         self._keeps_up: dict[tuple[str, str, int], KeepsUp] = {}
         self._kept_up_ns: dict[tuple[str, str, int], int] = {}
@@ -160,7 +160,7 @@ class LagWatch:
             # One that lived between two looks, however shortly, had a session that has to end anew.
             deaths, known = self.world.nodes[name].deaths, before.get(number)
             if known is None or known.deaths != deaths:
-                known = Dead(self.world.loop.now_ns, deaths)
+                known = DeadBroker(self.world.loop.now_ns, deaths)
             self._dead[number] = known
 
     def _look_at(

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from test_sizes import written
 
 SHARED = {
-    "Dead": "two watchers of the simulator, each with what it remembers of what has died: a broker, and a broker's log",
     "Record": "Kafka's record: as it lies in a batch, and as a user's test is handed it",
     "ResourceType": "two enumerations of Kafka with one name: ConfigResource.Type and acl's ResourceType",
     "Sync": "each protocol's own name of a request: SyncGroup's, and ZooKeeper's sync",
