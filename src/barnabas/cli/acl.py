@@ -6,16 +6,13 @@ from ipaddress import ip_address
 from typing import Annotated, Final
 
 from barnabas.cli.command import Argument, CommandGroup, Option
-from barnabas.cli.connect import with_cluster
+from barnabas.cli.connect import with_admin
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import fail
 from barnabas.cli.output import Format, UsageError, print_json, print_table
-from barnabas.client.admin import Admin
 from barnabas.client.admin_acls import Binding
-from barnabas.client.cluster import ClusterClient
 from barnabas.model.acl import Operation, PatternType, Permission
 from barnabas.model.cluster import host_address
-from barnabas.model.errors import KafkaError
 from barnabas.security.acl_words import OPERATIONS, operation_word, operations_of, resource_of, resource_word
 from barnabas.security.acls import Acl, AclFilter, Resource
 
@@ -78,7 +75,7 @@ def list_(
         by_prefix = resource.pattern_type is PatternType.PREFIXED
         pattern_type = PatternType.PREFIXED if by_prefix else PatternType.MATCH
         wanted = AclFilter(resource.resource_type, resource.name, pattern_type, principal)
-    _show(with_cluster(at, lambda cluster: Admin(cluster).describe_acls(wanted)), output)
+    _show(with_admin(at, lambda admin: admin.describe_acls(wanted)), output)
 
 
 def _make(
@@ -105,10 +102,7 @@ def _make(
         for operation in asked
     ]
 
-    async def story(cluster: ClusterClient) -> list[KafkaError | None]:
-        return await Admin(cluster).create_acls(bindings)
-
-    outcomes = with_cluster(at, story)
+    outcomes = with_admin(at, lambda admin: admin.create_acls(bindings))
     _show([binding for binding, error in zip(bindings, outcomes, strict=True) if error is None], output)
     fail({resource_word(resource): error for error in outcomes if error is not None})
 
@@ -170,4 +164,4 @@ def remove(
         Operation.ANY if operation is None else OPERATIONS[operation],
         Permission.ANY if permission is None else Permission[permission.upper()],
     )
-    _show(with_cluster(at, lambda cluster: Admin(cluster).delete_acls(wanted)), output)
+    _show(with_admin(at, lambda admin: admin.delete_acls(wanted)), output)

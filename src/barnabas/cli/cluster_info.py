@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from barnabas.cli.command import CommandGroup, Option
-from barnabas.cli.connect import with_cluster
+from barnabas.cli.connect import with_admin, with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import as_json, fail, sorted_out
 from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
-from barnabas.client.admin import Admin
-from barnabas.client.cluster import ClusterClient
 from barnabas.client.descriptions import BrokerVersions, FeatureUpgrade, VersionRange
-from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.errors import KafkaError
 from barnabas.wire.frames import request_class
 from barnabas.wire.messages import APIS
@@ -29,10 +26,7 @@ Brokers = Annotated[
 def info(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
     """Show the cluster's id, its controller, and its brokers with their racks and partitions."""
 
-    async def story(cluster: ClusterClient) -> ClusterMetadata:
-        return await cluster.refresh(None)
-
-    metadata = with_cluster(at, story)
+    metadata = with_cluster(at, lambda cluster: cluster.refresh(None))
     partitions = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
     brokers = [
         {
@@ -80,7 +74,7 @@ def info(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
 
 def api_versions(brokers: Brokers = None, at: Reach = HERE, output: OutputFormat = Format.text) -> None:
     """Show which requests brokers answer, in which versions, beside those of this client."""
-    outcomes = with_cluster(at, lambda cluster: Admin(cluster).api_versions(brokers))
+    outcomes = with_admin(at, lambda admin: admin.api_versions(brokers))
     found, failed = sorted_out(outcomes)
     if output is Format.json:
         told: list[dict[str, Any]] = [
@@ -138,10 +132,10 @@ def features(
     """Show the features that brokers support and the levels that are finalized, or change them."""
     changes = {**_levels(upgrade, "--upgrade"), **_levels(downgrade, "--downgrade", lower=True, unsafe=unsafe)}
     if changes:
-        outcomes = with_cluster(at, lambda cluster: Admin(cluster).update_features(changes, validate_only=dry_run))
+        outcomes = with_admin(at, lambda admin: admin.update_features(changes, validate_only=dry_run))
         _tell_changes(changes, outcomes, dry_run, output)
         return
-    versions, failed = sorted_out(with_cluster(at, lambda cluster: Admin(cluster).api_versions()))
+    versions, failed = sorted_out(with_admin(at, lambda admin: admin.api_versions()))
     if not versions:
         raise CommandError("No broker told its features: see `barnabas status`.")
     rows = _features(versions)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from barnabas.cli.command import Argument, CommandGroup, Option
-from barnabas.cli.connect import with_cluster
+from barnabas.cli.connect import with_admin
 from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
 from barnabas.cli.output import CommandError, Format, print_json, print_table
-from barnabas.client.admin import Admin, ConfigEntry, ResourceType
-from barnabas.client.cluster import ClusterClient
+from barnabas.client.admin import ResourceType
 from barnabas.model.config import AlterOperation
 
 app = CommandGroup("Configurations of topics and brokers.")
@@ -38,10 +37,8 @@ def describe(
     """Show a resource's configuration: what was set, or everything."""
     kind, name = parse_resource(resource)
 
-    async def story(cluster: ClusterClient) -> list[ConfigEntry]:
-        return await Admin(cluster).describe_configs(kind, name)
-
-    entries = [entry for entry in with_cluster(at, story) if everything or not entry.is_default]
+    found = with_admin(at, lambda admin: admin.describe_configs(kind, name))
+    entries = [entry for entry in found if everything or not entry.is_default]
     if output is Format.json:
         print_json(
             [
@@ -79,10 +76,7 @@ def alter(
     if not wanted:
         raise CommandError("Nothing to alter: give --set K=V or --delete K.", 2)
 
-    async def story(cluster: ClusterClient) -> None:
-        await Admin(cluster).alter_configs(kind, name, wanted)
-
-    with_cluster(at, story)
+    with_admin(at, lambda admin: admin.alter_configs(kind, name, wanted))
     if output is Format.json:
         print_json({"resource": resource, "altered": [key for _, key, _ in wanted]})
     else:

@@ -19,6 +19,7 @@ from barnabas.model.errors import ConfigError
 from barnabas.runtime.real import real_runtime
 
 if TYPE_CHECKING:
+    from barnabas.client.admin import Admin
     from barnabas.security.sasl.login import Login
 
 T = TypeVar("T")
@@ -168,3 +169,10 @@ def with_cluster(
             await cluster.close()
 
     return asyncio.run(run())
+
+
+def with_admin(at: Reach, story: Callable[[Admin], Awaitable[T]]) -> T:
+    """`with_cluster`, for a story that is an operator's."""
+    from barnabas.client.admin import Admin  # here, so that a plain command starts sooner
+
+    return with_cluster(at, lambda cluster: story(Admin(cluster)))

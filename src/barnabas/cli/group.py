@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from barnabas.cli.command import Argument, CommandGroup, Option
-from barnabas.cli.connect import with_cluster
+from barnabas.cli.connect import with_admin, with_cluster
 from barnabas.cli.group_describe import describe
 from barnabas.cli.group_reset import reset
 from barnabas.cli.options import HERE, OutputFormat, Reach
@@ -13,7 +13,6 @@ from barnabas.cli.outcomes import as_json, fail, parse_partitions, partitions_of
 from barnabas.cli.output import CommandError, Format, print_json, print_table
 from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.descriptions import GroupListing
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 
@@ -33,10 +32,7 @@ def list_(
 ) -> None:
     """List groups and their states."""
 
-    async def story(cluster: ClusterClient) -> list[GroupListing]:
-        return await Admin(cluster).list_groups(states or ())
-
-    groups = with_cluster(at, story)
+    groups = with_admin(at, lambda admin: admin.list_groups(states or ()))
     if output is Format.json:
         print_json([{"group": name, "protocol_type": kind, "state": state} for name, kind, state in groups])
     else:

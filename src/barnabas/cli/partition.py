@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from barnabas.cli.command import Argument, CommandGroup, Option
-from barnabas.cli.connect import with_cluster
+from barnabas.cli.connect import with_admin, with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import partitions_as_json, report_partitions
 from barnabas.cli.output import CommandError, Format, numbers, print_json, print_table
-from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.offsets import EARLIEST, LATEST, ListedOffset
@@ -101,10 +100,8 @@ def elect(
     if unclean and wanted is None:
         raise CommandError("An unclean election needs its partitions named: it may lose acknowledged records.", 2)
 
-    async def story(cluster: ClusterClient) -> dict[TopicPartition, KafkaError | None]:
-        return await Admin(cluster).elect_leaders(wanted, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED)
-
-    outcomes = with_cluster(at, story)
+    election = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+    outcomes = with_admin(at, lambda admin: admin.elect_leaders(wanted, election))
     needed = {
         partition: error
         for partition, error in outcomes.items()

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 from barnabas.cli.command import Argument, CommandGroup, Option
-from barnabas.cli.connect import with_cluster
+from barnabas.cli.connect import with_admin
 from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
 from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
-from barnabas.client.admin import Admin
-from barnabas.client.cluster import ClusterClient
 
 app = CommandGroup("How much clients may do: quotas.")
 
@@ -47,7 +45,7 @@ def _key(name: str) -> str:
 @app.command("list")
 def list_(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
     """List quotas: bytes a second, percent of a thread's time, partitions and connections a second."""
-    found = with_cluster(at, lambda cluster: Admin(cluster).describe_quotas())
+    found = with_admin(at, lambda admin: admin.describe_quotas())
     rows: list[dict[str, Any]] = [
         {
             **{kind: "*" if kind in entity and entity[kind] is None else entity.get(kind) for kind in _KINDS},
@@ -103,10 +101,7 @@ def _alter(entity: dict[str, str | None], changes: dict[str, float | None], at: 
     if "ip" in entity and changes.keys() != {KEYS["connection"]}:
         raise CommandError("An address has a quota of connections alone: connection=LIMIT.", 2)
 
-    async def story(cluster: ClusterClient) -> None:
-        await Admin(cluster).alter_quotas(entity, changes)
-
-    with_cluster(at, story)
+    with_admin(at, lambda admin: admin.alter_quotas(entity, changes))
     if output is Format.json:
         print_json({"entity": entity, "quotas": {_NAMES[key]: value for key, value in changes.items()}})
     else:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from barnabas.broker.placement import assign_replicas
 from barnabas.cli.command import Argument, CommandGroup, Option
-from barnabas.cli.connect import with_cluster
+from barnabas.cli.connect import with_admin, with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import partitions_as_json, report_partitions
 from barnabas.cli.output import CommandError, Format, UsageError, numbers, print_json, print_table, progress
@@ -131,7 +131,7 @@ def start(
 @app.command("list")
 def list_(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
     """List the moves that are under way."""
-    under_way = with_cluster(at, lambda cluster: Admin(cluster).list_reassignments())
+    under_way = with_admin(at, lambda admin: admin.list_reassignments())
     if output is Format.json:
         print_json(
             [
@@ -169,12 +169,11 @@ def cancel(
     except ValueError as fault:
         raise UsageError(f"{fault}: use TOPIC-N.") from None
 
-    async def story(cluster: ClusterClient) -> dict[TopicPartition, KafkaError | None]:
-        admin = Admin(cluster)
+    async def story(admin: Admin) -> dict[TopicPartition, KafkaError | None]:
         wanted = list(await admin.list_reassignments()) if everything else named
         return await admin.alter_reassignments(dict.fromkeys(wanted)) if wanted else {}
 
-    outcomes = with_cluster(at, story)
+    outcomes = with_admin(at, story)
     if output is Format.json:
         print_json(partitions_as_json(outcomes))
     elif not outcomes:

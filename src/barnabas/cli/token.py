@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from barnabas.cli.command import Argument, CommandGroup, Option
-from barnabas.cli.connect import with_cluster
+from barnabas.cli.connect import with_admin
 from barnabas.cli.group_reset import duration_ms
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.output import Format, UsageError, print_json, print_table
-from barnabas.client.admin import Admin
 from barnabas.client.admin_security import DelegationToken
 from barnabas.security.principal import Principal
 
@@ -40,11 +39,9 @@ def create(
     lifetime_ms = -1 if lifetime is None else duration_ms(lifetime, "--lifetime")
     whose = None if owner is None else _principal(owner)
     may_renew = [_principal(renewer) for renewer in renewers or ()]
-    made = with_cluster(
+    made = with_admin(
         at,
-        lambda cluster: Admin(cluster).create_delegation_token(
-            owner=whose, renewers=may_renew, lifetime_ms=lifetime_ms
-        ),
+        lambda admin: admin.create_delegation_token(owner=whose, renewers=may_renew, lifetime_ms=lifetime_ms),
     )
     if output is Format.json:
         print_json(_row(made))
@@ -61,7 +58,7 @@ def list_(
 ) -> None:
     """List tokens; their HMACs are in json alone."""
     whose = [_principal(name) for name in owners or ()]
-    found = with_cluster(at, lambda cluster: Admin(cluster).delegation_tokens(whose or None))
+    found = with_admin(at, lambda admin: admin.delegation_tokens(whose or None))
     if output is Format.json:
         print_json([_row(token) for token in found])
     else:
@@ -92,7 +89,7 @@ def renew(
 ) -> None:
     """Have a token last longer, up to its end."""
     period_ms, mac = -1 if period is None else duration_ms(period, "--for"), _mac(hmac)
-    ends = with_cluster(at, lambda cluster: Admin(cluster).renew_delegation_token(mac, period_ms))
+    ends = with_admin(at, lambda admin: admin.renew_delegation_token(mac, period_ms))
     _tell_end(output, ends)
 
 
@@ -107,7 +104,7 @@ def expire(
 ) -> None:
     """Have a token end sooner, or at once."""
     period_ms, mac = -1 if period is None else duration_ms(period, "--in"), _mac(hmac)
-    ends = with_cluster(at, lambda cluster: Admin(cluster).expire_delegation_token(mac, period_ms))
+    ends = with_admin(at, lambda admin: admin.expire_delegation_token(mac, period_ms))
     _tell_end(output, ends, gone=period is None)
 
 

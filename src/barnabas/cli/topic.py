@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from barnabas.cli.command import Argument, CommandGroup, Option
-from barnabas.cli.connect import with_cluster
+from barnabas.cli.connect import with_admin, with_cluster
 from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
 from barnabas.cli.outcomes import explained
 from barnabas.cli.output import Bad, CommandError, Exit, Format, complain, numbers, print_json, print_table
@@ -71,17 +71,12 @@ def create(
             }
         except ValueError:
             raise CommandError(f"--replica-assignment {assignment}: it takes broker ids such as 0:1,1:2.", 2) from None
-
-    async def story(cluster: ClusterClient) -> dict[str, KafkaError | None]:
-        wanted = [NewTopic(name, partitions, replication_factor, configs, replicas) for name in names]
-        outcomes = await Admin(cluster).create_topics(wanted)
-        if if_not_exists:
-            for name, error in outcomes.items():
-                if error is not None and error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
-                    outcomes[name] = None
-        return outcomes
-
-    report_items(with_cluster(at, story), "created", output)
+    wanted = [NewTopic(name, partitions, replication_factor, configs, replicas) for name in names]
+    outcomes = with_admin(at, lambda admin: admin.create_topics(wanted))
+    for name, error in outcomes.items():
+        if if_not_exists and error is not None and error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+            outcomes[name] = None
+    report_items(outcomes, "created", output)
 
 
 @app.command("list")
@@ -91,12 +86,8 @@ def list_(
     output: OutputFormat = Format.text,
 ) -> None:
     """List topics."""
-
-    async def story(cluster: ClusterClient) -> list[TopicMetadata]:
-        return list((await cluster.refresh(None)).topics.values())
-
-    topics = sorted(with_cluster(at, story), key=lambda topic: topic.name)
-    shown = [topic for topic in topics if internal or not topic.is_internal]
+    topics = with_cluster(at, lambda cluster: cluster.refresh(None)).topics
+    shown = [topics[name] for name in sorted(topics) if internal or not topics[name].is_internal]
     if output is Format.json:
         print_json([_summary(topic) for topic in shown])
     else:
@@ -230,20 +221,16 @@ def alter(
     if partitions is None and not changes:
         raise CommandError("Nothing to alter: give --partitions, --config or --delete-config.", 2)
 
-    async def story(cluster: ClusterClient) -> dict[str, KafkaError | None]:
-        return await _altered(cluster, names, partitions, changes)
-
-    report_items(with_cluster(at, story), "altered", output)
+    report_items(with_admin(at, lambda admin: _altered(admin, names, partitions, changes)), "altered", output)
 
 
 async def _altered(
-    cluster: ClusterClient,
+    admin: Admin,
     names: Sequence[str],
     partitions: int | None,
     changes: Sequence[tuple[AlterOperation, str, str | None]],
 ) -> dict[str, KafkaError | None]:
     outcomes: dict[str, KafkaError | None] = dict.fromkeys(names)
-    admin = Admin(cluster)
     if partitions is not None:
         outcomes.update(await admin.create_partitions(dict.fromkeys(names, partitions)))
     for name in names:
@@ -259,10 +246,7 @@ async def _altered(
 def delete(names: Names, at: Reach = HERE, output: OutputFormat = Format.text) -> None:
     """Delete topics and their records."""
 
-    async def story(cluster: ClusterClient) -> dict[str, KafkaError | None]:
-        return await Admin(cluster).delete_topics(names)
-
-    report_items(with_cluster(at, story), "deleted", output)
+    report_items(with_admin(at, lambda admin: admin.delete_topics(names)), "deleted", output)
 
 
 app.command("offsets")(offsets)

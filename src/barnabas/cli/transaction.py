@@ -6,14 +6,14 @@ import time
 from typing import Annotated, Any, Final
 
 from barnabas.cli.command import Argument, CommandGroup, Option
-from barnabas.cli.connect import with_cluster
+from barnabas.cli.connect import with_admin, with_cluster
 from barnabas.cli.group_reset import duration_ms
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import as_json, fail, parse_partitions, partitions_of, sorted_out
 from barnabas.cli.output import Bad, CommandError, Exit, Format, UsageError, complain, print_json, print_table
 from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.descriptions import OpenTransaction, TransactionDescription, TransactionListing
+from barnabas.client.descriptions import OpenTransaction, TransactionDescription
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 
@@ -40,13 +40,13 @@ def list_(
     """List transactional ids, their producers and states, from every coordinator."""
     longer_than_ms = -1 if longer_than is None else duration_ms(longer_than, "--longer-than")
 
-    async def story(cluster: ClusterClient) -> list[TransactionListing]:
-        return await Admin(cluster).list_transactions(
-            states=states or (), producer_ids=producers or (), longer_than_ms=longer_than_ms
-        )
-
     try:
-        listed = with_cluster(at, story)
+        listed = with_admin(
+            at,
+            lambda admin: admin.list_transactions(
+                states=states or (), producer_ids=producers or (), longer_than_ms=longer_than_ms
+            ),
+        )
     except KafkaError as error:
         if error.code is not ErrorCode.INVALID_REQUEST:
             raise
@@ -64,7 +64,7 @@ def describe(
     output: OutputFormat = Format.text,
 ) -> None:
     """Show transactional ids: producer, state, when the transaction began, and its partitions."""
-    outcomes = with_cluster(at, lambda cluster: Admin(cluster).describe_transactions(ids))
+    outcomes = with_admin(at, lambda admin: admin.describe_transactions(ids))
     now_ms = time.time_ns() // 1_000_000
     found, failed = sorted_out(outcomes)
     rows = [_described(transaction, now_ms) for transaction in found.values()]
@@ -118,11 +118,11 @@ def abort(
             where = TopicPartition.from_dir_name(partition)
         except ValueError as error:
             raise UsageError(f"--partition: {error}: use TOPIC-N.") from None
-        ended = with_cluster(at, lambda cluster: _abort_in(Admin(cluster), where, start_offset or 0))
+        ended = with_admin(at, lambda admin: _abort_in(admin, where, start_offset or 0))
         told: dict[str, Any] = {"partition": str(where), "start_offset": start_offset, "producer_id": ended.producer_id}
         sentence = f"aborted the transaction of producer {ended.producer_id} in {where}"
     else:
-        before = with_cluster(at, lambda cluster: _fence(Admin(cluster), id or ""))
+        before = with_admin(at, lambda admin: _fence(admin, id or ""))
         told = {"transactional_id": id, "state": before.state, "producer_id": before.producer_id}
         what = "aborted" if before.state == "Ongoing" else f"was {before.state}"
         sentence = f"{id}: {what}, and its producer is fenced"

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from barnabas.cli.command import Argument, CommandGroup, Option
-from barnabas.cli.connect import with_cluster
+from barnabas.cli.connect import with_admin
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import as_json, fail, sorted_out
 from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
 from barnabas.client.admin import Admin
-from barnabas.client.cluster import ClusterClient
 from barnabas.model.errors import KafkaError
 from barnabas.security.sasl.scram_credential import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS
 
@@ -30,7 +29,7 @@ def list_(
     output: OutputFormat = Format.text,
 ) -> None:
     """List users and the mechanisms they have a password for."""
-    found, failed = sorted_out(with_cluster(at, lambda cluster: Admin(cluster).scram_users(users or ())))
+    found, failed = sorted_out(with_admin(at, lambda admin: admin.scram_users(users or ())))
     rows = [
         {"user": user, "mechanism": mechanism.mechanism_name, "iterations": iterations}
         for user, mechanisms in found.items()
@@ -67,11 +66,11 @@ def set_(
         raise CommandError("A password is needed, and this one is empty.")
     chosen = [MECHANISMS[name] for name in mechanisms or [DEFAULT_MECHANISM]]
 
-    async def story(cluster: ClusterClient) -> None:
+    async def story(admin: Admin) -> None:
         for mechanism in chosen:
-            await Admin(cluster).set_scram_password(user, secret, mechanism, iterations=iterations)
+            await admin.set_scram_password(user, secret, mechanism, iterations=iterations)
 
-    with_cluster(at, story)
+    with_admin(at, story)
     _tell(output, user, [mechanism.mechanism_name for mechanism in chosen], "a password")
 
 
@@ -87,8 +86,7 @@ def delete(
 ) -> None:
     """Delete a user's passwords. Connections that are open stay open until they authenticate again."""
 
-    async def story(cluster: ClusterClient) -> list[str]:
-        admin = Admin(cluster)
+    async def story(admin: Admin) -> list[str]:
         chosen = [MECHANISMS[name] for name in mechanisms or ()]
         if not chosen:
             known = (await admin.scram_users([user]))[user]
@@ -98,7 +96,7 @@ def delete(
         await admin.delete_scram_passwords(user, chosen)
         return [mechanism.mechanism_name for mechanism in chosen]
 
-    _tell(output, user, with_cluster(at, story), "no password any more")
+    _tell(output, user, with_admin(at, story), "no password any more")
 
 
 def _tell(output: Format, user: str, mechanisms: Sequence[str], what: str) -> None:

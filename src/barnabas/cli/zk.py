@@ -48,10 +48,7 @@ def get(
     """Print a znode's data, byte for byte; as JSON with its Stat."""
     path = checked_path(path)
 
-    async def story(client: ZooKeeperClient) -> tuple[bytes | None, Stat]:
-        return await client.get(path)
-
-    data, stat = with_zookeeper(at.where(), story)
+    data, stat = with_zookeeper(at.where(), lambda client: client.get(path))
     if output is Format.json:
         print_json({"path": path, **data_fields(data), "stat": stat_fields(stat)})
         return
@@ -153,10 +150,7 @@ def set_(
     path = checked_path(path)
     value = _given(data)
 
-    async def story(client: ZooKeeperClient) -> Stat:
-        return await client.set(path, value, version)
-
-    _report_written(path, with_zookeeper(at.where(), story), "set", output)
+    _report_written(path, with_zookeeper(at.where(), lambda client: client.set(path, value, version)), "set", output)
 
 
 def _report_written(path: str, stat: Stat | None, done: str, output: Format) -> None:
