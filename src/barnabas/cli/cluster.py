@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from barnabas.cli.command import Option
 from barnabas.cli.options import Directory, OutputFormat, directory_of, pairs_of
-from barnabas.cli.output import Bad, Exit, Format, UsageError, numbers, print_json, print_table
+from barnabas.cli.output import Bad, Exit, Format, UsageError, numbers, print_json, print_table, say
 
 if TYPE_CHECKING:
     from barnabas.cli.local_state import ClusterState
@@ -151,7 +151,4 @@ def down(
     from barnabas.cli.local import LocalCluster
 
     stopped = LocalCluster(directory_of(directory)).down(kill=kill)
-    if output is Format.json:
-        print_json({"stopped": stopped})
-    else:
-        print(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+    say(output, {"stopped": stopped}, f"stopped {', '.join(stopped)}" if stopped else "nothing was running")

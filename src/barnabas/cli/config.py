@@ -7,7 +7,7 @@ from typing import Annotated
 from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_admin
 from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
-from barnabas.cli.output import CommandError, Format, print_json, print_table
+from barnabas.cli.output import CommandError, Format, print_json, print_table, say
 from barnabas.client.admin import ResourceType
 from barnabas.model.config import AlterOperation
 
@@ -77,7 +77,4 @@ def alter(
         raise CommandError("Nothing to alter: give --set K=V or --delete K.", 2)
 
     with_admin(at, lambda admin: admin.alter_configs(kind, name, wanted))
-    if output is Format.json:
-        print_json({"resource": resource, "altered": [key for _, key, _ in wanted]})
-    else:
-        print(f"altered {resource}")
+    say(output, {"resource": resource, "altered": [key for _, key, _ in wanted]}, f"altered {resource}")

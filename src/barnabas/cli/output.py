@@ -58,6 +58,14 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=(sys.stdout.encoding or "utf-8").lower() != "utf-8"))
 
 
+def say(output: Format, told: Any, sentence: str) -> None:
+    """What was done: `told` as JSON, or the sentence."""
+    if output is Format.json:
+        print_json(told)
+    else:
+        print(sentence)
+
+
 def printable(text: str) -> str:
     """`text` with what cannot be printed escaped as in Python's literals: a name that a client chose can neither break
     a line nor control the terminal."""

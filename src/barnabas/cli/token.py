@@ -11,7 +11,7 @@ from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_admin
 from barnabas.cli.group_reset import duration_ms
 from barnabas.cli.options import HERE, OutputFormat, Reach
-from barnabas.cli.output import Format, UsageError, print_json, print_table
+from barnabas.cli.output import Format, UsageError, print_json, print_table, say
 from barnabas.client.admin_security import DelegationToken
 from barnabas.security.principal import Principal
 
@@ -109,10 +109,7 @@ def expire(
 
 
 def _tell_end(output: Format, ends_ms: int, *, gone: bool = False) -> None:
-    if output is Format.json:
-        print_json({"expires_ms": ends_ms})
-    else:
-        print("the token is gone" if gone else f"valid until {_time(ends_ms)}")
+    say(output, {"expires_ms": ends_ms}, "the token is gone" if gone else f"valid until {_time(ends_ms)}")
 
 
 def _principal(text: str) -> Principal:

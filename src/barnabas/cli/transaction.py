@@ -10,7 +10,7 @@ from barnabas.cli.connect import with_admin, with_cluster
 from barnabas.cli.group_reset import duration_ms
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import as_json, fail, parse_partitions, partitions_of, sorted_out
-from barnabas.cli.output import Bad, CommandError, Exit, Format, UsageError, complain, print_json, print_table
+from barnabas.cli.output import Bad, CommandError, Exit, Format, UsageError, complain, print_json, print_table, say
 from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.descriptions import OpenTransaction, TransactionDescription
@@ -126,10 +126,7 @@ def abort(
         told = {"transactional_id": id, "state": before.state, "producer_id": before.producer_id}
         what = "aborted" if before.state == "Ongoing" else f"was {before.state}"
         sentence = f"{id}: {what}, and its producer is fenced"
-    if output is Format.json:
-        print_json(told)
-    else:
-        print(sentence)
+    say(output, told, sentence)
 
 
 async def _fence(admin: Admin, transactional_id: str) -> TransactionDescription:

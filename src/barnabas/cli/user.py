@@ -11,7 +11,7 @@ from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.connect import with_admin
 from barnabas.cli.options import HERE, OutputFormat, Reach
 from barnabas.cli.outcomes import as_json, fail, sorted_out
-from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
+from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table, say
 from barnabas.client.admin import Admin
 from barnabas.model.errors import KafkaError
 from barnabas.security.sasl.scram_credential import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS
@@ -100,10 +100,7 @@ def delete(
 
 
 def _tell(output: Format, user: str, mechanisms: Sequence[str], what: str) -> None:
-    if output is Format.json:
-        print_json({"user": user, "mechanisms": mechanisms})
-    else:
-        print(f"{user} has {what} for {', '.join(mechanisms)}")
+    say(output, {"user": user, "mechanisms": mechanisms}, f"{user} has {what} for {', '.join(mechanisms)}")
 
 
 def _password(user: str) -> str:

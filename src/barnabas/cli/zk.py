@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from barnabas.cli import zk_check, zk_move, zk_tree
 from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.options import OutputFormat
-from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
+from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table, say
 from barnabas.cli.zk_watch import Interrupt, until_interrupted, watch
 from barnabas.cli.zookeeper import (
     HERE,
@@ -207,10 +207,7 @@ def create(
             raise CommandError(f"{path} has no parent to be made below: -p makes what is missing above it.") from None
         if isinstance(made, tuple):
             made = made[0]
-        if output is Format.json:
-            print_json({"path": made})
-        else:
-            print(made)
+        say(output, {"path": made}, made)
         sys.stdout.flush()
         if interrupt is not None:
             await until_interrupted(client, interrupt)
@@ -247,10 +244,8 @@ def delete(
         return await _delete_below(client, path, version)
 
     deleted = with_zookeeper(at.where(), story)
-    if output is Format.json:
-        print_json({"path": path, "deleted": deleted})
-    else:
-        print(f"deleted {path}" + (f" and {deleted - 1} below it" if deleted > 1 else ""))
+    below = f" and {deleted - 1} below it" if deleted > 1 else ""
+    say(output, {"path": path, "deleted": deleted}, f"deleted {path}{below}")
 
 
 async def _delete_below(client: ZooKeeperClient, path: str, version: int) -> int:

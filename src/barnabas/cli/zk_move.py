@@ -13,7 +13,7 @@ from typing import IO, Annotated
 
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.options import OutputFormat
-from barnabas.cli.output import CommandError, Format, complain, print_json
+from barnabas.cli.output import CommandError, Format, complain, print_json, say
 from barnabas.cli.plain import is_no_file
 from barnabas.cli.zookeeper import HERE, ZooKeeperReach, with_zookeeper
 from barnabas.zk.client.client import ZooKeeperClient
@@ -70,10 +70,7 @@ def export(
             "so what was read is not of one moment. Stop the brokers before you move a cluster."
         )
     if file != "-":
-        if output is Format.json:
-            print_json({"file": file, **counts})
-        else:
-            print(f"wrote {counts['znodes']} znodes to {file}")
+        say(output, {"file": file, **counts}, f"wrote {counts['znodes']} znodes to {file}")
 
 
 def _whole(path: Path, write: Callable[[IO[str]], None]) -> None:
