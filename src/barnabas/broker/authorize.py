@@ -41,6 +41,12 @@ def authorized(
     return allowed
 
 
+def require(context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> None:
+    """Raises the error of the resource's kind, such as GROUP_AUTHORIZATION_FAILED, unless `authorized`."""
+    if not authorized(context, operation, resource_type, name):
+        raise KafkaError(ErrorCode[f"{resource_type.name}_AUTHORIZATION_FAILED"])
+
+
 def authorized_on_any(context: RequestContext, operation: Operation, resource_type: ResourceType) -> bool:
     """Whether the caller may do `operation` on at least one resource of the type (KIP-679)."""
     connection = context.connection

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
-from barnabas.broker.authorize import authorized, authorized_cluster
+from barnabas.broker.authorize import authorized_cluster, require
 from barnabas.broker.configs import ConfigResourceType
 from barnabas.broker.context import RequestContext
 from barnabas.model.acl import Operation, ResourceType
@@ -57,8 +57,7 @@ async def altered(
             await context.turn()
         try:
             if resource.resource_type == ConfigResourceType.TOPIC:
-                if not authorized(context, Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource.resource_name):
-                    raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                require(context, Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource.resource_name)
             elif not authorized_cluster(context, Operation.ALTER_CONFIGS):
                 raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             if named[resource.resource_type, resource.resource_name] > 1:

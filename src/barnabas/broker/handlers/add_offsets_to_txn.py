@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.broker.authorize import authorized
+from barnabas.broker.authorize import require
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
@@ -19,10 +19,8 @@ _FIRST_VERSION_WITH_PRODUCER_FENCED: Final = 2
 async def handle(
     broker: BrokerParts, request: AddOffsetsToTxnRequest, context: RequestContext
 ) -> AddOffsetsToTxnResponse:
-    if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
-        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    require(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    require(context, Operation.READ, ResourceType.GROUP, request.group_id)
     partition = TopicPartition(GROUP_METADATA_TOPIC, broker.groups.partition_for(request.group_id))
     try:
         await broker.transactions.coordinator.add_partitions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.broker.authorize import authorized
+from barnabas.broker.authorize import require
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
@@ -15,8 +15,7 @@ _FIRST_VERSION_WITH_PRODUCER_FENCED: Final = 2
 
 
 async def handle(broker: BrokerParts, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
-    if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    require(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
     try:
         await broker.transactions.coordinator.end(
             request.transactional_id, request.producer_id, request.producer_epoch, request.committed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.broker.authorize import authorized, authorized_cluster, authorized_on_any
+from barnabas.broker.authorize import authorized_cluster, authorized_on_any, require
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
 from barnabas.coordinator.transactions import ProducerIdAndEpoch
@@ -20,8 +20,7 @@ async def handle(
     broker: BrokerParts, request: InitProducerIdRequest, context: RequestContext
 ) -> InitProducerIdResponse:
     if request.transactional_id is not None:
-        if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        require(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
         return await _of_transactional_id(broker, request, request.transactional_id, context)
     if not (
         authorized_cluster(context, Operation.IDEMPOTENT_WRITE, log_denied=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.broker.authorize import authorized
+from barnabas.broker.authorize import require
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
 from barnabas.coordinator.group_members import Join
@@ -12,8 +12,7 @@ from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRespons
 
 
 async def handle(broker: BrokerParts, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
-    if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
-        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    require(context, Operation.READ, ResourceType.GROUP, request.group_id)
     version = context.version
     result = await broker.groups.join(
         request.group_id,

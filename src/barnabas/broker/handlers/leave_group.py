@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.broker.authorize import authorized
+from barnabas.broker.authorize import require
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
 from barnabas.coordinator.group_answers import Leaver
 from barnabas.model.acl import Operation, ResourceType
-from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.turns import SLICE
 from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
@@ -17,8 +16,7 @@ _FIRST_VERSION_WITH_MEMBERS: Final = 3
 
 
 async def handle(broker: BrokerParts, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
-    if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
-        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    require(context, Operation.READ, ResourceType.GROUP, request.group_id)
     if context.version < _FIRST_VERSION_WITH_MEMBERS:
         (error,) = broker.groups.leave(request.group_id, [Leaver(request.member_id, None)])
         return LeaveGroupResponse(error_code=error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from barnabas.broker.authorize import authorized
+from barnabas.broker.authorize import require
 from barnabas.broker.context import RequestContext
 from barnabas.broker.named_partitions import by_topic, named, readable
 from barnabas.broker.parts import BrokerParts
@@ -24,8 +24,7 @@ _BY_DEFAULT: Final = -1
 
 
 async def handle(broker: BrokerParts, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
-    if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
-        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    require(context, Operation.READ, ResourceType.GROUP, request.group_id)
     now_ms = broker.runtime.clock.now_ms()
     retention_ms = request.retention_time_ms if 2 <= context.version <= 4 else _BY_DEFAULT
     found, outcome = await readable(broker, request.topics, context)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from barnabas.broker.authorize import authorized
+from barnabas.broker.authorize import require
 from barnabas.broker.context import RequestContext
 from barnabas.broker.named_partitions import by_topic, readable
 from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation, ResourceType
-from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
 
 async def handle(broker: BrokerParts, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
-    if not authorized(context, Operation.DELETE, ResourceType.GROUP, request.group_id):
-        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    require(context, Operation.DELETE, ResourceType.GROUP, request.group_id)
     found, outcome = await readable(broker, request.topics, context)
     outcome.update(await broker.groups.delete_offsets(request.group_id, [key for key, _ in found]))
     if context.due(len(outcome)):

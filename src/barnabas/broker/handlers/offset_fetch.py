@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from barnabas.broker.authorize import authorized
+from barnabas.broker.authorize import authorized, require
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
 from barnabas.coordinator.group_answers import FetchedOffset
@@ -125,8 +125,7 @@ def _fetch(
     require_stable: bool,
 ) -> dict[TopicPartition, FetchedOffset]:
     """Offsets of the topics that the caller may see; of the others it is told so where it named them."""
-    if not authorized(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
-        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    require(context, Operation.DESCRIBE, ResourceType.GROUP, group_id)
     if asked is None:
         fetched = broker.groups.fetch_offsets(group_id, None, require_stable=require_stable)
         return {key: offset for key, offset in fetched.items() if _may_see(context, key.topic)}
@@ -141,8 +140,7 @@ async def _fetch_from_zookeeper(
     broker: BrokerParts, group_id: str, asked: Sequence[TopicPartition], context: RequestContext
 ) -> dict[TopicPartition, FetchedOffset]:
     """The offsets that version 0 of OffsetCommit wrote; any broker can tell them."""
-    if not authorized(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
-        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    require(context, Operation.DESCRIBE, ResourceType.GROUP, group_id)
     topics = broker.metadata.image.topics
     fetched = {}
     for key in asked:

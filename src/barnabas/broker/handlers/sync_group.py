@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.broker.authorize import authorized
+from barnabas.broker.authorize import require
 from barnabas.broker.context import RequestContext
 from barnabas.broker.parts import BrokerParts
 from barnabas.coordinator.group_members import Sync
@@ -14,8 +14,7 @@ from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRespons
 async def handle(broker: BrokerParts, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
     if context.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
-        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    require(context, Operation.READ, ResourceType.GROUP, request.group_id)
     result = await broker.groups.sync(
         request.group_id,
         Sync(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.broker.authorize import authorized
+from barnabas.broker.authorize import require
 from barnabas.broker.context import RequestContext
 from barnabas.broker.named_partitions import by_topic, named, readable
 from barnabas.broker.parts import BrokerParts
@@ -22,10 +22,8 @@ _NO_SEQUENCE: Final = -1
 async def handle(
     broker: BrokerParts, request: TxnOffsetCommitRequest, context: RequestContext
 ) -> TxnOffsetCommitResponse:
-    if not authorized(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if not authorized(context, Operation.READ, ResourceType.GROUP, request.group_id):
-        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    require(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    require(context, Operation.READ, ResourceType.GROUP, request.group_id)
     now_ms = broker.runtime.clock.now_ms()
     found, outcome = await readable(broker, request.topics, context)
     offsets = {
