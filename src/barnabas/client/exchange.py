@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.runtime.doors import Bytes
-from barnabas.wire.api import SUPPORTED, ApiKey
+from barnabas.wire.api import ApiKey
 from barnabas.wire.errors import WireError
 from barnabas.wire.frames import decode_response, encode_request, response_class
 
@@ -115,7 +115,7 @@ class Exchange:
     def best_version(self, message: Any) -> int:
         """The highest version of `message`'s API that both sides know; `WireError` where there is none."""
         key = message.api_key
-        low, high = SUPPORTED.get(key, (message.min_version, message.max_version))
+        low, high = message.min_version, message.max_version
         if self.versions:
             if key not in self.versions:
                 raise WireError(f"the broker does not offer {ApiKey(key).name} requests")

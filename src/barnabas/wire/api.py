@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from barnabas.wire.messages import APIS
+
 
 class ApiKey(IntEnum):
     """The number of an API; ``org.apache.kafka.common.protocol.ApiKeys``."""
@@ -99,68 +101,11 @@ class ApiKey(IntEnum):
     READ_SHARE_GROUP_STATE_SUMMARY = 87
 
 
+_KRAFT: Final = (
+    *(ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH, ApiKey.DESCRIBE_QUORUM, ApiKey.FETCH_SNAPSHOT),
+    *(ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT, ApiKey.UNREGISTER_BROKER),
+)
 SUPPORTED: Final[dict[ApiKey, tuple[int, int]]] = {
-    ApiKey.PRODUCE: (0, 11),
-    ApiKey.FETCH: (0, 17),
-    ApiKey.LIST_OFFSETS: (0, 9),
-    ApiKey.METADATA: (0, 12),
-    ApiKey.LEADER_AND_ISR: (0, 7),
-    ApiKey.STOP_REPLICA: (0, 4),
-    ApiKey.UPDATE_METADATA: (0, 8),
-    ApiKey.CONTROLLED_SHUTDOWN: (0, 3),
-    ApiKey.OFFSET_COMMIT: (0, 9),
-    ApiKey.OFFSET_FETCH: (0, 9),
-    ApiKey.FIND_COORDINATOR: (0, 6),
-    ApiKey.JOIN_GROUP: (0, 9),
-    ApiKey.HEARTBEAT: (0, 4),
-    ApiKey.LEAVE_GROUP: (0, 5),
-    ApiKey.SYNC_GROUP: (0, 5),
-    ApiKey.DESCRIBE_GROUPS: (0, 5),
-    ApiKey.LIST_GROUPS: (0, 5),
-    ApiKey.SASL_HANDSHAKE: (0, 1),
-    ApiKey.API_VERSIONS: (0, 4),
-    ApiKey.CREATE_TOPICS: (0, 7),
-    ApiKey.DELETE_TOPICS: (0, 6),
-    ApiKey.DELETE_RECORDS: (0, 2),
-    ApiKey.INIT_PRODUCER_ID: (0, 5),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 4),
-    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5),
-    ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
-    ApiKey.END_TXN: (0, 4),
-    ApiKey.WRITE_TXN_MARKERS: (0, 1),
-    ApiKey.TXN_OFFSET_COMMIT: (0, 4),
-    ApiKey.DESCRIBE_ACLS: (0, 3),
-    ApiKey.CREATE_ACLS: (0, 3),
-    ApiKey.DELETE_ACLS: (0, 3),
-    ApiKey.DESCRIBE_CONFIGS: (0, 4),
-    ApiKey.ALTER_CONFIGS: (0, 2),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: (0, 2),
-    ApiKey.DESCRIBE_LOG_DIRS: (0, 4),
-    ApiKey.SASL_AUTHENTICATE: (0, 2),
-    ApiKey.CREATE_PARTITIONS: (0, 3),
-    ApiKey.CREATE_DELEGATION_TOKEN: (0, 3),
-    ApiKey.RENEW_DELEGATION_TOKEN: (0, 2),
-    ApiKey.EXPIRE_DELEGATION_TOKEN: (0, 2),
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: (0, 3),
-    ApiKey.DELETE_GROUPS: (0, 2),
-    ApiKey.ELECT_LEADERS: (0, 2),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 0),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0),
-    ApiKey.OFFSET_DELETE: (0, 0),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: (0, 1),
-    ApiKey.ALTER_CLIENT_QUOTAS: (0, 1),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
-    ApiKey.ALTER_PARTITION: (0, 3),
-    ApiKey.UPDATE_FEATURES: (0, 1),
-    ApiKey.ENVELOPE: (0, 0),
-    ApiKey.DESCRIBE_CLUSTER: (0, 1),
-    ApiKey.DESCRIBE_PRODUCERS: (0, 0),
-    ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
-    ApiKey.LIST_TRANSACTIONS: (0, 1),
-    ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 0),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 0),
+    key: (0, APIS[key].max_version) for key in ApiKey if key < ApiKey.CONTROLLER_REGISTRATION and key not in _KRAFT
 }
-"""What ApiVersions advertises: lowest and highest version of each API, measured on Kafka 3.9.2."""
+"""What ApiVersions advertises: lowest and highest version of each API, as measured on Kafka 3.9.2."""
