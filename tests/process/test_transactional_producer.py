@@ -9,7 +9,8 @@ import pytest
 from cluster import Cluster, running
 
 from barnabas.client.admin import Admin, NewTopic
-from barnabas.client.cluster import TRANSACTION, ClusterClient
+from barnabas.client.asking import TRANSACTION
+from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import committed_offsets
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED

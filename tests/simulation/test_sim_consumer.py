@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import pytest
 
 from barnabas.client.admin import Admin, NewTopic
-from barnabas.client.cluster import RETRY_BACKOFF_MS, ClusterClient
+from barnabas.client.asking import RETRY_BACKOFF_MS
+from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.fetcher import DISBELIEF_MS
 from barnabas.client.group import GroupMember

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import pytest
 
 from barnabas.client.admin import Admin, NewTopic
-from barnabas.client.cluster import TRANSACTION, ClusterClient
+from barnabas.client.asking import TRANSACTION
+from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import READ_COMMITTED, CommittedOffset
 from barnabas.client.producer import Producer

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.consumer import ConsumerRecord
-from barnabas.client.offsets import EARLIEST, LATEST
 
 DEFAULT_FORMAT: Final = "%v\\n"
 
@@ -163,16 +162,3 @@ def parse_time(text: str, now_ms: int) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)
-
-
-__all__ = [
-    "DEFAULT_FORMAT",
-    "EARLIEST",
-    "LATEST",
-    "Bound",
-    "compile_format",
-    "json_envelope",
-    "parse_offset",
-    "parse_time",
-    "unescape",
-]

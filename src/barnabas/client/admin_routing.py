@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from barnabas.client.cluster import GROUP, ClusterClient, cause_of
+from barnabas.client.asking import GROUP, cause_of
+from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.client.metadata import BrokerNode, ClusterMetadata
 from barnabas.client.offsets import by_leader

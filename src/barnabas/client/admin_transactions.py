@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from barnabas.client.admin_routing import AdminRouting
-from barnabas.client.cluster import TRANSACTION
+from barnabas.client.asking import TRANSACTION
 from barnabas.client.connection import Connection
 from barnabas.client.descriptions import (
     OpenTransaction,

@@ -8,13 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.client.asking import (
-    GROUP,
-    RETRY_BACKOFF_MAX_MS,
-    RETRY_BACKOFF_MS,
-    TRANSACTION,
     Asking,
     ConnectionLost,
-    cause_of,
 )
 from barnabas.client.connection import REQUEST_TIMEOUT_MS, Connection
 from barnabas.client.metadata import parse_bootstrap
@@ -144,13 +139,3 @@ class ClusterClient(Asking[Connection]):
 
     def monotonic_ms(self) -> int:
         return self.runtime.clock.monotonic_ms()
-
-
-__all__ = [
-    "GROUP",
-    "RETRY_BACKOFF_MAX_MS",
-    "RETRY_BACKOFF_MS",
-    "TRANSACTION",
-    "ClusterClient",
-    "cause_of",
-]

@@ -16,15 +16,11 @@ from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.runtime import Bytes
 from barnabas.wire.records import (
     ATTRIBUTES_AT,
-    COMPRESSION_MASK,
     CONTROL,
-    DELETE_HORIZON,
     HEADER,
     HEADER_BYTES,
-    LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC_AT,
-    MAX_TIMESTAMP_AT,
     TRANSACTIONAL,
 )
 
@@ -40,33 +36,6 @@ LEGACY_MINIMUM: Final = LOG_OVERHEAD + 14
 Header: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 """As `HEADER` has it: base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and largest
 timestamp, producer id and epoch, base sequence, how many records."""
-
-__all__ = [
-    "ATTRIBUTES_AT",
-    "COMPRESSION_MASK",
-    "CONTROL",
-    "DELETE_HORIZON",
-    "HEADER",
-    "HEADER_BYTES",
-    "LAST_OFFSET_END",
-    "LEADER_EPOCH_AT",
-    "LEGACY_MINIMUM",
-    "LOG_APPEND_TIME",
-    "LOG_OVERHEAD",
-    "MAGIC_AT",
-    "MAX_TIMESTAMP_AT",
-    "PREFIX",
-    "TRANSACTIONAL",
-    "CorruptBatch",
-    "StoredBatch",
-    "batches_in",
-    "crc_is_valid",
-    "header_at",
-    "header_bytes",
-    "last_offset_delta",
-    "parse",
-    "prefix",
-]
 
 
 class CorruptBatch(ValueError):

@@ -7,21 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.log.batches import (
-    COMPRESSION_MASK,
-    HEADER_BYTES,
-    LEGACY_MINIMUM,
-    LOG_APPEND_TIME,
-    LOG_OVERHEAD,
-    MAGIC_AT,
-    TRANSACTIONAL,
-    CorruptBatch,
-    StoredBatch,
-    batches_in,
-    crc_is_valid,
-    parse,
-    prefix,
-)
+from barnabas.log.batches import LEGACY_MINIMUM, CorruptBatch, StoredBatch, batches_in, crc_is_valid, parse, prefix
 from barnabas.log.refusals import corrupt, invalid, too_large, unpacks_too_far
 from barnabas.log.settings import LogSettings
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -31,6 +17,7 @@ from barnabas.runtime import Bytes
 from barnabas.wire import records as wire_records
 from barnabas.wire.compression import Codec, TooLargeError, decompressed_pieces
 from barnabas.wire.errors import WireError
+from barnabas.wire.records import COMPRESSION_MASK, HEADER_BYTES, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_AT, TRANSACTIONAL
 from barnabas.wire.scan import CREATE_TIME, Scanned
 
 _RECOMPRESSED_BYTES_MIN: Final = 8 * 1024 * 1024

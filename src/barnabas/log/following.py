@@ -7,20 +7,11 @@ from __future__ import annotations
 
 from crc32c import crc32c
 
-from barnabas.log.batches import (
-    ATTRIBUTES_AT,
-    HEADER_BYTES,
-    LOG_OVERHEAD,
-    PREFIX,
-    CorruptBatch,
-    StoredBatch,
-    batches_in,
-    crc_is_valid,
-    parse,
-)
+from barnabas.log.batches import PREFIX, CorruptBatch, StoredBatch, batches_in, crc_is_valid, parse
 from barnabas.log.refusals import corrupt
 from barnabas.log.results import UnexpectedAppendOffset
 from barnabas.model.ids import TopicPartition
+from barnabas.wire.records import ATTRIBUTES_AT, HEADER_BYTES, LOG_OVERHEAD
 
 
 def batches_to_append(

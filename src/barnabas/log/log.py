@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator
 from struct import Struct
 from typing import Any, Final
 
-from barnabas.log.batches import CONTROL, LOG_OVERHEAD, TRANSACTIONAL, StoredBatch
+from barnabas.log.batches import StoredBatch
 from barnabas.log.following import batches_to_append
 from barnabas.log.loading import at_once
 from barnabas.log.log_dir import LogDir
@@ -44,6 +44,7 @@ from barnabas.model.sentinels import (
     NO_TIMESTAMP,
 )
 from barnabas.runtime import Bytes, Disk
+from barnabas.wire.records import CONTROL, LOG_OVERHEAD, TRANSACTIONAL
 
 __all__ = [
     "AppendInfo",

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Final, cast, overload
 
-from barnabas.log.batches import HEADER_BYTES, CorruptBatch, StoredBatch
+from barnabas.log.batches import CorruptBatch, StoredBatch
 from barnabas.log.offset_index import MAX_RELATIVE_OFFSET
 from barnabas.log.results import LogOffsetMetadata, TimestampOffset
 from barnabas.log.segment import Segment
@@ -25,7 +25,7 @@ from barnabas.log.txn_index import AbortedTxn
 from barnabas.runtime import Bytes, Disk
 from barnabas.runtime.file_records import FILE_RECORDS_BYTES, FileRecords
 from barnabas.wire.message_sets import records_in_turns
-from barnabas.wire.records import parse_header
+from barnabas.wire.records import HEADER_BYTES, parse_header
 
 OPEN_MAX: Final = 8
 """How many old segments of a log may keep their files open between two looks of the upkeep: a segment may be a record

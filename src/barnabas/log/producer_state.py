@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from barnabas.log.batches import TRANSACTIONAL, StoredBatch
+from barnabas.log.batches import StoredBatch
 from barnabas.log.segment import base_offset_of
 from barnabas.log.txn_index import AbortedTxn
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -32,6 +32,7 @@ from barnabas.model.ids import NO_OFFSET, TopicPartition
 from barnabas.runtime import Disk
 from barnabas.runtime.unreadable import Skip, told
 from barnabas.wire.errors import WireError
+from barnabas.wire.records import TRANSACTIONAL
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 BATCHES_RETAINED: Final = 5

@@ -14,11 +14,8 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from barnabas.log.batches import (
-    HEADER_BYTES,
     LAST_OFFSET_END,
     LEGACY_MINIMUM,
-    LOG_OVERHEAD,
-    MAGIC_AT,
     CorruptBatch,
     StoredBatch,
     crc_is_valid,
@@ -34,6 +31,7 @@ from barnabas.log.txn_index import AbortedTxn, TransactionIndex
 from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.runtime import Bytes, Disk, File
 from barnabas.runtime.descriptors import sparing
+from barnabas.wire.records import HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT
 
 logger = logging.getLogger(__name__)
 

@@ -17,23 +17,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from barnabas.log.batches import (
-    ATTRIBUTES_AT,
-    COMPRESSION_MASK,
-    CONTROL,
-    DELETE_HORIZON,
-    HEADER,
-    HEADER_BYTES,
-    LEGACY_MINIMUM,
-    LOG_APPEND_TIME,
-    LOG_OVERHEAD,
-    MAGIC_AT,
-    MAX_TIMESTAMP_AT,
-    TRANSACTIONAL,
-    StoredBatch,
-    header_at,
-    prefix,
-)
+from barnabas.log.batches import LEGACY_MINIMUM, StoredBatch, header_at, prefix
 from barnabas.log.conversion import converted, rewritten
 from barnabas.log.producer_state import EndTxnMarker
 from barnabas.log.refusals import beyond_segment, corrupt, invalid, too_large, unfit, unpacks_too_far
@@ -45,7 +29,20 @@ from barnabas.wire import records as wire_records
 from barnabas.wire import scan
 from barnabas.wire.compression import Codec, TooLargeError, decompressed_pieces
 from barnabas.wire.errors import WireError
-from barnabas.wire.records import CRC_AT
+from barnabas.wire.records import (
+    ATTRIBUTES_AT,
+    COMPRESSION_MASK,
+    CONTROL,
+    CRC_AT,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    TRANSACTIONAL,
+)
 from barnabas.wire.scan import Scanned
 
 _CHECK: Final = scan.check

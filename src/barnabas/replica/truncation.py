@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from barnabas.log.batches import HEADER_BYTES, LEADER_EPOCH_AT, MAGIC_AT
+from barnabas.log.batches import LEADER_EPOCH_AT
 from barnabas.log.log import Log
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
 from barnabas.runtime import Bytes
 from barnabas.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from barnabas.wire.records import HEADER_BYTES, MAGIC_AT
 
 _LEADER_EPOCH: Final = Struct(">i")
 

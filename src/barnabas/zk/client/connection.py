@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from barnabas.runtime import Clock
@@ -37,7 +38,7 @@ from barnabas.zk.protocol.frames import (
     encode_request,
     framed,
 )
-from barnabas.zk.protocol.jute import JuteError, StructError
+from barnabas.zk.protocol.jute import JuteError
 from barnabas.zk.protocol.ops import Exists, GetChildren, GetChildrenWithoutStat, GetData, ZkOperation
 from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl
 

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from enum import IntEnum
 from struct import Struct
+from struct import error as StructError
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.runtime.doors import Bytes
-from barnabas.zk.protocol.jute import (
-    INT,
-    JuteError,
-    JuteKind,
-    StructError,
-    encode_string,
-    read_count,
-    read_int,
-    read_string,
-)
+from barnabas.zk.protocol.jute import INT, JuteError, JuteKind, encode_string, read_count, read_int, read_string
 
 
 class OpCode(IntEnum):

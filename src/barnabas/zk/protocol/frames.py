@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import Struct
+from struct import error as StructError
 from typing import Any, Final, NamedTuple
 
 from barnabas.runtime.doors import Bytes
@@ -16,7 +17,6 @@ from barnabas.zk.protocol.data import OpCode
 from barnabas.zk.protocol.jute import (
     INT,
     JuteError,
-    StructError,
     encode_buffer,
     encode_string,
     read_bool,

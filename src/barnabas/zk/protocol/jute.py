@@ -19,32 +19,6 @@ _read_int = INT.unpack_from
 _read_long = LONG.unpack_from
 _int = INT.pack
 
-__all__ = [
-    "BOOLEAN",
-    "BUFFER",
-    "BYTES",
-    "INT",
-    "INTEGER",
-    "LONG",
-    "NOTHING",
-    "STRING",
-    "STRINGS",
-    "JuteError",
-    "JuteKind",
-    "StructError",
-    "both",
-    "encode_buffer",
-    "encode_string",
-    "encode_strings",
-    "read_bool",
-    "read_buffer",
-    "read_count",
-    "read_int",
-    "read_long",
-    "read_string",
-    "read_strings",
-]
-
 
 class JuteError(ValueError):
     """The bytes are not the record they should be."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
+from struct import error as StructError
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from barnabas.runtime.doors import Bytes
@@ -39,7 +40,6 @@ from barnabas.zk.protocol.jute import (
     STRINGS,
     JuteError,
     JuteKind,
-    StructError,
     both,
     encode_buffer,
     encode_string,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from struct import error as StructError
 from typing import Any, Final
 
 from barnabas.zk.protocol.data import CONTAINER_OWNER, ACLs, encode_acls, read_acls, ttl_of
-from barnabas.zk.protocol.jute import INT, StructError, encode_buffer, encode_string, read_buffer, read_int, read_string
+from barnabas.zk.protocol.jute import INT, encode_buffer, encode_string, read_buffer, read_int, read_string
 from barnabas.zk.protocol.paths import parent_of
 from barnabas.zk.server.sessions import Sessions
 from barnabas.zk.server.tree import DataTree, Znode
