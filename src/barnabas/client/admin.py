@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 from barnabas import __version__
@@ -107,57 +108,39 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
         timeout_ms = making_timeout_ms(topics)
-        request = CreateTopicsRequest(timeout_ms=timeout_ms, validate_only=validate_only)
         wanted = {topic.name: _creatable(topic) for topic in topics}
 
-        async def ask(names: list[str]) -> tuple[dict[str, KafkaError | None], int]:
-            request.topics = [wanted[name] for name in names]
-            answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.topics])
-            return {
-                topic.name: made(topic.error_code, topic.error_message, timeout_ms) for topic in answer.topics
-            }, answer.throttle_time_ms
+        def request(names: list[str]) -> CreateTopicsRequest:
+            return CreateTopicsRequest([wanted[name] for name in names], timeout_ms, validate_only)
 
-        return await self._within_quota(wanted, ask)
+        def outcome(topic: Any) -> KafkaError | None:
+            return made(topic.error_code, topic.error_message, timeout_ms)
+
+        return await self._within_quota(wanted, request, lambda answer: answer.topics, outcome)
 
     async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
-        async def ask(names: list[str]) -> tuple[dict[str, KafkaError | None], int]:
-            def request(connection: Connection) -> DeleteTopicsRequest:
-                message = DeleteTopicsRequest(timeout_ms=OPERATION_TIMEOUT_MS)
-                if connection.best_version(message) >= 6:
-                    message.topics = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
-                else:
-                    message.topic_names = names
-                return message
+        def request(names: list[str], connection: Connection) -> DeleteTopicsRequest:
+            message = DeleteTopicsRequest(timeout_ms=OPERATION_TIMEOUT_MS)
+            if connection.best_version(message) >= 6:
+                message.topics = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
+            else:
+                message.topic_names = names
+            return message
 
-            answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.responses])
-            return {
-                topic.name: outcome_of(topic.error_code, getattr(topic, "error_message", None))
-                for topic in answer.responses
-            }, answer.throttle_time_ms
-
-        return await self._within_quota(names, ask)
+        return await self._within_quota(names, lambda left: partial(request, left), lambda answer: answer.responses)
 
     async def create_partitions(self, counts: Mapping[str, int]) -> dict[str, KafkaError | None]:
         """Raises each topic's partition count to the given one."""
         timeout_ms = making_timeout_ms([NewTopic(name, count) for name, count in counts.items()])
-        request = CreatePartitionsRequest(timeout_ms=timeout_ms, validate_only=False)
 
-        async def ask(names: list[str]) -> tuple[dict[str, KafkaError | None], int]:
-            request.topics = [
-                CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=counts[name], assignments=None)
-                for name in names
-            ]
-            answer = await self._to(self.cluster.controller, request, lambda a: [t.error_code for t in a.results])
-            return {
-                topic.name: outcome_of(topic.error_code, topic.error_message) for topic in answer.results
-            }, answer.throttle_time_ms
+        def request(names: list[str]) -> CreatePartitionsRequest:
+            grown = CreatePartitionsRequest.CreatePartitionsTopic
+            return CreatePartitionsRequest([grown(name, counts[name], None) for name in names], timeout_ms, False)
 
-        return await self._within_quota(counts, ask)
+        return await self._within_quota(counts, request, lambda answer: answer.results)
 
-    async def _resource_target(self, kind: ResourceType, name: str) -> Connection:
-        if kind is not ResourceType.TOPIC and name:
-            return await self.cluster.broker(int(name))
-        return await self.cluster.any()
+    def _resource_target(self, kind: ResourceType, name: str) -> Callable[[], Awaitable[Connection]]:
+        return partial(self.cluster.broker, int(name)) if kind is not ResourceType.TOPIC and name else self.cluster.any
 
     async def describe_configs(self, kind: ResourceType, name: str) -> list[ConfigEntry]:
         request = DescribeConfigsRequest(
@@ -167,10 +150,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
                 )
             ]
         )
-
-        async def target() -> Connection:
-            return await self._resource_target(kind, name)
-
+        target = self._resource_target(kind, name)
         result = (await self._to(target, request, lambda a: [r.error_code for r in a.results])).results[0]
         check_code(result.error_code, result.error_message)
         return [
@@ -196,10 +176,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
                 )
             ]
         )
-
-        async def target() -> Connection:
-            return await self._resource_target(kind, name)
-
+        target = self._resource_target(kind, name)
         result = (await self._to(target, request, lambda a: [r.error_code for r in a.responses])).responses[0]
         check_code(result.error_code, result.error_message)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from barnabas.client.asking import GROUP, cause_of
@@ -10,7 +11,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.client.metadata import BrokerNode, ClusterMetadata
 from barnabas.client.offsets import by_leader
-from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError, outcome_of
 from barnabas.model.ids import NO_BROKER, TopicPartition, numbers_by_topic
 
 OPERATION_TIMEOUT_MS: Final = 30_000
@@ -33,6 +34,10 @@ _AGAIN: Final = frozenset(
 """Errors after which the same request is right a little later, or at another broker."""
 
 T = TypeVar("T")
+
+
+def _outcome(result: Any) -> KafkaError | None:
+    return outcome_of(result.error_code, getattr(result, "error_message", None))
 
 
 class AdminRouting:
@@ -65,20 +70,25 @@ class AdminRouting:
     async def _within_quota(
         self,
         names: Iterable[str],
-        ask: Callable[[list[str]], Awaitable[tuple[Mapping[str, KafkaError | None], int]]],
+        request: Callable[[list[str]], Any],
+        results: Callable[[Any], Sequence[Any]],
+        outcome: Callable[[Any], KafkaError | None] = _outcome,
     ) -> dict[str, KafkaError | None]:
-        """Calls `ask`, which also says how long to wait for what a quota on changes put off, and again for that
-        (KIP-599)."""
+        """Asks the controller for `names`, and again for what a quota on changes put off (KIP-599), when it has waited
+        for as long as the answer says."""
         outcomes: dict[str, KafkaError | None] = {}
         left = list(names)
         deadline_ms = self.cluster.monotonic_ms() + OPERATION_TIMEOUT_MS
         while True:
-            found, throttle_ms = await ask(left)
+            answer = await self._to(
+                self.cluster.controller, request(left), lambda a: [r.error_code for r in results(a)]
+            )
+            found = {result.name: outcome(result) for result in results(answer)}
             outcomes.update(found)
             left = [name for name in left if _is_throttled(found.get(name))]
-            if not left or self.cluster.monotonic_ms() + throttle_ms >= deadline_ms:
+            if not left or self.cluster.monotonic_ms() + answer.throttle_time_ms >= deadline_ms:
                 return outcomes
-            await self.cluster.pause(throttle_ms)
+            await self.cluster.pause(answer.throttle_time_ms)
 
     async def _at_leaders(
         self,
@@ -148,10 +158,7 @@ class AdminRouting:
         return outcomes
 
     def _coordinator_of(self, key: str, key_type: int = GROUP) -> Callable[[], Awaitable[Connection]]:
-        async def target() -> Connection:
-            return await self.cluster.coordinator(key, key_type=key_type)
-
-        return target
+        return partial(self.cluster.coordinator, key, key_type=key_type)
 
     async def _node_of(self, connection: Connection) -> BrokerNode:
         """The broker at the other end, as the cluster's metadata has it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from barnabas.cli.kafka_tools.errors import java_error_of
@@ -36,10 +37,7 @@ class ToolAdmin(Admin):
         return await self.ask(self.cluster.any, request)
 
     async def to_broker(self, broker_id: int, request: Any) -> Any:
-        async def target() -> Connection:
-            return await self.cluster.broker(broker_id)
-
-        return await self.ask(target, request)
+        return await self.ask(partial(self.cluster.broker, broker_id), request)
 
     async def ask(
         self,
