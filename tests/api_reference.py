@@ -125,7 +125,7 @@ def _fields(node: ast.ClassDef) -> Iterator[str]:
             continue
         if name.startswith("_"):
             continue
-        if awaited := re.fullmatch(r"\w+ = waits\((.+)\)", shown):
+        if awaited := re.fullmatch(r"\w+ = waits(?:_and)?\((.+?)(?:, .+)?\)", shown):
             yield f"- `await {name}(…)`: `{awaited[1]}`, awaited\n"
             continue
         said = ""

@@ -15,6 +15,7 @@ from barnabas.testing.users import UserHandle
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class AsyncHandle(Generic[S]):
@@ -26,9 +27,16 @@ class AsyncHandle(Generic[S]):
 
 def waits(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[AsyncHandle[S], P], Coroutine[Any, Any, T]]:
     """The same method, for a coroutine: the test's own loop goes on meanwhile."""
+    return waits_and(method, lambda result: result)
 
-    async def waiting(self: AsyncHandle[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.to_thread(method, self.plain, *args, **kwargs)
+
+def waits_and(
+    method: Callable[Concatenate[S, P], T], gives: Callable[[T], U]
+) -> Callable[Concatenate[AsyncHandle[S], P], Coroutine[Any, Any, U]]:
+    """`waits`, where a coroutine is given something else than plain code."""
+
+    async def waiting(self: AsyncHandle[S], /, *args: P.args, **kwargs: P.kwargs) -> U:
+        return gives(await asyncio.to_thread(method, self.plain, *args, **kwargs))
 
     functools.update_wrapper(waiting, method)
     return waiting

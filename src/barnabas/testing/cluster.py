@@ -24,7 +24,16 @@ from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.testing import history as histories
-from barnabas.testing.awaited import AsyncBroker, AsyncGroup, AsyncHandle, AsyncPartition, AsyncTopic, AsyncUser, waits
+from barnabas.testing.awaited import (
+    AsyncBroker,
+    AsyncGroup,
+    AsyncHandle,
+    AsyncPartition,
+    AsyncTopic,
+    AsyncUser,
+    waits,
+    waits_and,
+)
 from barnabas.testing.handles import BrokerHandle, Ends, GroupHandle, PartitionHandle, Record, TopicHandle
 from barnabas.testing.history import ClusterHistory
 from barnabas.testing.host import SESSION_TIMEOUT_MS, Host, InProcessHost
@@ -462,25 +471,7 @@ class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
     async def controller(self) -> AsyncBroker:
         return AsyncBroker(await asyncio.to_thread(lambda: self.plain.controller))
 
-    async def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int = 1,
-        replication_factor: int | None = None,
-        config: Mapping[str, Any] | None = None,
-        assignment: Mapping[int, Sequence[int]] | None = None,
-    ) -> AsyncTopic:
-        await asyncio.to_thread(
-            self.plain.create_topic,
-            name,
-            partitions=partitions,
-            replication_factor=replication_factor,
-            config=config,
-            assignment=assignment,
-        )
-        return self.topic(name)
-
+    create_topic = waits_and(KafkaCluster.create_topic, AsyncTopic)
     records = waits(KafkaCluster.records)
     heal = waits(KafkaCluster.heal)
     latency = waits(KafkaCluster.latency)
