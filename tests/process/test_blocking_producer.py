@@ -212,7 +212,7 @@ def test_records_and_offsets_of_a_transaction_count_together(kafka: KafkaCluster
     producer.flush()
     transaction.add_offsets("group-together", {source: CommittedOffset(7)})
     transaction.end(committed=True)
-    assert client.committed_offsets("group-together", [source]) == {source: CommittedOffset(7)}
+    assert client.committed_offsets("group-together", [source], require_stable=True) == {source: CommittedOffset(7)}
     assert committed(kafka, "together") == [b"counts", b"counts too"]
 
 
@@ -253,7 +253,9 @@ def test_several_producers_write_into_one_transaction_that_ends_while_its_coordi
     owner.end(committed=False)  # undoes nothing
     kafka.recover()
     assert len(committed(kafka, "shared")) == 20
-    assert client.committed_offsets("group-shared", [marked]) == {marked: CommittedOffset(1, "noted")}
+    assert client.committed_offsets("group-shared", [marked], require_stable=True) == {
+        marked: CommittedOffset(1, "noted")
+    }
 
 
 def test_whoever_takes_the_id_over_fences_its_predecessor(kafka: KafkaCluster, client: BlockingCluster) -> None:

@@ -11,15 +11,14 @@ import random
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from barnabas.client.asking import Asking, ConnectionLost, NeverSent, RequestTimedOut, finished
 from barnabas.client.exchange import FRAME_BYTES_MAX, Exchange
 from barnabas.client.handshake import authenticate, session_share, versions_of
 from barnabas.client.metadata import ClusterMetadata, parse_bootstrap
-from barnabas.client.offsets import READ_UNCOMMITTED, CommittedOffset, ListedOffset
-from barnabas.model.ids import TopicPartition
 from barnabas.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ CONNECT_TIMEOUT_MS: Final = 10_000
 REQUEST_TIMEOUT_MS: Final = 30_000
 SOCKET_BUFFER_BYTES: Final = 1024 * 1024
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -233,6 +233,18 @@ class BlockingAsking(Asking[BlockingConnection]):
         return time.monotonic_ns() // 1_000_000
 
 
+def _blocks(
+    story: Callable[Concatenate[BlockingAsking, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[BlockingCluster, P], T]:
+    """The same of a cluster's `asking`: what it awaits blocks."""
+
+    @wraps(story)
+    def blocking(self: BlockingCluster, /, *args: P.args, **named: P.kwargs) -> T:
+        return finished(story(self.asking, *args, **named))
+
+    return blocking
+
+
 class BlockingCluster:
     """A cluster reached by blocking connections: metadata, leaders, coordinators, listed offsets, with retries.
 
@@ -288,40 +300,14 @@ class BlockingCluster:
 
         return finished(self.asking.retrying(step))
 
-    def any(self) -> BlockingConnection:
-        """A connection to whichever broker answers."""
-        return finished(self.asking.any())
-
-    def broker(self, broker_id: int) -> BlockingConnection:
-        return finished(self.asking.broker(broker_id))
-
-    def refresh(self, topics: Sequence[str] | None = None) -> ClusterMetadata:
-        """Asks for the metadata of `topics` (None: of all); an error of a topic is left in its entry."""
-        return finished(self.asking.refresh(topics))
-
-    def look_up(self, topics: Sequence[str] | None) -> ClusterMetadata:
-        """`refresh`, which asks the controller for topics that the first broker has not heard of."""
-        return finished(self.asking.look_up(topics))
-
-    def leader(self, topic_partition: TopicPartition) -> BlockingConnection:
-        """The connection to a partition's leader; waits for an election that is under way."""
-        return finished(self.asking.leader(topic_partition))
-
-    def coordinator(self, key: str, *, key_type: int = 0) -> BlockingConnection:
-        """The connection to the coordinator of a group (`key_type` 0) or a transactional id (1)."""
-        return finished(self.asking.coordinator(key, key_type=key_type))
-
-    def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
-    ) -> dict[TopicPartition, ListedOffset]:
-        """For each partition what its leader answers for a timestamp, `EARLIEST` or `LATEST`."""
-        return finished(self.asking.list_offsets(timestamps, isolation_level=isolation_level))
-
-    def committed_offsets(
-        self, group: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool = True
-    ) -> dict[TopicPartition, CommittedOffset]:
-        """What `group` has committed for each partition, or all; see `Asking.committed_offsets`."""
-        return finished(self.asking.committed_offsets(group, partitions, require_stable=require_stable))
+    any = _blocks(BlockingAsking.any)
+    broker = _blocks(BlockingAsking.broker)
+    refresh = _blocks(BlockingAsking.refresh)
+    look_up = _blocks(BlockingAsking.look_up)
+    leader = _blocks(BlockingAsking.leader)
+    coordinator = _blocks(BlockingAsking.coordinator)
+    list_offsets = _blocks(BlockingAsking.list_offsets)
+    committed_offsets = _blocks(BlockingAsking.committed_offsets)
 
 
 def connect(bootstrap: str | None = None, *, config: Mapping[str, str] | None = None) -> SyncCluster:

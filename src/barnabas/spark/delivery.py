@@ -146,7 +146,7 @@ class Deliverer(ABC):
 
     def marker(self, cluster: BlockingCluster) -> Marker | None:
         marked = self.marker_partition
-        found = cluster.committed_offsets(self.options.marker_group, [marked])
+        found = cluster.committed_offsets(self.options.marker_group, [marked], require_stable=True)
         return Marker.of(found[marked], self.options.sink_id)
 
     def mark(self, cluster: BlockingCluster, identity: TransactionIdentity, marker: Marker) -> BlockingTransaction:

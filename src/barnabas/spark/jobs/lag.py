@@ -37,7 +37,7 @@ def lag(bootstrap: Servers, groups: Sequence[str] | None = None, topics: Sequenc
         committed = {
             (group, partition): at.offset
             for group in (groups if groups is not None else list_groups(cluster))
-            for partition, at in cluster.committed_offsets(group, None, require_stable=False).items()
+            for partition, at in cluster.committed_offsets(group, None).items()
             if partition.topic in cluster.metadata.topics and (topics is None or partition.topic in topics)
         }
         partitions = sorted({partition for _, partition in committed})

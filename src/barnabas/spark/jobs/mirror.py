@@ -136,7 +136,7 @@ def translate(source: Servers, target: Servers, topics: Sequence[str], groups: S
         for group in groups:
             committed = {
                 partition: at.offset
-                for partition, at in here.committed_offsets(group, None, require_stable=False).items()
+                for partition, at in here.committed_offsets(group, None).items()
                 if partition.topic in topics
             }
             if not committed:
