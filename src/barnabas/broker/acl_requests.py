@@ -11,40 +11,28 @@ from barnabas.broker.context import Disconnect, RequestContext
 from barnabas.model.acl import Operation, PatternType, Permission, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.security.acls import Acl, AclFilter, Resource
+from barnabas.wire.messages.create_acls import CreateAclsRequest
+from barnabas.wire.messages.delete_acls import DeleteAclsRequest
+from barnabas.wire.messages.describe_acls import DescribeAclsRequest
 
 
-def filter_of(
-    resource_type: int,
-    name: str | None,
-    pattern_type: int,
-    principal: str | None,
-    host: str | None,
-    operation: int,
-    permission: int,
-    context: RequestContext,
-) -> AclFilter:
+def filter_of(asked: DescribeAclsRequest | DeleteAclsRequest.DeleteAclsFilter, context: RequestContext) -> AclFilter:
     """Raises `Disconnect`."""
-    resource, pattern, wanted, effect = _codes(resource_type, pattern_type, operation, permission, context)
-    return AclFilter(resource, name, pattern, principal, host, wanted, effect)
+    codes = (asked.resource_type_filter, asked.pattern_type_filter, asked.operation, asked.permission_type)
+    resource_type, pattern_type, operation, permission = _codes(*codes, context)
+    name, principal, host = asked.resource_name_filter, asked.principal_filter, asked.host_filter
+    return AclFilter(resource_type, name, pattern_type, principal, host, operation, permission)
 
 
-def binding_of(
-    resource_type: int,
-    name: str,
-    pattern_type: int,
-    principal: str,
-    host: str,
-    operation: int,
-    permission: int,
-    context: RequestContext,
-) -> tuple[Resource, Acl]:
+def binding_of(made: CreateAclsRequest.AclCreation, context: RequestContext) -> tuple[Resource, Acl]:
     """Raises `Disconnect`, and INVALID_REQUEST for what only a filter may say."""
-    codes = _codes(resource_type, pattern_type, operation, permission, context)
+    codes = _codes(made.resource_type, made.resource_pattern_type, made.operation, made.permission_type, context)
     for code, what in zip(codes, ("resourceType", "patternType", "operation", "permissionType"), strict=True):
         if code.name == "ANY" or code is PatternType.MATCH:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{what} must not be {code.name}")
-    resource, pattern, allowed, effect = codes
-    return Resource(resource, name, pattern), Acl(principal, host, allowed, effect)
+    resource_type, pattern_type, operation, permission = codes
+    resource = Resource(resource_type, made.resource_name, pattern_type)
+    return resource, Acl(made.principal, made.host, operation, permission)
 
 
 def _codes(

@@ -15,18 +15,7 @@ from barnabas.wire.messages.create_acls import CreateAclsRequest, CreateAclsResp
 async def handle(broker: BrokerParts, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     bindings = []
     for creation in request.creations:
-        bindings.append(
-            binding_of(
-                creation.resource_type,
-                creation.resource_name,
-                creation.resource_pattern_type,
-                creation.principal,
-                creation.host,
-                creation.operation,
-                creation.permission_type,
-                context,
-            )
-        )
+        bindings.append(binding_of(creation, context))
         if context.due():
             await context.turn()
     require_cluster(context, Operation.ALTER)

@@ -14,18 +14,7 @@ from barnabas.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResp
 async def handle(broker: BrokerParts, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     filters = []
     for wanted in request.filters:
-        filters.append(
-            filter_of(
-                wanted.resource_type_filter,
-                wanted.resource_name_filter,
-                wanted.pattern_type_filter,
-                wanted.principal_filter,
-                wanted.host_filter,
-                wanted.operation,
-                wanted.permission_type,
-                context,
-            )
-        )
+        filters.append(filter_of(wanted, context))
         if context.due():
             await context.turn()
     require_cluster(context, Operation.ALTER)

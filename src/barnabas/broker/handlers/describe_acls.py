@@ -14,16 +14,7 @@ from barnabas.wire.messages.describe_acls import DescribeAclsRequest, DescribeAc
 
 
 async def handle(broker: BrokerParts, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
-    wanted = filter_of(
-        request.resource_type_filter,
-        request.resource_name_filter,
-        request.pattern_type_filter,
-        request.principal_filter,
-        request.host_filter,
-        request.operation,
-        request.permission_type,
-        context,
-    )
+    wanted = filter_of(request, context)
     require_cluster(context, Operation.DESCRIBE)
     if broker.acls is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
