@@ -9,12 +9,14 @@ a column that a file lacks (the specification's "column projection"). `Table.add
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
+import pyarrow
 import pyarrow.parquet as parquet
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
@@ -51,24 +53,9 @@ class IcebergArchive(ArchiveTable):
     def prepare(self) -> None:
         schema = arrow_schema(self.columns)
         with self._catalog() as catalog:
-            catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
             if not catalog.table_exists(self.table):
-                properties = {
-                    TableProperties.MANIFEST_MERGE_ENABLED: "true",
-                    TableProperties.WRITE_DATA_PATH: self._place(""),  # another program's files lie where ours do
-                }
-                with (
-                    suppress(TableAlreadyExistsError),
-                    catalog.create_table_transaction(
-                        self.table, schema, location=self._place(""), properties=properties
-                    ) as made,
-                ):
-                    with made.update_spec() as partitioned:
-                        for name in DIRECTORIES:
-                            partitioned.add_identity(name)
-                    # Spark writes no field ids into the files: columns are found by their names.
-                    names = made.table_metadata.schema().name_mapping.model_dump_json()
-                    made.set_properties({TableProperties.DEFAULT_NAME_MAPPING: names})
+                with suppress(TableAlreadyExistsError):
+                    make_table(catalog, self.table, schema, self.root, DIRECTORIES)
             table = self._load(catalog)
             if set(self.columns) - {field.name for field in table.schema().fields}:
                 with table.update_schema() as change:
@@ -123,16 +110,11 @@ class IcebergArchive(ArchiveTable):
             moment = datetime.fromtimestamp(before_ms / 1000, UTC)
             self._load(catalog).maintenance.expire_snapshots().older_than(moment).commit()
 
-    @contextmanager
-    def _catalog(self) -> Iterator[Catalog]:
-        with catalog_of(self.root, META, self.catalog) as catalog:
-            yield catalog
+    def _catalog(self) -> AbstractContextManager[Catalog]:
+        return catalog_of(self.root, META, self.catalog)
 
     def _load(self, catalog: Catalog) -> Table:
         return load(catalog, self.table, self.root)
-
-    def _place(self, path: str) -> str:
-        return place_of(self.root, path)
 
     def _listed(self, table: Table) -> dict[str, IcebergFile]:
         return listed(table, self.root)
@@ -162,6 +144,30 @@ def catalog_of(root: Path, meta: str, name: str) -> Iterator[Catalog]:
             ) from None
     with catalog:
         yield catalog
+
+
+def make_table(
+    catalog: Catalog,
+    name: str,
+    schema: pyarrow.Schema,
+    root: Path,
+    partition_by: Sequence[str],
+    properties: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """A table under `root`. Raises ``TableAlreadyExistsError``."""
+    catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
+    own = {
+        TableProperties.MANIFEST_MERGE_ENABLED: "true",
+        TableProperties.WRITE_DATA_PATH: place_of(root),  # another program's files lie where ours do
+        **properties,
+    }
+    with catalog.create_table_transaction(name, schema, location=place_of(root), properties=own) as made:
+        with made.update_spec() as partitioned:
+            for column in partition_by:
+                partitioned.add_identity(column)
+        # Spark writes no field ids into the files: columns are found by their names.
+        names = made.table_metadata.schema().name_mapping.model_dump_json()
+        made.set_properties({TableProperties.DEFAULT_NAME_MAPPING: names})
 
 
 def load(catalog: Catalog, name: str, root: Path) -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -17,12 +17,12 @@ from typing import Any, Final
 import pyarrow
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.table import Table
 
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.columns import directory_values
 from barnabas.spark.jobs.commits import DataFile
-from barnabas.spark.jobs.iceberg import catalog_of, iceberg_file, listed, load, place_of, without_retries
+from barnabas.spark.jobs.iceberg import catalog_of, iceberg_file, listed, load, make_table, place_of, without_retries
 from barnabas.spark.jobs.landed import META, OFFSETS, SETTINGS, LandedTable, Landing
 from barnabas.spark.jobs.tables import TableConflict
 
@@ -49,22 +49,9 @@ class LandedIceberg(LandedTable):
         return ("metadata",) if (self.root / META / "iceberg.db").exists() else ()
 
     def create(self, schema: pyarrow.Schema) -> None:
-        properties = {
-            SETTINGS: self.landing.encode(),
-            TableProperties.MANIFEST_MERGE_ENABLED: "true",
-            TableProperties.WRITE_DATA_PATH: place_of(self.root),  # another program's files lie where ours do
-        }
+        settings = {SETTINGS: self.landing.encode()}
         with self._catalog() as catalog:
-            catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
-            with catalog.create_table_transaction(
-                self.table, schema, location=place_of(self.root), properties=properties
-            ) as made:
-                with made.update_spec() as partitioned:
-                    for name in self.landing.partition_by:
-                        partitioned.add_identity(name)
-                # Spark writes no field ids into the files: columns are found by their names.
-                names = made.table_metadata.schema().name_mapping.model_dump_json()
-                made.set_properties({TableProperties.DEFAULT_NAME_MAPPING: names})
+            make_table(catalog, self.table, schema, self.root, self.landing.partition_by, settings)
 
     def base(self) -> Table:
         with self._catalog() as catalog:
@@ -135,10 +122,8 @@ class LandedIceberg(LandedTable):
             ):
                 path.unlink()
 
-    @contextmanager
-    def _catalog(self) -> Iterator[Catalog]:
-        with catalog_of(self.root, META, self.catalog) as catalog:
-            yield catalog
+    def _catalog(self) -> AbstractContextManager[Catalog]:
+        return catalog_of(self.root, META, self.catalog)
 
     @contextmanager
     def _loaded(self) -> Iterator[Table]:
