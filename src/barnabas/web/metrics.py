@@ -269,23 +269,10 @@ LOG_METRICS: Final = (
 
 _CONTROLLER: Final = "kafka.controller:type=KafkaController,name="
 _STATS: Final = "kafka.controller:type=ControllerStats,name="
-_RATES: Final = {
-    ControllerState.ControllerChange: "ControllerChange",
+_UNTIMED: Final = (ControllerState.Idle, ControllerState.UpdateMetadataResponseReceived)
+_RATES: Final = {state: state.name for state in ControllerState if state not in _UNTIMED} | {
     ControllerState.BrokerChange: "LeaderElection",
-    ControllerState.TopicChange: "TopicChange",
-    ControllerState.TopicDeletion: "TopicDeletion",
     ControllerState.AlterPartitionReassignment: "PartitionReassignment",
-    ControllerState.AutoLeaderBalance: "AutoLeaderBalance",
-    ControllerState.ManualLeaderBalance: "ManualLeaderBalance",
-    ControllerState.ControlledShutdown: "ControlledShutdown",
-    ControllerState.IsrChange: "IsrChange",
-    ControllerState.LeaderAndIsrResponseReceived: "LeaderAndIsrResponseReceived",
-    ControllerState.LogDirChange: "LogDirChange",
-    ControllerState.ControllerShutdown: "ControllerShutdown",
-    ControllerState.UncleanLeaderElectionEnable: "UncleanLeaderElectionEnable",
-    ControllerState.TopicUncleanLeaderElectionEnable: "TopicUncleanLeaderElectionEnable",
-    ControllerState.ListPartitionReassignment: "ListPartitionReassignment",
-    ControllerState.UpdateFeatures: "UpdateFeatures",
 }
 """Kafka's names of its timers, by the state that the events have (``ControllerState.rateAndTimeMetricName``)."""
 
