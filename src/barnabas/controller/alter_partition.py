@@ -111,14 +111,8 @@ def response(
     topic_ids: Mapping[str, Uuid], decision: AlterPartitionDecision, outcomes: Mapping[TopicPartition, PartitionOutcome]
 ) -> AlterPartitionResponse:
     """The answer; `outcomes` has every partition whose topic is known."""
-    topics: dict[str, AlterPartitionResponse.TopicData] = {}
+    topics: dict[str, list[AlterPartitionResponse.PartitionData]] = {}
     for partition, outcome in outcomes.items():
-        topic = topics.get(partition.topic)
-        if topic is None:
-            # Versions below 2 have the name, later ones the id; the codec leaves the other out.
-            topic = topics[partition.topic] = AlterPartitionResponse.TopicData(
-                topic_name=partition.topic, topic_id=topic_ids.get(partition.topic, ZERO_UUID), partitions=[]
-            )
         data = AlterPartitionResponse.PartitionData(partition_index=partition.partition)
         if isinstance(outcome, ErrorCode):
             data.error_code = int(outcome)
@@ -128,7 +122,7 @@ def response(
             data.isr = list(outcome.isr)
             data.leader_recovery_state = int(outcome.leader_recovery_state)
             data.partition_epoch = outcome.partition_epoch
-        topic.partitions.append(data)
+        topics.setdefault(partition.topic, []).append(data)
     unknown = [
         AlterPartitionResponse.TopicData(
             topic_id=topic_id,
@@ -139,7 +133,12 @@ def response(
         )
         for topic_id, partitions in decision.unknown_topic_ids.items()
     ]
-    return AlterPartitionResponse(topics=[*unknown, *topics.values()])
+    # Versions below 2 have the name, later ones the id; the codec leaves the other out.
+    known = [
+        AlterPartitionResponse.TopicData(name, topic_ids.get(name, ZERO_UUID), partitions)
+        for name, partitions in topics.items()
+    ]
+    return AlterPartitionResponse(topics=[*unknown, *known])
 
 
 async def process_alter_partition(reign: Reign, event: events.AlterPartitionReceived) -> AlterPartitionResponse:

@@ -37,24 +37,20 @@ def partitions_to_elect(request: ElectLeadersRequest) -> Generator[None, None, t
 def elect_leaders_response(
     outcomes: Mapping[TopicPartition, int | KafkaError],
 ) -> Generator[None, None, ElectLeadersResponse]:
-    topics: dict[str, ElectLeadersResponse.ReplicaElectionResult] = {}
+    topics: dict[str, list[ElectLeadersResponse.PartitionResult]] = {}
     for number, (partition, outcome) in enumerate(outcomes.items(), 1):
         if not number % SLICE:
             yield
-        topic = topics.get(partition.topic)
-        if topic is None:
-            topic = topics[partition.topic] = ElectLeadersResponse.ReplicaElectionResult(
-                topic=partition.topic, partition_result=[]
-            )
         error = outcome if isinstance(outcome, KafkaError) else None
-        topic.partition_result.append(
-            ElectLeadersResponse.PartitionResult(
-                partition_id=partition.partition,
-                error_code=0 if error is None else int(error.code),
-                error_message=None if error is None else error.message or text_of(error.code),
-            )
-        )
-    return ElectLeadersResponse(replica_election_results=list(topics.values()))
+        result = ElectLeadersResponse.PartitionResult(partition.partition, *_code_and_message(error))
+        topics.setdefault(partition.topic, []).append(result)
+    return ElectLeadersResponse(
+        replica_election_results=[ElectLeadersResponse.ReplicaElectionResult(*topic) for topic in topics.items()]
+    )
+
+
+def _code_and_message(error: KafkaError | None) -> tuple[int, str | None]:
+    return (0, None) if error is None else (int(error.code), error.message or text_of(error.code))
 
 
 def reassignments_asked_for(
@@ -74,23 +70,16 @@ def reassignments_asked_for(
 def alter_partition_reassignments_response(
     outcomes: Mapping[TopicPartition, KafkaError | None],
 ) -> Generator[None, None, AlterPartitionReassignmentsResponse]:
-    topics: dict[str, AlterPartitionReassignmentsResponse.ReassignableTopicResponse] = {}
+    topics: dict[str, list[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse]] = {}
     for number, (partition, error) in enumerate(outcomes.items(), 1):
         if not number % SLICE:
             yield
-        topic = topics.get(partition.topic)
-        if topic is None:
-            topic = topics[partition.topic] = AlterPartitionReassignmentsResponse.ReassignableTopicResponse(
-                name=partition.topic, partitions=[]
-            )
-        topic.partitions.append(
-            AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
-                partition_index=partition.partition,
-                error_code=0 if error is None else int(error.code),
-                error_message=None if error is None else error.message or text_of(error.code),
-            )
-        )
-    return AlterPartitionReassignmentsResponse(error_message="", responses=list(topics.values()))
+        told = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
+        topics.setdefault(partition.topic, []).append(told(partition.partition, *_code_and_message(error)))
+    return AlterPartitionReassignmentsResponse(
+        error_message="",
+        responses=[AlterPartitionReassignmentsResponse.ReassignableTopicResponse(*topic) for topic in topics.items()],
+    )
 
 
 def partitions_to_list(request: ListPartitionReassignmentsRequest) -> tuple[TopicPartition, ...] | None:
@@ -103,14 +92,9 @@ def partitions_to_list(request: ListPartitionReassignmentsRequest) -> tuple[Topi
 def list_partition_reassignments_response(
     reassignments: Mapping[TopicPartition, ReplicaAssignment],
 ) -> ListPartitionReassignmentsResponse:
-    topics: dict[str, ListPartitionReassignmentsResponse.OngoingTopicReassignment] = {}
+    topics: dict[str, list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment]] = {}
     for partition, assignment in reassignments.items():
-        topic = topics.get(partition.topic)
-        if topic is None:
-            topic = topics[partition.topic] = ListPartitionReassignmentsResponse.OngoingTopicReassignment(
-                name=partition.topic, partitions=[]
-            )
-        topic.partitions.append(
+        topics.setdefault(partition.topic, []).append(
             ListPartitionReassignmentsResponse.OngoingPartitionReassignment(
                 partition_index=partition.partition,
                 replicas=list(assignment.replicas),
@@ -118,7 +102,10 @@ def list_partition_reassignments_response(
                 removing_replicas=list(assignment.removing_replicas),
             )
         )
-    return ListPartitionReassignmentsResponse(error_message="", topics=list(topics.values()))
+    return ListPartitionReassignmentsResponse(
+        error_message="",
+        topics=[ListPartitionReassignmentsResponse.OngoingTopicReassignment(*topic) for topic in topics.items()],
+    )
 
 
 def update_features_response(outcomes: Mapping[str, KafkaError | None]) -> UpdateFeaturesResponse:
