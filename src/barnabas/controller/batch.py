@@ -7,8 +7,9 @@ For each broker LeaderAndIsr goes before UpdateMetadata, and StopReplica last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from barnabas.controller.context import ControllerContext
 from barnabas.controller.older_forms import FIRST_STOP_REPLICA_WITH_STATES, ControlRequest, split_by_deletion
@@ -21,6 +22,8 @@ from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 from barnabas.zk.kafka.znodes import LeaderIsrAndControllerEpoch, ReplicaAssignment
+
+State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,39 +189,26 @@ class ControllerBrokerRequestBatch:
                         broker_id=broker.broker_id, host_name=endpoint.host, port=endpoint.port
                     )
                 )
-        topics: dict[str, LeaderAndIsrRequest.LeaderAndIsrTopicState] = {}
-        for partition, state in states.items():
-            topic = topics.get(partition.topic)
-            if topic is None:
-                topic = topics[partition.topic] = LeaderAndIsrRequest.LeaderAndIsrTopicState(
-                    topic_name=partition.topic,
-                    topic_id=context.topic_ids.get(partition.topic, ZERO_UUID),
-                    partition_states=[],
-                )
-            topic.partition_states.append(state)
         broker_epoch = context.broker_epoch(broker_id)
         assert broker_epoch is not None
         request = LeaderAndIsrRequest(
             controller_id=self._controller_id,
             controller_epoch=controller_epoch,
             broker_epoch=broker_epoch,
-            topic_states=list(topics.values()),
+            topic_states=[
+                LeaderAndIsrRequest.LeaderAndIsrTopicState(topic, context.topic_ids.get(topic, ZERO_UUID), partitions)
+                for topic, partitions in _by_topic(states).items()
+            ],
             live_leaders=live_leaders,
         )
         return BrokerRequest(broker_id, request, self._metadata_version.leader_and_isr_version)
 
     def _update_metadata_topic_states(self) -> list[UpdateMetadataRequest.UpdateMetadataTopicState]:
-        topics: dict[str, UpdateMetadataRequest.UpdateMetadataTopicState] = {}
-        for partition, state in self._update_metadata.items():
-            topic = topics.get(partition.topic)
-            if topic is None:
-                topic = topics[partition.topic] = UpdateMetadataRequest.UpdateMetadataTopicState(
-                    topic_name=partition.topic,
-                    topic_id=self._context.topic_ids.get(partition.topic, ZERO_UUID),
-                    partition_states=[],
-                )
-            topic.partition_states.append(state)
-        return list(topics.values())
+        topic_ids = self._context.topic_ids
+        return [
+            UpdateMetadataRequest.UpdateMetadataTopicState(topic, topic_ids.get(topic, ZERO_UUID), partitions)
+            for topic, partitions in _by_topic(self._update_metadata).items()
+        ]
 
     def _update_metadata_live_brokers(self) -> list[UpdateMetadataRequest.UpdateMetadataBroker]:
         return [
@@ -239,25 +229,27 @@ class ControllerBrokerRequestBatch:
         ]
 
     def _stop_replica_requests(self, controller_epoch: int, broker_id: int) -> list[BrokerRequest]:
-        topics: dict[str, StopReplicaRequest.StopReplicaTopicState] = {}
-        for partition, state in self._stop_replica[broker_id].items():
-            topic = topics.get(partition.topic)
-            if topic is None:
-                topic = topics[partition.topic] = StopReplicaRequest.StopReplicaTopicState(
-                    topic_name=partition.topic, partition_states=[]
-                )
-            topic.partition_states.append(state)
         broker_epoch = self._context.broker_epoch(broker_id)
         assert broker_epoch is not None
         request = StopReplicaRequest(
             controller_id=self._controller_id,
             controller_epoch=controller_epoch,
             broker_epoch=broker_epoch,
-            topic_states=list(topics.values()),
+            topic_states=[
+                StopReplicaRequest.StopReplicaTopicState(topic_name=topic, partition_states=partitions)
+                for topic, partitions in _by_topic(self._stop_replica[broker_id]).items()
+            ],
         )
         version = self._metadata_version.stop_replica_version
         parts = [request] if version >= FIRST_STOP_REPLICA_WITH_STATES else split_by_deletion(request)
         return [BrokerRequest(broker_id, part, version) for part in parts]
+
+
+def _by_topic(states: Mapping[TopicPartition, State]) -> dict[str, list[State]]:
+    topics: dict[str, list[State]] = {}
+    for partition, state in states.items():
+        topics.setdefault(partition.topic, []).append(state)
+    return topics
 
 
 def _summary(request: ControlRequest) -> str:
