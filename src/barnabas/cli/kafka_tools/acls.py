@@ -109,8 +109,7 @@ class _Words(ToolWords):
             "zk-tls-config-file", "DEPRECATED, use --bootstrap-server.", "Authorizer ZooKeeper TLS configuration"
         )
         self.user = parser.takes("user-principal", "A user whose tokens these are.", "user-principal")
-        self.options = parser.parse(words)
-        parser.help_or_version(words, self.options, "This tool helps to manage acls on kafka.")
+        self.options = parser.read(words, "This tool helps to manage acls on kafka.")
         self._check()
 
     def values(self, option: ToolOption) -> list[Any]:
@@ -261,8 +260,7 @@ def main(arguments: list[str]) -> int:
                 "java.lang.UnsupportedOperationException",
                 "Barnabas's kafka-acls goes by --bootstrap-server only, past no broker to ZooKeeper",
             )
-        properties = client_properties(words.options.value(words.config_file))
-        properties["bootstrap.servers"] = words.options.value(words.server)
+        properties = client_properties(words.options.value(words.config_file), words.options.value(words.server))
         _act(words, properties)
     except JavaError as error:
         print(f"Error while executing ACL command: {error.message}")

@@ -56,6 +56,13 @@ class Parser(argparse.ArgumentParser):
             self.refuse(f"unrecognized arguments: '{' '.join(unknown)}'")
         return found
 
+    def given(self, words: Sequence[str]) -> argparse.Namespace:
+        """`parse`; without words it prints the help, and raises `ToolExit` with 0."""
+        if not words:
+            self.print_help()
+            raise ToolExit(0)
+        return self.parse(words)
+
     def refuse(self, error: object) -> NoReturn:
         """The usage and the error on the standard error. Raises `ToolExit` with 1."""
         sys.stdout.flush()

@@ -35,11 +35,9 @@ def main(words: list[str]) -> int:
     server = parser.takes(
         "bootstrap-server", "REQUIRED: the brokers to ask first.", "server(s) to use for bootstrapping"
     )
-    options = parser.parse(words)
-    parser.help_or_version(words, options, "This tool helps to retrieve broker version information.")
+    options = parser.read(words, "This tool helps to retrieve broker version information.")
     parser.require(options, server)
-    properties = client_properties(options.value(config_file))
-    properties["bootstrap.servers"] = options.value(server)
+    properties = client_properties(options.value(config_file), options.value(server))
     with_admin(properties, _show, call="metadata")
     return 0
 

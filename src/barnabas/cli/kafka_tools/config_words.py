@@ -73,10 +73,8 @@ class ConfigWords(ToolWords):
         self.zk_tls_config_file = parser.takes(
             "zk-tls-config-file", "A file of properties for TLS towards ZooKeeper.", "ZooKeeper TLS configuration"
         )
-        self.options = parser.parse(words)
-        parser.help_or_version(
+        self.options = parser.read(
             words,
-            self.options,
             "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip or "
             "client-metrics",
         )

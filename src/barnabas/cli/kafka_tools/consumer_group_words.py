@@ -62,10 +62,8 @@ class ConsumerGroupWords(ToolWords):
             available_if=(self.list,),
         )  # fmt: skip
         self._group()
-        self.options = parser.parse(words)
-        parser.help_or_version(
+        self.options = parser.read(
             words,
-            self.options,
             "This tool helps to list all consumer groups, describe a consumer group, delete consumer group info, or "
             "reset consumer group offsets.",
         )

@@ -66,10 +66,11 @@ class _Words(ToolWords):
         parser.require(self.options, self.topic, self.messages)
 
     def properties(self) -> dict[str, str]:
-        properties = client_properties(self.value(self.config))
-        properties["bootstrap.servers"] = self.value(self.server if self.has(self.server) else self.broker_list)
-        properties.setdefault("client.id", "perf-consumer-client")
-        return properties
+        return client_properties(
+            self.value(self.config),
+            self.value(self.server if self.has(self.server) else self.broker_list),
+            "perf-consumer-client",
+        )
 
 
 def main(arguments: list[str]) -> int:

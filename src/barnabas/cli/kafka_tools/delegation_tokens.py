@@ -43,9 +43,8 @@ class _Words:
             "expiry-time-period", "In milliseconds; -1: at once.", kind="Long", optional=True
         )
         self.hmac = parser.takes("hmac", "The token's HMAC in base64.", optional=True)
-        options = self.options = parser.parse(words)
-        parser.help_or_version(
-            words, options, "This tool helps to create, renew, expire, or describe delegation tokens."
+        options = self.options = parser.read(
+            words, "This tool helps to create, renew, expire, or describe delegation tokens."
         )
         actions = (self.create, self.renew, self.expire, self.describe)
         if sum(options.has(action) for action in actions) != 1:

@@ -43,13 +43,11 @@ def _delete(words: list[str]) -> None:
         "Offset json file path",
     )
     config_file = parser.takes("command-config", "A file of client properties.", "command config property file path")
-    options = parser.parse(words)
-    parser.help_or_version(
-        words, options, "This tool helps to delete records of the given partitions down to the specified offset."
+    options = parser.read(
+        words, "This tool helps to delete records of the given partitions down to the specified offset."
     )
     parser.require(options, server, file)
-    properties = client_properties(options.value(config_file))
-    properties["bootstrap.servers"] = options.value(server)
+    properties = client_properties(options.value(config_file), options.value(server))
     before = _before(read_text(options.value(file)))
 
     async def story(admin: ToolAdmin) -> None:

@@ -68,10 +68,8 @@ class _Words(ToolWords):
         self.metadata = parser.flag("cluster-metadata-decoder", "The segment is one of KRaft's metadata.")
         self.remote = parser.flag("remote-log-metadata-decoder", "The segment is one of __remote_log_metadata.")
         self.skip = parser.flag("skip-record-metadata", "Show only keys and values of records.")
-        self.options = parser.parse(words)
-        parser.help_or_version(
+        self.options = parser.read(
             words,
-            self.options,
             "This tool helps to parse a log file and dump its contents to the console, useful for debugging a "
             "seemingly corrupt log segment.",
         )

@@ -47,8 +47,7 @@ def main(words: list[str]) -> int:
     try:
         if given.bootstrap_controller is not None:
             end_with("Barnabas has no KRaft controllers: use --bootstrap-server.")
-        properties = client_properties(given.command_config)
-        properties["bootstrap.servers"] = given.bootstrap_server
+        properties = client_properties(given.command_config, given.bootstrap_server)
         if given.command == "describe":
             with_admin(properties, _describe, call="describeFeatures")
         else:

@@ -50,10 +50,8 @@ class _Words:
             "election type",
             kind="[PREFERRED,UNCLEAN]",
         )
-        self.options = parser.parse(words)
-        parser.help_or_version(
+        self.options = parser.read(
             words,
-            self.options,
             "This tool attempts to elect a new leader for a set of topic partitions. The type of elections supported "
             "are preferred replicas and unclean replicas.",
         )
@@ -96,8 +94,7 @@ def main(arguments: list[str]) -> int:
         kind = words.election_type
         partitions = words.partitions()
         options = words.options
-        properties = client_properties(options.value(words.config_file))
-        properties["bootstrap.servers"] = options.value(words.server)
+        properties = client_properties(options.value(words.config_file), options.value(words.server))
         properties.setdefault("default.api.timeout.ms", str(_TIMEOUT_MS))
         properties.setdefault("request.timeout.ms", str(_TIMEOUT_MS // 2))
         with_admin(properties, lambda admin: _elect(admin, kind, partitions), call="electLeaders")

@@ -39,12 +39,9 @@ def _query(words: list[str]) -> None:
     describe = parser.flag("describe", "Show the log directories.")
     topic_list = parser.takes("topic-list", "Only these topics, t1,t2.", "Topic list", default="")
     broker_list = parser.takes("broker-list", "Only these brokers, 0,1,2.", "Broker list", default="")
-    options = parser.parse(words)
-    parser.help_or_version(words, options, "This tool helps to query log directory usage on the specified brokers.")
+    options = parser.read(words, "This tool helps to query log directory usage on the specified brokers.")
     parser.require(options, server, describe)
-    properties = client_properties(options.value(config_file))
-    properties["bootstrap.servers"] = options.value(server)
-    properties.setdefault("client.id", "log-dirs-tool")
+    properties = client_properties(options.value(config_file), options.value(server), "log-dirs-tool")
 
     def parts(text: str) -> list[str]:
         return [part for part in text.split(",") if part]

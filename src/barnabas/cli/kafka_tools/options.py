@@ -296,6 +296,12 @@ class OptionParser:
         sys.stderr.write(f"{message}\n{self.formatted_help()}")
         raise ToolExit(1)
 
+    def read(self, words: Sequence[str], message: str) -> Options:
+        """`parse`, then `help_or_version`."""
+        options = self.parse(words)
+        self.help_or_version(words, options, message)
+        return options
+
     def help_or_version(self, words: Sequence[str], options: Options, message: str) -> None:
         """Prints the help for no words or ``--help``, the version for ``--version``, and then raises `ToolExit`."""
         if not words or options.has(self.help):

@@ -60,10 +60,7 @@ def _parser() -> Parser:
 
 def main(words: list[str]) -> int:
     parser = _parser()
-    if not words:
-        parser.print_help()
-        return 0
-    given = parser.parse(words)
+    given = parser.given(words)
     if given.producer_props is None and given.producer_config is None:
         parser.refuse("Either --producer-props or --producer.config must be specified.")
     payloads = _payloads(given)

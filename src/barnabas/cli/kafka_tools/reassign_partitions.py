@@ -82,8 +82,7 @@ class _Words(ToolWords):
         )  # fmt: skip
         self.additional = parser.flag("additional", "Besides what is under way; or to change its throttle.")
         self.preserve = parser.flag("preserve-throttles", "Leave throttles as they are.")
-        self.options = parser.parse(words)
-        parser.help_or_version(words, self.options, "This tool helps to move topic partitions between replicas.")
+        self.options = parser.read(words, "This tool helps to move topic partitions between replicas.")
         self._check()
 
     def _check(self) -> None:
@@ -118,9 +117,9 @@ class _Words(ToolWords):
 def main(arguments: list[str]) -> int:
     words = _Words(arguments)
     try:
-        properties = client_properties(words.value(words.config_file))
-        properties["bootstrap.servers"] = words.value(words.server)
-        properties.setdefault("client.id", "reassign-partitions-tool")
+        properties = client_properties(
+            words.value(words.config_file), words.value(words.server), "reassign-partitions-tool"
+        )
         _act(words, properties)
     except JavaError as error:
         if error.name == _TERSE:

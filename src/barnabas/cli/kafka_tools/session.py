@@ -45,9 +45,15 @@ def load_properties(path: str | None) -> dict[str, str]:
         raise JavaError("java.io.IOException", f"{path}: {error}") from None
 
 
-def client_properties(path: str | None) -> dict[str, str]:
-    """Those of the file that a tool is given, or of the one that the environment names for all commands."""
-    return load_properties(path or os.environ.get(COMMAND_CONFIG))
+def client_properties(path: str | None, servers: str | None = None, client_id: str | None = None) -> dict[str, str]:
+    """Those of the file that a tool is given, or of the one that the environment names for all commands, with the
+    `servers` that it is given, and with the tool's own `client_id` where the file has none."""
+    properties = load_properties(path or os.environ.get(COMMAND_CONFIG))
+    if servers is not None:
+        properties["bootstrap.servers"] = servers
+    if client_id is not None:
+        properties.setdefault("client.id", client_id)
+    return properties
 
 
 def milliseconds(properties: Mapping[str, str], name: str, default: int) -> int:

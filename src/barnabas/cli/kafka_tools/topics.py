@@ -145,8 +145,7 @@ class _Words(ToolWords):
 def main(words: list[str]) -> int:
     try:
         parsed = _Words(words)
-        properties = client_properties(parsed.value(parsed.config_file))
-        properties["bootstrap.servers"] = parsed.value(parsed.server)
+        properties = client_properties(parsed.value(parsed.config_file), parsed.value(parsed.server))
     except JavaError as error:
         return told_with_trace(error)
     try:

@@ -58,10 +58,7 @@ def _parser() -> Parser:
 
 def main(words: list[str]) -> int:
     parser = _parser()
-    if not words:
-        parser.print_help()
-        return 0
-    given = parser.parse(words)
+    given = parser.given(words)
     try:
         properties = client_properties(given.consumer_config)
     except JavaError as error:

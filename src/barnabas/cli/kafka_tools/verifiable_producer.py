@@ -58,10 +58,7 @@ def _parser() -> Parser:
 
 def main(words: list[str]) -> int:
     parser = _parser()
-    if not words:
-        parser.print_help()
-        return 0
-    given = parser.parse(words)
+    given = parser.given(words)
     properties = {"bootstrap.servers": given.bootstrap_server or given.broker_list, "acks": str(given.acks)}
     try:
         properties |= client_properties(given.producer_config)
