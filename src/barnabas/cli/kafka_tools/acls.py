@@ -9,20 +9,11 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from barnabas.cli.kafka_tools.errors import (
-    EXECUTION,
-    JavaError,
-    illegal_argument,
-    java_error,
-    java_error_of,
-    print_stack_trace,
-    wrapped,
-)
+from barnabas.cli.kafka_tools.errors import JavaError, check_answer, illegal_argument, of_futures, print_stack_trace
 from barnabas.cli.kafka_tools.options import OptionParser, ToolOption, ToolWords
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.model.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, PatternType, Permission, ResourceType
-from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.create_acls import CreateAclsRequest
 from barnabas.wire.messages.delete_acls import DeleteAclsRequest
 from barnabas.wire.messages.describe_acls import DescribeAclsRequest
@@ -295,18 +286,7 @@ def _lines(entries: Iterable[object]) -> str:
     return "\n".join(f"\t{entry}" for entry in entries)
 
 
-async def _asked(admin: ToolAdmin, request: Any) -> Any:
-    try:
-        return await admin.to_any(request)
-    except KafkaError as error:
-        raise wrapped(EXECUTION, java_error(error)) from error
-
-
-def _check(code: int, message: str | None) -> None:
-    if code:
-        raise wrapped(EXECUTION, java_error_of(code, message))
-
-
+@of_futures
 async def _list(admin: ToolAdmin, filters: Sequence[_Filter], principals: Sequence[str]) -> None:
     found: Acls = {}
     for target in filters or [_Filter(ResourceType.ANY, "", PatternType.ANY)]:
@@ -319,8 +299,8 @@ async def _list(admin: ToolAdmin, filters: Sequence[_Filter], principals: Sequen
             operation=Operation.ANY,
             permission_type=Permission.ANY,
         )
-        answer = await _asked(admin, request)
-        _check(answer.error_code, answer.error_message)
+        answer = await admin.to_any(request)
+        check_answer(answer.error_code, answer.error_message)
         for resource in answer.resources:
             key = _Filter(
                 ResourceType(resource.resource_type), resource.resource_name, PatternType(resource.pattern_type)
@@ -345,6 +325,7 @@ def _print(acls: Acls) -> None:
             print(f"Current ACLs for resource `{target.shown('ResourcePattern')}`: \n {_lines(entries)} \n")
 
 
+@of_futures
 async def _add(admin: ToolAdmin, acls: Acls) -> None:
     for target, entries in acls.items():
         print(f"Adding ACLs for resource `{target.shown('ResourcePattern')}`: \n {_lines(entries)} \n")
@@ -362,11 +343,12 @@ async def _add(admin: ToolAdmin, acls: Acls) -> None:
                 for entry in entries
             ]
         )
-        answer = await _asked(admin, request)
+        answer = await admin.to_any(request)
         for result in answer.results:
-            _check(result.error_code, result.error_message)
+            check_answer(result.error_code, result.error_message)
 
 
+@of_futures
 async def _remove(admin: ToolAdmin, words: _Words, acls: Acls) -> None:
     for target, entries in acls.items():
         shown = target.shown("ResourcePattern")
@@ -394,8 +376,8 @@ async def _remove(admin: ToolAdmin, words: _Words, acls: Acls) -> None:
                 for principal, host, operation, permission in (entries or everything)
             ]
         )
-        answer = await _asked(admin, request)
+        answer = await admin.to_any(request)
         for result in answer.filter_results:
-            _check(result.error_code, result.error_message)
+            check_answer(result.error_code, result.error_message)
             for match in result.matching_acls:
-                _check(match.error_code, match.error_message)
+                check_answer(match.error_code, match.error_message)

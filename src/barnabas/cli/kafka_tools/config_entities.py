@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from barnabas.cli.kafka_tools.config_words import CLIENTS, IPS, USERS
-from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, illegal_argument, java_error_of, wrapped
+from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, check_answer, illegal_argument, java_error_of, wrapped
 from barnabas.cli.kafka_tools.java import double, in_hash_order
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.topic_rules import INVALID_CONFIGURATION
@@ -59,8 +59,7 @@ async def _listed(admin: ToolAdmin, types: Sequence[str], names: Sequence[str]) 
             DescribeClientQuotasRequest.ComponentData(entity_type=_ENTITY[kind], match_type=match, match=name or None)
         )
     answer = await admin.to_any(DescribeClientQuotasRequest(components=components, strict=True))
-    if answer.error_code:
-        raise wrapped(EXECUTION, java_error_of(answer.error_code, answer.error_message))
+    check_answer(answer.error_code, answer.error_message)
     found = [
         _Quotas(
             {part.entity_type: part.entity_name for part in entry.entity},
@@ -93,8 +92,7 @@ async def describe_scram_users(admin: ToolAdmin, names: Sequence[str]) -> None:
         users=[DescribeUserScramCredentialsRequest.UserName(name=name) for name in names] or None
     )
     answer = await admin.to_controller(request, lambda a: [a.error_code])
-    if answer.error_code:
-        raise wrapped(EXECUTION, java_error_of(answer.error_code, answer.error_message))
+    check_answer(answer.error_code, answer.error_message)
     for result in answer.results:
         if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
             continue
@@ -192,8 +190,7 @@ async def _alter_quotas(
     request = AlterClientQuotasRequest(entries=[AlterClientQuotasRequest.EntryData(entity=entity, ops=operations)])
     answer = await admin.to_controller(request, lambda a: [entry.error_code for entry in a.entries])
     for entry in answer.entries:
-        if entry.error_code:
-            raise wrapped(EXECUTION, java_error_of(entry.error_code, entry.error_message))
+        check_answer(entry.error_code, entry.error_message)
 
 
 async def _alter_scram(admin: ToolAdmin, user: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
@@ -219,8 +216,7 @@ async def _alter_scram(admin: ToolAdmin, user: str, added: Mapping[str, str], de
     )
     answer = await admin.to_controller(request, lambda a: [result.error_code for result in a.results])
     for result in answer.results:
-        if result.error_code:
-            raise wrapped(EXECUTION, java_error_of(result.error_code, result.error_message))
+        check_answer(result.error_code, result.error_message)
 
 
 def scram_credential(mechanism: str, text: str, *, told_as: str = "") -> tuple[int, str]:

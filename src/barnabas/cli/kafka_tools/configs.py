@@ -6,7 +6,7 @@ Source: ``kafka.admin.ConfigCommand``.
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from barnabas.cli.kafka_tools.config_words import (
@@ -20,21 +20,18 @@ from barnabas.cli.kafka_tools.config_words import (
     ConfigWords,
 )
 from barnabas.cli.kafka_tools.errors import (
-    EXECUTION,
     ILLEGAL_ARGUMENT,
     JavaError,
+    check_answer,
     illegal_argument,
-    java_error,
-    java_error_of,
+    of_futures,
     print_stack_trace,
-    wrapped,
 )
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import client_properties, with_admin
 from barnabas.cli.kafka_tools.topic_rules import INVALID_CONFIGURATION, check_topic_name
 from barnabas.model.config import AlterOperation
-from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest
 from barnabas.wire.messages.describe_configs import DescribeConfigsRequest
 from barnabas.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -97,30 +94,21 @@ def _main(arguments: list[str]) -> int:
     if words.has(words.alter):
         if len(types) != len(names):
             raise illegal_argument("An entity name must be specified for every entity type")
-        _asked(properties, lambda admin: _alter(admin, words, types, names))
+        with_admin(properties, lambda admin: _alter(admin, words, types, names), call="describeConfigs")
         kind, name = types[0], names[0]
         if name:
             print(f"Completed updating config for {kind[:-1]} {name}.")
         else:
             print(f"Completed updating default config for {kind} in the cluster.")
     else:
-        _asked(properties, lambda admin: _describe(admin, words, types, names))
+        with_admin(properties, lambda admin: _describe(admin, words, types, names), call="describeConfigs")
     return 0
-
-
-def _asked(properties: Mapping[str, str], story: Callable[[ToolAdmin], Awaitable[None]]) -> None:
-    async def told(admin: ToolAdmin) -> None:
-        try:
-            await story(admin)
-        except KafkaError as error:
-            raise wrapped(EXECUTION, java_error(error)) from error
-
-    with_admin(properties, told, call="describeConfigs")
 
 
 # describe
 
 
+@of_futures
 async def _describe(admin: ToolAdmin, words: ConfigWords, types: list[str], names: list[str]) -> None:
     from barnabas.cli.kafka_tools import config_entities
 
@@ -151,8 +139,7 @@ async def _all_names(admin: ToolAdmin, kind: str) -> list[str]:
         return in_hash_order((await admin.cluster.refresh(None)).topics)
     if kind == CLIENT_METRICS:
         answer = await admin.to_any(ListClientMetricsResourcesRequest())
-        if answer.error_code:
-            raise wrapped(EXECUTION, java_error_of(answer.error_code))
+        check_answer(answer.error_code)
         return [client_metrics_resource.name for client_metrics_resource in answer.client_metrics_resources]
     return [*(str(broker) for broker in (await admin.cluster.refresh([])).brokers), ""]
 
@@ -181,8 +168,7 @@ async def _entries(
         include_synonyms=synonyms,
     )
     result = (await _to_resource(admin, kind, name, request)).results[0]
-    if result.error_code:
-        raise wrapped(EXECUTION, java_error_of(result.error_code, result.error_message))
+    check_answer(result.error_code, result.error_message)
     entries = [
         _Entry(
             config.name,
@@ -208,6 +194,7 @@ async def _to_resource(admin: ToolAdmin, kind: str, name: str, request: Any) -> 
 # alter
 
 
+@of_futures
 async def _alter(admin: ToolAdmin, words: ConfigWords, types: list[str], names: list[str]) -> None:
     from barnabas.cli.kafka_tools import config_entities
 
@@ -289,5 +276,4 @@ async def _alter_broker(admin: ToolAdmin, name: str, added: Mapping[str, str], d
 
 def _raise_refusal(answer: Any) -> None:
     for response in answer.responses:
-        if response.error_code:
-            raise wrapped(EXECUTION, java_error_of(response.error_code, response.error_message))
+        check_answer(response.error_code, response.error_message)

@@ -18,6 +18,7 @@ from barnabas.cli.kafka_tools.errors import (
     JavaError,
     java_error,
     log,
+    of_futures,
     print_stack_trace,
     wrapped,
 )
@@ -302,11 +303,9 @@ async def _produce(topic: str, properties: Mapping[str, str], reader: LineReader
         await cluster.close()
 
 
+@of_futures
 async def _acknowledged(sent: asyncio.Future[Any]) -> None:
-    try:
-        await sent
-    except KafkaError as error:
-        raise wrapped(EXECUTION, java_error(error)) from error
+    await sent
 
 
 def _refused(topic: str, line: Line, error: Exception, *, in_step: bool, patience_ms: int) -> None:

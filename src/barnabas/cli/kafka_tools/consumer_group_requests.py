@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from barnabas.cli.kafka_tools.errors import (
-    EXECUTION,
-    RUNTIME,
-    JavaError,
-    illegal_argument,
-    java_error,
-    java_error_of,
-    print_stack_trace,
-    wrapped,
-)
+from barnabas.cli.kafka_tools.errors import JavaError, at_runtime, check_answer, illegal_argument, print_stack_trace
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.client.offsets import CommittedOffset
@@ -35,16 +26,6 @@ def print_error(message: str, error: JavaError | None = None) -> None:
     print(f"\nError: {message}")
     if error is not None:
         print_stack_trace(error)
-
-
-def in_future(error: KafkaError) -> JavaError:
-    """The error as ``KafkaFuture.get`` throws it."""
-    return wrapped(EXECUTION, java_error(error))
-
-
-def at_runtime(error: KafkaError) -> JavaError:
-    """The error as a method without checked exceptions throws it."""
-    return wrapped(RUNTIME, in_future(error))
 
 
 async def listed_groups(admin: ToolAdmin, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Listing]:
@@ -107,7 +88,5 @@ def topic_and_partitions(text: str) -> list[TopicPartition]:
 async def partitions_of(admin: ToolAdmin, topic: str) -> list[TopicPartition]:
     """A topic's partitions. Raises `JavaError`, as out of a future, where there is no such topic."""
     metadata = await admin.cluster.look_up([topic])
-    code = metadata.error_of(topic)
-    if code is not ErrorCode.NONE:
-        raise wrapped(EXECUTION, java_error_of(code))
+    check_answer(metadata.error_of(topic))
     return metadata.partitions(topic)

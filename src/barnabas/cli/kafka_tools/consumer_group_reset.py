@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Final
 
 from barnabas.cli.kafka_tools.consumer_group_requests import (
-    at_runtime,
     committed_offsets,
     listed_groups,
     log_offsets,
@@ -20,7 +19,7 @@ from barnabas.cli.kafka_tools.consumer_group_requests import (
     topic_and_partitions,
 )
 from barnabas.cli.kafka_tools.consumer_group_words import ConsumerGroupWords
-from barnabas.cli.kafka_tools.errors import EXECUTION, RUNTIME, JavaError, illegal_argument, log, wrapped
+from barnabas.cli.kafka_tools.errors import EXECUTION, RUNTIME, JavaError, at_runtime, illegal_argument, log, wrapped
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset

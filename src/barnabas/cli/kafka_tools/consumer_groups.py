@@ -14,7 +14,6 @@ from barnabas.cli.kafka_tools.consumer_group_requests import (
     TYPES,
     Listing,
     committed_offsets,
-    in_future,
     listed_groups,
     log_offsets,
     partitions_of,
@@ -29,7 +28,9 @@ from barnabas.cli.kafka_tools.errors import (
     RUNTIME,
     JavaError,
     illegal_argument,
+    in_future,
     java_error,
+    of_futures,
     wrapped,
 )
 from barnabas.cli.kafka_tools.java import in_hash_order
@@ -139,11 +140,9 @@ async def _list(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
 # describe
 
 
+@of_futures
 async def _described(admin: ToolAdmin, groups: Iterable[str]) -> list[GroupDescription]:
-    try:
-        found = [await admin.describe_group(group) for group in dict.fromkeys(groups)]
-    except KafkaError as error:
-        raise in_future(error) from error
+    found = [await admin.describe_group(group) for group in dict.fromkeys(groups)]
     return sorted(found, key=lambda group: group.group)
 
 

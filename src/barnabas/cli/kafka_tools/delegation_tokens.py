@@ -9,12 +9,11 @@ import base64
 import time
 from collections.abc import Sequence
 
-from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, end_with, illegal_argument, java_error, wrapped
+from barnabas.cli.kafka_tools.errors import JavaError, end_with, illegal_argument, of_futures
 from barnabas.cli.kafka_tools.options import OptionParser, ToolOption
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import load_properties, with_admin
 from barnabas.client.admin_security import DelegationToken
-from barnabas.model.errors import KafkaError
 from barnabas.security.principal import Principal
 
 _ROW = "\n%-15s %-30s %-15s %-15s %-25s %-15s %-15s %-15s"
@@ -87,16 +86,14 @@ def main(words: list[str]) -> int:
     return 0
 
 
+@of_futures
 async def _run(admin: ToolAdmin, given: _Words) -> None:
-    try:
-        if given.options.has(given.create):
-            await _create(admin, given)
-        elif given.options.has(given.describe):
-            await _describe(admin, given)
-        else:
-            await _change(admin, given)
-    except KafkaError as error:
-        raise wrapped(EXECUTION, java_error(error)) from None
+    if given.options.has(given.create):
+        await _create(admin, given)
+    elif given.options.has(given.describe):
+        await _describe(admin, given)
+    else:
+        await _change(admin, given)
 
 
 async def _create(admin: ToolAdmin, given: _Words) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Final, NoReturn, TextIO
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
+from typing import Any, Final, NoReturn, ParamSpec, TextIO, TypeVar
 
 from barnabas.model.errors import KafkaError
 
@@ -16,6 +18,9 @@ KAFKA_EXCEPTION: Final = "org.apache.kafka.common.KafkaException"
 
 _PACKAGE: Final = "org.apache.kafka.common.errors"
 _OUTSIDE: Final = {"InvalidRecordException": "org.apache.kafka.common"}
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class ToolExit(Exception):
@@ -62,6 +67,35 @@ def java_error_of(code: int, message: str | None = None) -> JavaError:
 def wrapped(name: str, cause: JavaError) -> JavaError:
     """An exception that another one caused, whose description is its message."""
     return JavaError(name, str(cause), cause)
+
+
+def in_future(error: KafkaError) -> JavaError:
+    """The error as ``KafkaFuture.get`` throws it."""
+    return wrapped(EXECUTION, java_error(error))
+
+
+def at_runtime(error: KafkaError) -> JavaError:
+    """The error as a method without checked exceptions throws it."""
+    return wrapped(RUNTIME, in_future(error))
+
+
+def of_futures(story: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """`story`, which throws what is refused as ``KafkaFuture.get`` does."""
+
+    @wraps(story)
+    async def told(*arguments: P.args, **named: P.kwargs) -> T:
+        try:
+            return await story(*arguments, **named)
+        except KafkaError as error:
+            raise in_future(error) from error
+
+    return told
+
+
+def check_answer(code: int, message: str | None = None) -> None:
+    """Raises what ``KafkaFuture.get`` throws where an answer has an error."""
+    if code:
+        raise wrapped(EXECUTION, java_error_of(code, message))
 
 
 def log(level: str, message: str, logger: str) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from barnabas.cli.kafka_tools.errors import EXECUTION, RUNTIME, JavaError, java_error, print_stack_trace, wrapped
+from barnabas.cli.kafka_tools.errors import RUNTIME, JavaError, in_future, print_stack_trace, wrapped
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.options import OptionError, OptionParser, Options
 from barnabas.cli.kafka_tools.requests import ToolAdmin
@@ -152,8 +152,8 @@ async def _offsets(admin: ToolAdmin, allowed: Filter, at: int, internal: bool) -
     for partition, outcome in (await admin.list_offsets(dict.fromkeys(wanted, at))).items():
         if isinstance(outcome, KafkaError):
             if outcome.code is ErrorCode.UNSUPPORTED_VERSION:
-                raise wrapped(EXECUTION, java_error(outcome))
-            text = wrapped(EXECUTION, java_error(outcome)).message
+                raise in_future(outcome)
+            text = in_future(outcome).message
             print(f"Skip getting offsets for topic-partition {partition} due to error: {text}", file=sys.stderr)
         elif outcome.offset != -1:
             offsets[partition] = outcome.offset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.cli.kafka_tools.errors import EXECUTION, RUNTIME, JavaError, java_error, told_with_trace, wrapped
+from barnabas.cli.kafka_tools.errors import RUNTIME, JavaError, at_runtime, java_error, told_with_trace, wrapped
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.json_files import (
     ADMIN_COMMAND_FAILED,
@@ -138,7 +138,7 @@ async def _elect(admin: ToolAdmin, kind: ElectionType, partitions: list[TopicPar
         if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             print("Not authorized to perform leader election")
             raise _failed("Not authorized to perform leader election") from error
-        raise wrapped(RUNTIME, wrapped(EXECUTION, java_error(error))) from error
+        raise at_runtime(error) from error
     ordered = in_hash_order(outcomes)
     elected = [partition for partition in ordered if outcomes[partition] is None]
     failed: dict[TopicPartition, KafkaError] = {}

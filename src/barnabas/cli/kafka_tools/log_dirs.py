@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, java_error, told_with_trace, wrapped
+from barnabas.cli.kafka_tools.errors import JavaError, in_future, java_error, told_with_trace
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.json_files import compact
 from barnabas.cli.kafka_tools.options import OptionParser
@@ -76,7 +76,7 @@ async def _show(admin: ToolAdmin, topics: list[str], asked: list[int]) -> None:
     described: dict[int, list[LogDirDescription]] = {}
     for broker, outcome in (await admin.describe_log_dirs(brokers)).items():
         if isinstance(outcome, KafkaError):
-            raise wrapped(EXECUTION, java_error(outcome))
+            raise in_future(outcome)
         described[broker] = outcome
     print(f"Received log directory information from brokers {_ids(brokers)}")
     shown = [

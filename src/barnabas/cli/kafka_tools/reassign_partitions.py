@@ -10,7 +10,17 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from barnabas.cli.kafka_tools.errors import EXECUTION, JavaError, java_error, java_error_of, print_stack_trace, wrapped
+from barnabas.cli.kafka_tools.errors import (
+    EXECUTION,
+    JavaError,
+    check_answer,
+    in_future,
+    java_error,
+    java_error_of,
+    of_futures,
+    print_stack_trace,
+    wrapped,
+)
 from barnabas.cli.kafka_tools.java import in_hash_order
 from barnabas.cli.kafka_tools.json_files import ADMIN_COMMAND_FAILED, read_text
 from barnabas.cli.kafka_tools.options import OptionParser, ToolOption, ToolWords
@@ -146,14 +156,7 @@ def _act(words: _Words, properties: Mapping[str, str]) -> None:
     else:
         plan = parsed_plan(read_text(words.value(words.file)))
         story = _verify if words.has(words.verify) else _execute if words.has(words.execute) else _cancel
-
-        async def told(admin: ToolAdmin) -> None:
-            try:
-                await story(admin, words, plan)
-            except KafkaError as error:
-                raise wrapped(EXECUTION, java_error(error)) from error
-
-        with_admin(properties, told, call="listPartitionReassignments")
+        with_admin(properties, lambda admin: of_futures(story)(admin, words, plan), call="listPartitionReassignments")
 
 
 def _terse(message: str) -> JavaError:
@@ -203,8 +206,7 @@ async def _assignments(admin: ToolAdmin, topics: Iterable[str]) -> Assignment:
         topic = metadata.topics.get(name)
         if topic is None or topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise wrapped(EXECUTION, java_error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name} not found."))
-        if topic.error is not ErrorCode.NONE:
-            raise wrapped(EXECUTION, java_error_of(topic.error))
+        check_answer(topic.error)
         for number, partition in topic.partitions.items():
             found[TopicPartition(name, number)] = list(partition.replicas)
     return found
@@ -419,8 +421,7 @@ async def _begun(admin: ToolAdmin, pending: Mapping[ShownReplica, str]) -> list[
             if error is None:
                 begun.append(replica)
             elif error.code is not ErrorCode.REPLICA_NOT_AVAILABLE:
-                cause = wrapped(EXECUTION, java_error(error))
-                raise JavaError(ADMIN_COMMAND_FAILED, f"Failed to alter dir for {replica}", cause)
+                raise JavaError(ADMIN_COMMAND_FAILED, f"Failed to alter dir for {replica}", in_future(error))
     return begun
 
 
