@@ -13,9 +13,10 @@ import ssl
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from barnabas.client.asking import Asking, ConnectionLost, NeverSent, RequestTimedOut, finished
+from barnabas.client.closing import Closing
 from barnabas.client.exchange import FRAME_BYTES_MAX, Exchange
 from barnabas.client.handshake import authenticate, session_share, versions_of
 from barnabas.client.metadata import ClusterMetadata, parse_bootstrap
@@ -35,7 +36,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class BlockingConnection:
+class BlockingConnection(Closing):
     """One TCP connection; connected and its versions negotiated when it is made, unless `negotiate` is False."""
 
     def __init__(
@@ -71,12 +72,6 @@ class BlockingConnection:
         except BaseException:
             plain.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def closed(self) -> bool:
@@ -245,7 +240,7 @@ def _blocks(
     return blocking
 
 
-class BlockingCluster:
+class BlockingCluster(Closing):
     """A cluster reached by blocking connections: metadata, leaders, coordinators, listed offsets, with retries.
 
     Not for use by two threads at once. It can be pickled: connections are left behind and made again.
@@ -269,12 +264,6 @@ class BlockingCluster:
             tls=tls,
             login=login,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         self.asking.close()

@@ -19,6 +19,7 @@ from functools import wraps
 from typing import Any, Final, Self, TypeVar, Unpack
 
 from barnabas.client.admin import Admin
+from barnabas.client.closing import Closing
 from barnabas.client.connected import Cluster, ConsumerOptions, ProducerOptions, TransactionOptions
 from barnabas.client.consumer import Consumer, RebalanceCallback
 from barnabas.client.fetcher import ConsumerClosed
@@ -121,7 +122,7 @@ class _Loop:
         self.loop.close()
 
 
-class SyncProducer:
+class SyncProducer(Closing):
     """`Producer`, whose calls wait; `append` does not."""
 
     def __init__(self, loop: _Loop, producer: Producer) -> None:
@@ -131,12 +132,6 @@ class SyncProducer:
         self._room = threading.BoundedSemaphore(APPENDS_MAX)
         self._pump: concurrent.futures.Future[None] | None = None
         self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def send(
         self,
@@ -272,7 +267,7 @@ class SyncTransactionalProducer(SyncProducer):
         self._loop.call(_left(context, None))
 
 
-class SyncConsumer:
+class SyncConsumer(Closing):
     """`Consumer`, whose calls wait."""
 
     def __init__(self, loop: _Loop, consumer: Consumer) -> None:
@@ -280,12 +275,6 @@ class SyncConsumer:
         self._consumer = consumer
         self._ahead: deque[ConsumerRecord] = deque()
         """Polled for the iteration, and not given yet."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """One record after the other, however long it takes; ends when the consumer is closed. Positions are behind the
@@ -447,19 +436,13 @@ class SyncAdmin:
 Made = TypeVar("Made", bound=SyncProducer | SyncConsumer)
 
 
-class SyncCluster:
+class SyncCluster(Closing):
     """`Cluster`, whose calls wait."""
 
     def __init__(self, bootstrap: str | None, config: Mapping[str, str] | None) -> None:
         self._cluster = Cluster(real_runtime(), bootstrap, config=config)
         self._loop = _Loop()
         self._made: list[SyncProducer | SyncConsumer] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def admin(self) -> SyncAdmin:

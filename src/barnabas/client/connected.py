@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Final, TypedDict, TypeVar, Unpack, cast
 
 from barnabas.client.admin import Admin
 from barnabas.client.assignor import Assignor
+from barnabas.client.closing import AsyncClosing
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.config import (
     ADDRESSES,
@@ -96,7 +97,7 @@ class ConsumerOptions(TypedDict, total=False):
     metadata_max_age_ms: int
 
 
-class Cluster(ClusterClient):
+class Cluster(ClusterClient, AsyncClosing):
     """A cluster; its connections are open within ``async with``. `config` has Kafka's names; arguments go before it."""
 
     def __init__(
@@ -191,13 +192,6 @@ class Cluster(ClusterClient):
         self._made = [other for other in self._made if not other.closed]
         self._made.append(made)
         return made
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not GeneratorExit:  # a coroutine that is thrown away waits for nothing
-            await self.close()
 
     async def close(self) -> None:
         """Closes what was made of it, and its connections."""

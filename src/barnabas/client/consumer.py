@@ -20,6 +20,7 @@ from typing import Any, Final, Self, TypeVar
 
 from barnabas.client.asking import RETRY_BACKOFF_MS
 from barnabas.client.assignor import Assignor
+from barnabas.client.closing import AsyncClosing
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.fetcher import (
     FETCH_MAX_BYTES,
@@ -50,7 +51,7 @@ RebalanceCallback = Callable[[list[TopicPartition]], Awaitable[None] | None]
 """Is told partitions, within `poll` (and `close`); may be a coroutine function, and may call the consumer."""
 
 
-class Consumer(Fetcher):
+class Consumer(Fetcher, AsyncClosing):
     """Call `assign` for partitions of one's own choice, or `subscribe` to share topics with a group; then `poll`."""
 
     def __init__(
@@ -120,13 +121,6 @@ class Consumer(Fetcher):
                 assignors=assignors,
                 group_instance_id=group_instance_id,
             )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not GeneratorExit:  # a coroutine that is thrown away waits for nothing
-            await self.close()
 
     async def close(self) -> None:
         """Commits, if the consumer commits by itself, and leaves the group, if there is one."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Self, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 from barnabas.client.asking import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
+from barnabas.client.closing import AsyncClosing
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.client.metadata import METADATA_MAX_AGE_MS, metadata_request
@@ -46,7 +47,7 @@ class Delivered(NamedTuple):
     timestamp: int
 
 
-class Producer(Producing[Connection]):
+class Producer(Producing[Connection], AsyncClosing):
     """`append` puts a record into its batch and returns its future; `send` waits for the acknowledgement too."""
 
     def __init__(
@@ -108,13 +109,6 @@ class Producer(Producing[Connection]):
         """When it last looked whether topics have more partitions."""
         self._unanswered: dict[Connection, None] = {}
         """Where requests went out that have no answers (acks=0)."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not GeneratorExit:  # a coroutine that is thrown away waits for nothing
-            await self.close()
 
     def _sender_failed(self, name: str, error: BaseException) -> None:
         self._failure = error
