@@ -6,13 +6,13 @@ what is measured is the broker. Unlike there, requests may be large, so that not
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import select
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -85,26 +85,18 @@ class _Stream(ConnectionAnswers):
         return begun
 
 
-class ProduceLoad:
+class ProduceLoad(ExitStack):
     """Connections and frames of one load: ready when made; each `run` goes on where the one before ended."""
 
     def __init__(self, port: int, topic: str, load: Load) -> None:
+        super().__init__()
         self.load = load
         record = Record(0, int(time.time() * 1000), None, os.urandom(load.record_bytes), [])
         batch = build_batch([record._replace(offset=offset) for offset in range(load.records)])
         frames = [produce_frame(topic, batch, load.acks, partition) for partition in range(load.partitions)]
         self._requests_max = max(load.connections * load.in_flight, BYTES_MAX // len(batch))
         self._frames = itertools.cycle(frames)
-        self._stack = contextlib.ExitStack()
-        self._streams = [
-            _Stream(self._stack.enter_context(connect(port)), topic) for _ in range(load.connections)
-        ]  # fmt: skip
-
-    def __enter__(self) -> ProduceLoad:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        self._streams = [_Stream(self.enter_context(connect(port)), topic) for _ in range(load.connections)]
 
     def run(self, seconds: float, requests_min: int = 0) -> SentLoad:
         """Sends until `seconds` are over and `requests_min` are sent, or `BYTES_MAX`; waits for every answer.

@@ -10,12 +10,12 @@ CPU is that of all three brokers of a cluster.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import struct
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -103,20 +103,12 @@ def requests_of(shape: LoadShape, topic: str) -> dict[int, bytes]:
     return made
 
 
-class RoundTrips:
+class RoundTrips(ExitStack):
     """Connections to the leaders of one topic; each `once` sends to all of them, and waits for all answers."""
 
     def __init__(self, ports: dict[int, int], requests: dict[int, bytes]) -> None:
-        self._stack = contextlib.ExitStack()
-        self._leaders = [
-            (self._stack.enter_context(connect(ports[broker])), frame) for broker, frame in requests.items()
-        ]
-
-    def __enter__(self) -> RoundTrips:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        super().__init__()
+        self._leaders = [(self.enter_context(connect(ports[broker])), frame) for broker, frame in requests.items()]
 
     def once(self) -> None:
         """Raises `Refused`."""

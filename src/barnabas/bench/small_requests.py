@@ -6,12 +6,12 @@ costs as little as it can beside the broker that is measured. It looks at the er
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import socket
 import struct
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
@@ -154,24 +154,18 @@ def _producer(connection: socket.socket) -> tuple[int, int]:
         time.sleep(0.1)  # the broker has no block of ids yet
 
 
-class SmallRequests:
+class SmallRequests(ExitStack):
     """One round of requests of one shape: connected and ready when made, sent by `run`."""
 
     def __init__(self, port: int, topic: str, shape: Shape, requests: int) -> None:
+        super().__init__()
         self.shape = shape
         self.requests = requests // shape.connections * shape.connections
-        self._stack = contextlib.ExitStack()
         self._clients: list[_Client] = []
         for _ in range(shape.connections):
-            connection = self._stack.enter_context(connect(port))
+            connection = self.enter_context(connect(port))
             made = _Frames(topic, shape, _producer(connection) if shape.idempotent else (-1, -1))
             self._clients.append(_Client(connection, topic, made.make(requests // shape.connections)))
-
-    def __enter__(self) -> SmallRequests:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def run(self) -> float:
         """Seconds until every request was answered."""
