@@ -751,7 +751,7 @@ _WIRE: Final = (
         "wire",
         "a reader of a LogAppendTime topic is given the producer's time of the batch, not the broker's",
         replace(
-            "wire.records:records_of",
+            "wire.records:_records_at",
             "header.max_timestamp if header.attributes & LOG_APPEND_TIME else None",
             "header.base_timestamp if header.attributes & LOG_APPEND_TIME else None",
         ),

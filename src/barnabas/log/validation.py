@@ -9,16 +9,15 @@ of its own making (UNKNOWN_SERVER_ERROR), ours is INVALID_RECORD: the same bytes
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from struct import Struct
 from struct import error as StructError
 from typing import Final
 
 from crc32c import crc32c
 
-from barnabas.log.batches import LEGACY_MINIMUM, StoredBatch, header_at, prefix
-from barnabas.log.conversion import converted, rewritten
+from barnabas.log.batches import LEGACY_MINIMUM, Header, StoredBatch, header_at, prefix
+from barnabas.log.conversion import Steps, converted, rewritten
 from barnabas.log.producer_state import EndTxnMarker
 from barnabas.log.refusals import beyond_segment, corrupt, invalid, too_large, unfit, unpacks_too_far
 from barnabas.log.settings import LogSettings
@@ -65,6 +64,17 @@ _PIECE_OVERHEAD_BYTES: Final = 16 * 1024
 """What a piece costs beside its bytes, counted in bytes: 1 to 15 µs, the most for a piece that is a frame of zstd."""
 
 
+class Appendable:
+    """A batch of magic 2 as it is to be appended, and its largest timestamp, by these settings."""
+
+    __slots__ = ("max_timestamp", "settings", "view")
+
+    def __init__(self, settings: LogSettings, view: memoryview, max_timestamp: int) -> None:
+        self.settings = settings
+        self.view = view
+        self.max_timestamp = max_timestamp
+
+
 class Unpacking:
     """What a request's batches may still unpack to: `left` in all, and `at_once` before others have their turn."""
 
@@ -73,24 +83,36 @@ class Unpacking:
     def __init__(self) -> None:
         self.left = UNPACKED_BYTES_MAX
         self.at_once = AT_ONCE_BYTES
-        self.judged: tuple[LogSettings, Scanned] | None = None
-        """What `judge` found in the batch that is appended next, and the settings that it used."""
+        self.judged: Appendable | None = None
+        """What `judge` made of the batch that is appended next."""
 
-    async def judge(self, topic_partition: TopicPartition, settings: LogSettings, records: Bytes, now_ms: int) -> None:
-        """Scans a batch that `TakesLong`. Raises `KafkaError` as `scanning` does."""
-        steps = scanning(topic_partition, settings, memoryview(records)[: prefix(records, 0)[1]], now_ms, self)
+    async def judge(
+        self,
+        topic_partition: TopicPartition,
+        settings: LogSettings,
+        records: Bytes,
+        now_ms: int,
+        turn: Callable[[], Awaitable[object]],
+    ) -> None:
+        """Judges a batch that `TakesLong`, a step at each `turn`. Raises `KafkaError` as `validated` does."""
+        steps = judging(topic_partition, settings, records, now_ms, True, self)
         while True:
-            await asyncio.sleep(0)
+            await turn()
             self.at_once = AT_ONCE_BYTES
             try:
                 next(steps)
             except StopIteration as end:
-                self.judged = settings, end.value
+                self.judged = end.value
                 return
+
+    def taken(self, settings: LogSettings) -> Appendable | None:
+        """What was judged by these settings; another batch is appended next."""
+        judged, self.judged = self.judged, None
+        return judged if judged is not None and judged.settings is settings else None
 
 
 class TakesLong(Exception):
-    """A batch, with those of its request before it, unpacks to so much that others are to have their turn.
+    """A batch takes so long, with those of its request before it, that others are to have their turn.
 
     Nothing was done. After `Unpacking.judge` the batch can be appended.
     """
@@ -108,48 +130,33 @@ def validated(
 ) -> tuple[memoryview, StoredBatch, bool]:
     """The one batch in `records`, or the messages of magic 0 and 1 there as one; a partial one behind is left out.
 
-    Returns it; its header as the log will hold it from `first_offset` on (CRC and base timestamp are those of what was
-    sent); and whether attributes and largest timestamp there are others than in the bytes, so that `stamp_timestamps`
-    has to write them. Nothing is written here. Raises `TakesLong`, and `KafkaError`:
-    CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
+    Returns it; its header as the log will hold it from `first_offset` on, but for the CRC; and whether attributes and
+    largest timestamp there are others than in the bytes, so that `stamp_timestamps` has to write them. Nothing is
+    written here. Raises `TakesLong`, and `KafkaError`: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP,
+    MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
     """
-    if len(records) < HEADER_BYTES or records[MAGIC_AT] != _MAGIC:
-        records = _from_messages(topic_partition, settings, records)
+    judged = None if unpacking is None or unpacking.judged is None else unpacking.taken(settings)
+    takes_judging = True
+    if judged is None and len(records) >= HEADER_BYTES and records[MAGIC_AT] == _MAGIC:
+        header = header_at(records, 0)
+        view = _checked(topic_partition, settings, records, header, is_client)
+        attributes, max_timestamp = header[5], header[8]
+        if not attributes & COMPRESSION_MASK and (not settings.codec or attributes & CONTROL):
+            if unpacking is not None:
+                unpacking.at_once -= len(view)
+            flags = settings.scan_flags | (attributes & LOG_APPEND_TIME and scan.APPEND_TIMED)
+            before_max_ms, after_max_ms = settings.timestamp_before_max_ms, settings.timestamp_after_max_ms
+            takes_judging = bool(_CHECK(view, now_ms, before_max_ms, after_max_ms, flags))
+    if takes_judging:
+        if judged is None:
+            judged = _judged_now(topic_partition, settings, records, now_ms, is_client, unpacking)
+        view, max_timestamp = judged.view, judged.max_timestamp
+        header = header_at(view, 0)
     (
-        base_offset, length, _, _, crc, attributes, last_offset_delta, base_timestamp, said,
+        _, length, _, _, crc, attributes, last_offset_delta, base_timestamp, said,
         producer_id, producer_epoch, sequence, count,
-    ) = header_at(records, 0)  # fmt: skip
+    ) = header  # fmt: skip
     size = length + LOG_OVERHEAD
-    view = memoryview(records)
-    if view.readonly:
-        view = memoryview(bytearray(view))
-    if size != len(view):
-        view = view[: only_batch(records)]
-    if base_offset and is_client:
-        raise invalid(topic_partition, f"The baseOffset of the record batch should be 0, but it is {base_offset}")
-    if size > settings.max_message_bytes:
-        raise too_large(topic_partition, f"The record batch size {size}", settings)
-    if size < HEADER_BYTES or crc32c(view[ATTRIBUTES_AT:]) != crc:
-        raise corrupt(topic_partition, f"Record is corrupt (stored crc = {crc})")
-    if is_client and (
-        count <= 0 or count != last_offset_delta + 1 or attributes & CONTROL or (producer_id >= 0 and sequence < 0)
-    ):
-        raise _misheaded(topic_partition, attributes, last_offset_delta, count, producer_id, sequence)
-    codec = attributes & COMPRESSION_MASK
-    wanted = settings.codec
-    max_timestamp = said
-    if codec == _NONE and (not wanted or attributes & CONTROL):
-        flags = settings.scan_flags | (attributes & LOG_APPEND_TIME and scan.APPEND_TIMED)
-        if _CHECK(view, now_ms, settings.timestamp_before_max_ms, settings.timestamp_after_max_ms, flags):
-            max_timestamp = _judge(topic_partition, settings, view, now_ms, unpacking).max_timestamp
-    else:
-        found = _judge(topic_partition, settings, view, now_ms, unpacking)
-        max_timestamp = found.max_timestamp
-        if wanted is not None and wanted != codec:
-            view = rewritten(topic_partition, settings, view, found)
-            size = len(view)
-            attributes = _ATTRIBUTES.unpack_from(view, ATTRIBUTES_AT)[0]
-            said = _MAX_TIMESTAMP.unpack_from(view, MAX_TIMESTAMP_AT)[0]
     stamped, max_timestamp = (LOG_APPEND_TIME, now_ms) if settings.log_append_time else (0, max_timestamp)
     restamped = max_timestamp != said or attributes & LOG_APPEND_TIME != stamped
     if restamped:
@@ -163,12 +170,28 @@ def validated(
     return view, batch, restamped
 
 
-def _from_messages(topic_partition: TopicPartition, settings: LogSettings, records: Bytes) -> memoryview:
-    if not whole_batch(records):
-        raise invalid(topic_partition, "Record batch has no batches at all")
-    if records[MAGIC_AT] == _MAGIC:
-        raise corrupt(topic_partition, f"A record batch of {len(records)} bytes is shorter than its header")
-    return converted(topic_partition, settings, records)
+def _checked(
+    topic_partition: TopicPartition, settings: LogSettings, records: Bytes, header: Header, is_client: bool
+) -> memoryview:
+    """The batch that `records` begin with, writable, where its bytes are what its header says."""
+    size = header[1] + LOG_OVERHEAD
+    view = memoryview(records)
+    if view.readonly:
+        view = memoryview(bytearray(view))
+    if size != len(view):
+        view = view[: only_batch(records)]
+    if header[0] and is_client:
+        raise invalid(topic_partition, f"The baseOffset of the record batch should be 0, but it is {header[0]}")
+    if size > settings.max_message_bytes:
+        raise too_large(topic_partition, f"The record batch size {size}", settings)
+    _, _, _, _, crc, attributes, last_offset_delta, _, _, producer_id, _, sequence, count = header
+    if size < HEADER_BYTES or crc32c(view[ATTRIBUTES_AT:]) != crc:
+        raise corrupt(topic_partition, f"Record is corrupt (stored crc = {crc})")
+    if is_client and (
+        count <= 0 or count != last_offset_delta + 1 or attributes & CONTROL or (producer_id >= 0 and sequence < 0)
+    ):
+        raise _misheaded(topic_partition, attributes, last_offset_delta, count, producer_id, sequence)
+    return view
 
 
 def whole_batch(records: Bytes, start: int = 0) -> int:
@@ -233,33 +256,72 @@ def _misheaded(
 # ------------------------------------------------------------------------------------------------ records
 
 
-def _judge(
-    topic_partition: TopicPartition, settings: LogSettings, view: memoryview, now_ms: int, unpacking: Unpacking | None
-) -> Scanned:
-    judged = None if unpacking is None else unpacking.judged
-    if unpacking is not None and judged is not None and judged[0] is settings:
-        unpacking.judged, found = None, judged[1]
-    else:
-        unpacking = unpacking or Unpacking()
-        left = unpacking.left
-        steps = scanning(topic_partition, settings, view, now_ms, unpacking)
+def _judged_now(
+    topic_partition: TopicPartition,
+    settings: LogSettings,
+    records: Bytes,
+    now_ms: int,
+    is_client: bool,
+    unpacking: Unpacking | None,
+) -> Appendable:
+    """As `judging`, in one step. Raises `TakesLong` where it takes more, and a client has sent it."""
+    unpacking = unpacking or Unpacking()
+    left = unpacking.left
+    steps = judging(topic_partition, settings, records, now_ms, is_client, unpacking)
+    while True:
         try:
             next(steps)
         except StopIteration as end:
-            found = end.value
-        else:
+            judged: Appendable = end.value
+            return judged
+        if is_client:
             steps.close()
             unpacking.left = left
             raise TakesLong(topic_partition)
+
+
+def judging(
+    topic_partition: TopicPartition,
+    settings: LogSettings,
+    records: Bytes,
+    now_ms: int,
+    is_client: bool,
+    unpacking: Unpacking,
+) -> Generator[None, None, Appendable]:
+    """Makes of `records` what is to be appended; yields when `unpacking.at_once` is used up. Raises `KafkaError`."""
+    if len(records) < HEADER_BYTES or records[MAGIC_AT] != _MAGIC:
+        if not whole_batch(records):
+            raise invalid(topic_partition, "Record batch has no batches at all")
+        if records[MAGIC_AT] == _MAGIC:
+            raise corrupt(topic_partition, f"A record batch of {len(records)} bytes is shorter than its header")
+        records = yield from _paced(converted(topic_partition, settings, records), unpacking)
+    header = header_at(records, 0)
+    view = _checked(topic_partition, settings, records, header, is_client)
+    codec, attributes = settings.codec, header[5]
+    found = yield from scanning(topic_partition, settings, view, now_ms, unpacking)
     if found.fault:
         raise invalid(topic_partition, f"The records cannot be read: {scan.FAULTS[found.fault]},")
-    codec = _ATTRIBUTES.unpack_from(view, ATTRIBUTES_AT)[0] & COMPRESSION_MASK
-    is_kept = settings.codec in (None, codec)
+    is_kept = codec is None or codec == attributes & COMPRESSION_MASK or bool(attributes & CONTROL)
     if found.error_count:
-        raise unfit(topic_partition, settings, found, now_ms, is_partial=bool(codec) and is_kept)
-    if found.disordered and codec and is_kept:
-        raise invalid(topic_partition, "The offsets of compressed records do not follow one another")
-    return found
+        is_packed = bool(attributes & COMPRESSION_MASK)
+        raise unfit(topic_partition, settings, found, now_ms, is_partial=is_packed and is_kept)
+    if is_kept:
+        if found.disordered and attributes & COMPRESSION_MASK:
+            raise invalid(topic_partition, "The offsets of compressed records do not follow one another")
+    else:
+        view = yield from _paced(rewritten(topic_partition, settings, view, found), unpacking)
+    return Appendable(settings, view, found.max_timestamp)
+
+
+def _paced(steps: Steps, unpacking: Unpacking) -> Generator[None, None, memoryview]:
+    while True:
+        try:
+            unpacking.at_once -= next(steps)
+        except StopIteration as end:
+            made: memoryview = end.value
+            return made
+        if unpacking.at_once < 0:
+            yield
 
 
 def scanning(

@@ -6,7 +6,7 @@ passed what it appended, or no longer can.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from barnabas.log.log import AppendInfo, AppendOrigin
@@ -69,24 +69,27 @@ class Appending:
                 topic_partition, records, required_acks, origin, internal_topics_allowed, unpacking
             )
         except KafkaError as error:
-            refusing = self._hosted.online.get(topic_partition)
-            traffic = self._hosted.former_traffic if refusing is None else refusing.traffic
-            # Kafka does not count produces to unknown partitions, nor a client's own faults as failures.
-            traffic.produces += error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            traffic.failed_produces += error.code not in _EXPECTED
-            if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
-                traffic.bytes_rejected += len(records)
-            if error.code not in _WITHOUT_LOG_START and refusing is not None and refusing.log is not None:
-                result.log_start_offset = refusing.log.log_start_offset
-            if not isinstance(error, InvalidRecords):
-                # Kafka's leader has a message for what is wrong with single records, and otherwise only the code.
-                return result.failed(error.code)
-            result.record_errors = error.record_errors
-            return result.failed(error.code, error.message)
+            return self._refused(result, records, error)
         log = partition.log
         # Enough replicas are in sync, or the append had failed: what is below the high watermark is replicated.
         pending = required_acks == ACKS_ALL and (log is None or log.high_watermark <= info.last_offset)
         return result.at(partition, info, pending=pending)
+
+    def _refused(self, result: Appended, records: bytearray | memoryview, error: KafkaError) -> Appended:
+        refusing = self._hosted.online.get(result.topic_partition)
+        traffic = self._hosted.former_traffic if refusing is None else refusing.traffic
+        # Kafka does not count produces to unknown partitions, nor a client's own faults as failures.
+        traffic.produces += error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        traffic.failed_produces += error.code not in _EXPECTED
+        if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+            traffic.bytes_rejected += len(records)
+        if error.code not in _WITHOUT_LOG_START and refusing is not None and refusing.log is not None:
+            result.log_start_offset = refusing.log.log_start_offset
+        if not isinstance(error, InvalidRecords):
+            # Kafka's leader has a message for what is wrong with single records, and otherwise only the code.
+            return result.failed(error.code)
+        result.record_errors = error.record_errors
+        return result.failed(error.code, error.message)
 
     async def append_unpacked(
         self,
@@ -94,17 +97,18 @@ class Appending:
         records: bytearray | memoryview,
         required_acks: int,
         unpacking: Unpacking,
+        turn: Callable[[], Awaitable[object]],
         *,
         internal_topics_allowed: bool = False,
     ) -> Appended:
-        """As `append`, for a batch that `TakesLong`: gives way to others while it is unpacked."""
+        """As `append`, for a batch that `TakesLong`: waits for a `turn` before each step of it."""
         while True:
             log = self._hosted.online[topic_partition].log
             assert log is not None, "its settings said so"
             try:
-                await unpacking.judge(topic_partition, log.settings, records, self._clock.now_ms())
+                await unpacking.judge(topic_partition, log.settings, records, self._clock.now_ms(), turn)
             except KafkaError as error:
-                return Appended(topic_partition).failed(error.code, error.message)
+                return self._refused(Appended(topic_partition), records, error)
             try:
                 return self.append(
                     topic_partition,

@@ -31,6 +31,9 @@ PIECE_BYTES: Final = 64 * 1024
 _OUTPUT_BYTES_MIN: Final = 4096
 _INPUT_BYTES: Final = 16 * 1024
 """How much a decoder is fed at a time: what it did not consume is copied at each call."""
+_ZSTD_SLOW: Final = 13
+_SLOW_INPUT_BYTES: Final = 4 * 1024
+"""From this level on a KiB takes zstd three to ten milliseconds."""
 _GZIP_WINDOW: Final = 31
 """``zlib``'s word for a gzip header and the largest window."""
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
@@ -79,28 +82,49 @@ def compress(codec: Codec, data: bytes | memoryview, level: int | None = None) -
         return bytes(data)
     if codec is Codec.GZIP:
         return bytes(cramjam.gzip.compress(data, level=None if level == _GZIP_DEFAULT_LEVEL else level))
-    if codec is Codec.LZ4:
-        return _lz4_frame(data)
     if codec is Codec.ZSTD:
         return bytes(cramjam.zstd.compress(data, level=level))
-    blocks = [_XERIAL_HEADER]
+    return b"".join(compressed_pieces(codec, data, level))
+
+
+def compressed_pieces(codec: Codec, data: bytes | memoryview, level: int | None = None) -> Iterator[bytes]:
+    """What unpacks to `data`, a piece for every few KiB of it: a megabyte at the highest level takes seconds, and who
+    compresses one can do something else in between."""
+    if codec is Codec.SNAPPY:
+        yield from _snappy_blocks(data)
+    elif codec is Codec.LZ4:
+        yield from _lz4_blocks(data)
+    elif codec is Codec.GZIP:
+        gzip = zlib.compressobj(_GZIP_DEFAULT_LEVEL if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
+        yield from (gzip.compress(piece) for piece in _inputs(data))
+        yield gzip.flush()
+    elif codec is Codec.ZSTD:
+        compressor = zstd.ZstdCompressor(level)
+        compressor.set_pledged_input_size(len(data))  # or the highest levels take a gigabyte, to look back through it
+        size = _INPUT_BYTES if level is None or level < _ZSTD_SLOW else _SLOW_INPUT_BYTES
+        yield from (compressor.compress(piece, zstd.ZstdCompressor.FLUSH_BLOCK) for piece in _inputs(data, size))
+        yield compressor.flush()
+    else:
+        yield bytes(data)
+
+
+def _snappy_blocks(data: bytes | memoryview) -> Iterator[bytes]:
+    yield _XERIAL_HEADER
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
-        blocks += [_LENGTH.pack(len(block)), block]
-    return b"".join(blocks)
+        yield _LENGTH.pack(len(block)) + block
 
 
-def _lz4_frame(data: bytes | memoryview) -> bytes:
-    blocks: list[bytes | memoryview] = [_LZ4_HEADER]
+def _lz4_blocks(data: bytes | memoryview) -> Iterator[bytes]:
+    yield _LZ4_HEADER
     for start in range(0, len(data), _LZ4_BLOCK_BYTES):
         plain = data[start : start + _LZ4_BLOCK_BYTES]
         block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
         if len(block) < len(plain):
-            blocks += [_LZ4_LENGTH.pack(len(block)), block]
+            yield _LZ4_LENGTH.pack(len(block)) + block
         else:
-            blocks += [_LZ4_LENGTH.pack(len(plain) | _LZ4_STORED), plain]
-    blocks.append(_LZ4_LENGTH.pack(0))
-    return b"".join(blocks)
+            yield _LZ4_LENGTH.pack(len(plain) | _LZ4_STORED) + plain
+    yield _LZ4_LENGTH.pack(0)
 
 
 def mended_lz4(data: bytes) -> bytes:
@@ -188,8 +212,8 @@ def decompressed_pieces(
         raise WireError(f"a batch is not {codec.name.lower()}: {error}") from None
 
 
-def _inputs(data: memoryview) -> Iterator[memoryview]:
-    return (data[start : start + _INPUT_BYTES] for start in range(0, len(data), _INPUT_BYTES))
+def _inputs(data: bytes | memoryview, size: int = _INPUT_BYTES) -> Iterator[bytes | memoryview]:
+    return (data[start : start + size] for start in range(0, len(data), size))
 
 
 def _gzip_pieces(data: memoryview, piece_size: int) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -184,18 +184,53 @@ def records_of(
     view = memoryview(buffer)[start:end]
     if header.magic < 2:
         return _legacy_records(header, view, limit)
+    data = _content(header, view, limit)
+    found, position = _records_at(data, 0, header.record_count, header)
+    _check_end(data, position)
+    if (
+        found
+        and not any_offsets
+        and not header.base_offset <= found[0].offset <= found[-1].offset <= header.last_offset
+    ):
+        said, has = f"{header.base_offset} to {header.last_offset}", f"{found[0].offset} to {found[-1].offset}"
+        raise WireError(f"a batch of offsets {said} has records from {has}")
+    return found
+
+
+def record_slices(batch: Bytes, size: int, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[list[Record]]:
+    """The records of a batch of magic 2 with whatever offsets they have, at most `size` at a time; errors come where
+    they are."""
+    header = parse_header(batch)
+    data = _content(header, memoryview(batch), limit)
+    position = 0
+    for start in range(0, header.record_count, size):
+        found, position = _records_at(data, position, min(size, header.record_count - start), header)
+        yield found
+    _check_end(data, position)
+
+
+def _content(header: BatchHeader, view: memoryview, limit: int) -> bytes:
     data = bytes(decompress(header.compression, view[HEADER_BYTES:], limit))
     # A record takes seven bytes or more: a count beyond that would only ask for memory.
     if header.record_count < 0 or header.record_count * 7 > len(data):
         raise WireError(f"a batch of {len(data)} bytes says it has {header.record_count} records")
+    return data
+
+
+def _check_end(data: bytes, position: int) -> None:
+    if position != len(data):
+        raise WireError(f"{len(data) - position} bytes are left behind a batch's last record")
+
+
+def _records_at(data: bytes, position: int, count: int, header: BatchHeader) -> tuple[list[Record], int]:
+    """So many records from `position` on, and where they end."""
     log_append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     found: list[Record] = []
-    position = 0
     # The hot loop of every reader: varints of one byte are read in place, and a record's own length is checked once,
     # behind its last field.
     try:
-        for _ in range(header.record_count):
+        for _ in range(count):
             byte = data[position]
             if byte < 0x80:
                 length, position = (byte >> 1) ^ -(byte & 1), position + 1
@@ -237,12 +272,7 @@ def records_of(
             found.append(tuple.__new__(Record, (base_offset + offset_delta, timestamp, key, value, headers)))
     except IndexError:
         raise WireError("a record ends too early") from None
-    if position != len(data):
-        raise WireError(f"{len(data) - position} bytes are left behind a batch's last record")
-    if found and not any_offsets and not base_offset <= found[0].offset <= found[-1].offset <= header.last_offset:
-        said, has = f"{base_offset} to {header.last_offset}", f"{found[0].offset} to {found[-1].offset}"
-        raise WireError(f"a batch of offsets {said} has records from {has}")
-    return found
+    return found, position
 
 
 def _bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
@@ -344,14 +374,7 @@ def build_batch(
     codec = Codec.named(compression) if isinstance(compression, str) else compression
     first = records[0].offset if base_offset is None else base_offset
     base_timestamp = records[0].timestamp if base_timestamp is None else base_timestamp
-    body: list[bytes] = [bytes(HEADER_BYTES)]
-    for offset, timestamp, key, value, headers in records:
-        head = b"\x00" + signed(timestamp - base_timestamp) + signed(offset - first)
-        head += b"\x01" if key is None else signed(len(key)) + key
-        head += b"\x01" if value is None else signed(len(value))
-        tail = _headers_bytes(headers) if headers else b"\x00"
-        value = value or b""
-        body += (signed(len(head) + len(value) + len(tail)), head, value, tail)
+    body = encoded(records, first, base_timestamp)
     attributes = 0
     max_timestamp = max(record.timestamp for record in records)
     if log_append_time is not None:
@@ -360,7 +383,7 @@ def build_batch(
     attributes |= (TRANSACTIONAL if is_transactional else 0) | (CONTROL if is_control else 0)
     return bytes(
         packed_batch(
-            bytearray().join(body),
+            bytearray().join((bytes(HEADER_BYTES), *body)),
             len(records),
             base_offset=first,
             last_offset_delta=records[-1].offset - first,
@@ -375,6 +398,19 @@ def build_batch(
             base_sequence=base_sequence,
         )
     )
+
+
+def encoded(records: Iterable[Record], base_offset: int, base_timestamp: int) -> list[bytes]:
+    """The bytes of records in a batch of magic 2, in parts."""
+    parts: list[bytes] = []
+    for offset, timestamp, key, value, headers in records:
+        head = b"\x00" + signed(timestamp - base_timestamp) + signed(offset - base_offset)
+        head += b"\x01" if key is None else signed(len(key)) + key
+        head += b"\x01" if value is None else signed(len(value))
+        tail = _headers_bytes(headers) if headers else b"\x00"
+        value = value or b""
+        parts += (signed(len(head) + len(value) + len(tail)), head, value, tail)
+    return parts
 
 
 def packed_batch(

@@ -36,6 +36,17 @@ def bomb(codec: Codec, size: int) -> bytearray:
     return bytearray(cases.batch(cases.record(value=bytes(size)), 1, codec))
 
 
+def patient() -> Unpacking:
+    """That of a request which nobody waits behind."""
+    unpacking = Unpacking()
+    unpacking.at_once = 1 << 40
+    return unpacking
+
+
+async def turn() -> None:
+    await asyncio.sleep(0)
+
+
 def verdict(case: cases.Case, given: LogSettings) -> Any:
     try:
         view, batch, restamped = validated(PARTITION, given, bytearray(case.records), cases.NOW)
@@ -109,7 +120,7 @@ def test_a_batch_that_unpacks_to_much_gives_way_to_others(codec: Codec) -> None:
 
     async def judged_beside() -> int:
         turns = 0
-        judging = asyncio.ensure_future(unpacking.judge(PARTITION, given, large, NOW))
+        judging = asyncio.ensure_future(unpacking.judge(PARTITION, given, large, NOW, turn))
         while not judging.done():
             turns += 1
             await asyncio.sleep(0)
@@ -122,11 +133,44 @@ def test_a_batch_that_unpacks_to_much_gives_way_to_others(codec: Codec) -> None:
         validated(PARTITION, given, large, NOW, unpacking=unpacking)
 
 
+MANY = 20_000
+RECORDS = b"".join(cases.record(number, value=b"%d" % (number * 7919)) for number in range(MANY))
+SLOW: dict[str, tuple[dict[str, str], bytes]] = {
+    "messages": ({}, cases.message(1) * MANY),
+    "messages in a wrapper": ({}, cases.wrapper(cases.message(1) * MANY, Codec.GZIP, 1)),
+    "compressed anew by gzip": ({"compression_type": "gzip"}, cases.batch(RECORDS, MANY)),
+    "compressed anew by zstd": ({"compression_type": "zstd"}, cases.batch(RECORDS, MANY, Codec.GZIP)),
+    "compressed anew by lz4": ({"compression_type": "lz4"}, cases.batch(RECORDS, MANY)),
+    "compressed anew by snappy": ({"compression_type": "snappy"}, cases.batch(RECORDS, MANY)),
+    "numbered anew": ({"compression_type": "lz4"}, cases.batch(cases.record(7) * MANY, MANY)),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_batch_that_is_written_anew_gives_way_to_others(name: str) -> None:
+    config, sent = SLOW[name]
+    given = settings(**config)
+    expected = validated(PARTITION, given, bytearray(sent), NOW, unpacking=patient())
+    unpacking = Unpacking()
+    turns = 0
+
+    async def counted() -> None:
+        nonlocal turns
+        turns += 1
+
+    asyncio.run(unpacking.judge(PARTITION, given, sent, NOW, counted))
+    assert turns >= 3
+    found = validated(PARTITION, given, bytearray(sent), NOW, unpacking=unpacking)
+    assert (bytes(found[0]), found[1].record_count) == (bytes(expected[0]), MANY)
+    with pytest.raises(TakesLong):
+        validated(PARTITION, given, bytearray(sent), NOW, unpacking=Unpacking())
+
+
 def test_settings_that_change_while_a_batch_is_judged_count() -> None:
     before, after = settings(), settings(cleanup_policy="compact")
     large = bytearray(cases.batch(cases.record(key=None, value=bytes(2 * AT_ONCE_BYTES)), 1, Codec.ZSTD))
     unpacking = Unpacking()
-    asyncio.run(unpacking.judge(PARTITION, before, large, NOW))
+    asyncio.run(unpacking.judge(PARTITION, before, large, NOW, turn))
     unpacking.at_once = 1 << 40
     with pytest.raises(InvalidRecords):
         validated(PARTITION, after, large, NOW, unpacking=unpacking)
@@ -147,11 +191,9 @@ def test_frames_of_nothing_are_counted_as_well() -> None:
 
 def test_a_batch_that_is_compressed_anew_may_unpack_to_some_times_what_a_topic_takes() -> None:
     given = settings(compression_type="gzip", max_message_bytes="100000")
-    assert validated(PARTITION, given, bomb(Codec.ZSTD, 3_000_000), NOW)[1].size < 100_000
-    unpacking = Unpacking()
-    unpacking.at_once = 1 << 40
+    assert validated(PARTITION, given, bomb(Codec.ZSTD, 3_000_000), NOW, unpacking=patient())[1].size < 100_000
     with pytest.raises(KafkaError) as refused:
-        validated(PARTITION, given, bomb(Codec.ZSTD, 9_000_000), NOW, unpacking=unpacking)
+        validated(PARTITION, given, bomb(Codec.ZSTD, 9_000_000), NOW, unpacking=patient())
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
@@ -162,7 +204,7 @@ def test_a_topics_level_of_compression_is_what_its_leader_compresses_with(codec:
     for level in (low, high):
         config = {"compression.type": codec, f"compression.{codec}.level": level}
         given = LogSettings.of(topic_config(broker_config({}), config))
-        view, found, _ = validated(PARTITION, given, records, NOW)
+        view, found, _ = validated(PARTITION, given, records, NOW, unpacking=patient())
         assert records_of(view, 0, len(view)) == records_of(records, 0, len(records))
         sizes.append(found.size)
     assert sizes[1] < sizes[0] < len(records)
@@ -190,8 +232,8 @@ def test_old_messages_may_unpack_to_what_a_topic_takes(magic: int) -> None:
     for count, fits in ((500, True), (1_100, False)):
         wrapper = bytearray(cases.wrapper(message * count, Codec.GZIP, magic))
         if fits:
-            assert validated(PARTITION, settings(), wrapper, NOW)[1].record_count == count
+            assert validated(PARTITION, settings(), wrapper, NOW, unpacking=patient())[1].record_count == count
         else:
             with pytest.raises(KafkaError) as refused:
-                validated(PARTITION, settings(), wrapper, NOW)
+                validated(PARTITION, settings(), wrapper, NOW, unpacking=patient())
             assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE

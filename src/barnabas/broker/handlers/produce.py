@@ -12,7 +12,7 @@ from barnabas.broker.authorize import authorized
 from barnabas.broker.context import Disconnect, Pending, RequestContext
 from barnabas.broker.leaders import leader_endpoints, leader_of
 from barnabas.broker.parts import BrokerParts
-from barnabas.log.validation import TakesLong, Unpacking, only_batch
+from barnabas.log.validation import AT_ONCE_BYTES, TakesLong, Unpacking, only_batch
 from barnabas.model.acl import Operation, ResourceType
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
@@ -76,6 +76,8 @@ def handle(
                 appended.append(_appended(broker, request, context, topic.name, data, allowed, unpacking))
                 # The bytes are the log's from here on, and need not be kept while the request waits.
                 data.records = None
+                if unpacking.at_once < 0:
+                    raise TakesLong
     except TakesLong:
         return _in_turns(broker, request, context, appended, unpacking)
     if request.acks == ACKS_ALL:
@@ -107,8 +109,9 @@ async def _in_turns(
             if done:
                 done -= 1
                 continue
-            if context.due_before():
+            if context.due_before() or unpacking.at_once < 0:
                 await context.turn()
+                unpacking.at_once = AT_ONCE_BYTES
             result: Appended | None
             try:
                 result = _appended(broker, request, context, topic.name, data, allowed, unpacking, refused)
@@ -123,6 +126,7 @@ async def _in_turns(
                     records,
                     request.acks,
                     unpacking,
+                    context.turn,
                     internal_topics_allowed=context.header.client_id == ADMIN_CLIENT_ID,
                 )
             data.records = None
