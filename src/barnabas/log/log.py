@@ -181,6 +181,8 @@ class Log(ReadableLog):
             raise self._failed(error, "appending to the log", half_done=half_done) from error
         if last_offset + 1 - self.recovery_point >= settings.flush_messages:
             self.flush(now_ms=now_ms)
+            if unpacking is not None:
+                unpacking.at_once = -1  # a disk takes as long as much unpacking does
         return AppendInfo(
             first_offset, last_offset, now_ms if settings.log_append_time else NO_TIMESTAMP, self.log_start_offset,
             max_timestamp, size, batch.record_count, False, view,

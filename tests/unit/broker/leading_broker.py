@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +67,18 @@ class Broker:
     broker_id = 1
     connections = Connections()
 
-    def __init__(self, directory: Path, *, replicas: tuple[int, ...] = (1,), partitions: Sequence[int] = (0,)) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        replicas: tuple[int, ...] = (1,),
+        partitions: Sequence[int] = (0,),
+        config: Mapping[str, str] | None = None,
+        request_bytes_max: int = 1 << 20,
+    ) -> None:
+        self._limits = ConnectionLimits(request_bytes_max)
         self.runtime = real_runtime()
-        self.config: Config = broker_config({"log.dirs": str(directory)})
+        self.config: Config = broker_config({"log.dirs": str(directory), **(config or {})})
         self.metadata = MetadataCache()
         self.tasks = Tasks(lambda name, error: None)
         self.log_dirs = LogDirs(real_runtime(), self.config)
@@ -106,7 +115,7 @@ class Broker:
 
     def connect(self) -> None:
         self.transport = Transport()
-        self.connection = BrokerConnection(self, "PLAINTEXT", ConnectionLimits(1 << 20))  # type: ignore[arg-type]
+        self.connection = BrokerConnection(self, "PLAINTEXT", self._limits)  # type: ignore[arg-type]
         self.connection.connection_made(self.transport)
 
     def feed(self, data: bytes) -> None:

@@ -238,6 +238,27 @@ def test_a_batch_that_takes_long_comes_behind_those_before_it_in_its_request(tmp
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("config", "size"), [({}, AT_ONCE_BYTES // 5), ({"log.flush.interval.messages": "1"}, 1)], ids=["large", "flushed"]
+)
+def test_a_request_to_many_partitions_gives_way_between_them(tmp_path: Path, config: dict[str, str], size: int) -> None:
+    async def main() -> None:
+        broker = Broker(tmp_path, partitions=range(12), config=config, request_bytes_max=12 * AT_ONCE_BYTES)
+        data = [ProduceRequest.PartitionProduceData(index, batch(bytes(size))) for index in range(12)]
+        message = ProduceRequest(None, 1, 1000, [ProduceRequest.TopicProduceData(TOPIC, data)])
+        broker.feed(b"".join(encode_request(message, 9, 7, "test")))
+        found = [broker.replicas.partition(TopicPartition(TOPIC, index)) for index in range(12)]
+        logs = [each.local_log() for each in found if each is not None]
+        seen = set()
+        while broker.connection.busy:
+            seen.add(sum(log.log_end_offset for log in logs))
+            await asyncio.sleep(0)
+        assert sum(log.log_end_offset for log in logs) == 12
+        assert len(seen) >= 2, "others had their turn between them"
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_a_codec_that_does_not_exist_is_refused_and_the_connection_stays(tmp_path: Path, codec: int) -> None:
     async def main() -> None:
