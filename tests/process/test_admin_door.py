@@ -107,6 +107,13 @@ def test_nothing_is_told_to_who_does_not_say_a_right_password(cluster: Guarded, 
     connection.close()
 
 
+def test_a_password_that_is_tried_again_and_again_is_told_of_once(cluster: Guarded) -> None:
+    for guess in range(5):
+        assert cluster.ask("/status", "eve", f"guess {guess}")[0] == 401
+    told = [line for line in cluster.brokers[BY_PASSWORD].output().splitlines() if "does not get in" in line]
+    assert len(told) == len({line.partition(": ")[2] for line in told})
+
+
 def test_acls_say_what_who_is_known_may_see(cluster: Guarded) -> None:
     def allow(resource: str, operation: str) -> None:
         done = barnabas(

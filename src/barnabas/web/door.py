@@ -23,6 +23,8 @@ from barnabas.broker.server import Broker
 from barnabas.model.acl import CLUSTER_NAME, Operation, ResourceType
 from barnabas.model.cluster import Endpoint
 from barnabas.model.errors import ConfigError
+from barnabas.runtime import SparingLog
+from barnabas.runtime.sparing_log import VARYING
 from barnabas.security.listener_config import listener_prefix
 from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.security.sasl import oauthbearer, plain
@@ -75,6 +77,7 @@ class AdminDoor:
                     f"which are {', '.join(_TAKEN)}. Set {prefix}sasl.enabled.mechanisms."
                 )
         self._open_at = 0.0
+        self._refusals = SparingLog(logger, logging.INFO)
 
     async def startup(self) -> None:
         """To be awaited before anybody is let in."""
@@ -127,7 +130,11 @@ class AdminDoor:
             else:
                 return server.authenticated.principal
         self._open_at = clock() + self.gate.failed_authentication_delay_ms / 1000
-        logger.info("[broker %d] %s does not get in at %s: %s", self._broker.broker_id, peer, LISTENER, reason)
+        self._refusals.log(
+            VARYING.sub("", reason),
+            "[broker %d] %s does not get in at %s: %s",
+            *(self._broker.broker_id, peer, LISTENER, reason),
+        )
         return None
 
     def _attempts(self, authorization: str) -> Iterator[tuple[SaslMechanism, Tokens]]:
