@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from barnabas.security.sasl.exchange import SaslRefused
 from barnabas.security.sasl.login import Tokens
 from barnabas.zk.client.client import ClientSecurity, ZooKeeperAuthFailed, ZooKeeperClient
 from barnabas.zk.client.login import DigestMd5Login, ZooKeeperLogin
-from barnabas.zk.protocol.data import AUTH_XID
+from barnabas.zk.protocol.data import AUTH_XID, OpCode
 from barnabas.zk.protocol.digest_md5 import client_tokens
 from barnabas.zk.protocol.errors import ZkErrorCode
 from barnabas.zk.protocol.frames import ConnectRequest, decode_reply_header, encode_request, framed
@@ -290,3 +291,30 @@ def test_who_says_nothing_for_an_identity_has_none(tmp_path: Path) -> None:
         assert await client.is_closed()
 
     play(tmp_path, CoordinatorConfig(), story)
+
+
+DAMAGED = struct.pack(">iii", 8, 1, OpCode.EXISTS)
+
+
+def test_what_a_stranger_does_wrong_a_thousand_times_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(server: CoordinatorServer) -> None:
+        client = await Stranger.connect(server.port)
+        client.say(SESSION + DAMAGED * 1_000)
+        await client.frame()
+        for _ in range(1_000):
+            assert await client.code() == ZkErrorCode.MARSHALLING_ERROR
+        for said in (encode_request(AUTH_XID, Auth("nobody", b"")), struct.pack(">iii", 8, 1, 999)):
+            for _ in range(5):
+                client = await Stranger.connect(server.port)
+                client.say(SESSION + said)
+                await client.frame()
+                await client.code()
+                assert await client.is_closed()
+
+    with caplog.at_level("INFO"):
+        play(tmp_path, CoordinatorConfig(), story)
+    told = [record.getMessage() for record in caplog.records]
+    for words in ("is damaged", "failed to authenticate under the scheme", "the unknown op code"):
+        assert len([line for line in told if words in line]) == 1

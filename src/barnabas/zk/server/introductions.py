@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
+from barnabas.runtime import SparingLog
 from barnabas.runtime.doors import Entropy
 from barnabas.security.sasl.exchange import SaslRefused
 from barnabas.zk.protocol.data import OpCode
@@ -15,8 +15,6 @@ from barnabas.zk.server.auth import Authentication
 from barnabas.zk.server.config import CoordinatorConfig
 from barnabas.zk.server.connection import ServerConnection
 
-logger = logging.getLogger(__name__)
-
 IDENTITIES_MAX: Final = 64
 """What one connection may prove to be; every ACL is compared with all of them."""
 
@@ -24,16 +22,19 @@ IDENTITIES_MAX: Final = 64
 class Introductions:
     """Takes what connections say of themselves, and answers it."""
 
-    def __init__(self, config: CoordinatorConfig, authentication: Authentication, entropy: Entropy) -> None:
+    def __init__(
+        self, config: CoordinatorConfig, authentication: Authentication, entropy: Entropy, log: SparingLog
+    ) -> None:
         self._config = config
         self._authentication = authentication
         self._entropy = entropy
+        self._log = log
 
     def authenticate(self, connection: ServerConnection, xid: int, request: Auth) -> None:
         """The answer has the request's own xid, whatever it is: Java's client sends `AUTH_XID`, and Go's does not."""
         identities = self._authentication.packet(request, connection.host)
         if identities is None or len(connection.identities) >= IDENTITIES_MAX:
-            logger.info("%s failed to authenticate under the scheme %r", connection.peer, request.scheme)
+            self._log.log("scheme", "%s failed to authenticate under the scheme %r", connection.peer, request.scheme)
             connection.send(encode_reply(xid, 0, ZkErrorCode.AUTH_FAILED))
             connection.close_when_sent()
             return
@@ -57,7 +58,7 @@ class Introductions:
                         identity for identity in identities if identity not in connection.identities
                     ]
             except SaslRefused as error:
-                logger.info("%s failed to authenticate by SASL: %s", connection.peer, error)
+                self._log.log("SASL", "%s failed to authenticate by SASL: %s", connection.peer, error)
                 required = self._config.sasl_required
                 code = ZkErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else ZkErrorCode.AUTH_FAILED
                 connection.send(encode_reply(xid, 0, code))

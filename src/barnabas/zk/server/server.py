@@ -102,10 +102,10 @@ class CoordinatorServer(ThisServer):
         self.allowed_words = sorted(WORDS) if "*" in words else [word.encode() for word in words]
         self.failure: BaseException | None = None
         self.authentication = Authentication(config)
-        self._introductions = Introductions(config, self.authentication, runtime.entropy)
+        self._log_of_strangers = SparingLog(logger, logging.INFO)
+        self._introductions = Introductions(config, self.authentication, runtime.entropy, self._log_of_strangers)
         self.turns = Turns()
         self._on_failure = on_failure
-        self._log_of_closings = SparingLog(logger, logging.INFO)
         self._listener: Listener | None = None
         self._secure_listener: Listener | None = None
         self._turn_began_ms = 0
@@ -321,7 +321,7 @@ class CoordinatorServer(ThisServer):
 
     def note_closing(self, connection: ServerConnection, reason: str) -> None:
         """Says why the server ends a connection: once a minute for each kind of reason, whoever repeats it."""
-        self._log_of_closings.log(VARYING.sub("", reason), "connection from %s closed: %s", connection.peer, reason)
+        self._log_of_strangers.log(VARYING.sub("", reason), "connection from %s closed: %s", connection.peer, reason)
 
     def disconnected(self, connection: ServerConnection) -> None:
         self.unsent.note(connection, 0)
@@ -464,7 +464,9 @@ class CoordinatorServer(ThisServer):
         try:
             operation = decode_operation(op_code, frame, 8)
         except JuteError as error:
-            logger.info("a request of %s with op code %d is damaged: %s", connection.peer, op_code, error)
+            self._log_of_strangers.log(
+                op_code, "a request of %s with op code %d is damaged: %s", connection.peer, op_code, error
+            )
             connection.send(encode_reply(xid, self.tree.last_zxid, ZkErrorCode.MARSHALLING_ERROR))
             return
         try:
@@ -474,7 +476,7 @@ class CoordinatorServer(ThisServer):
                 raise ZooKeeperError(ZkErrorCode.RECONFIG_DISABLED)
             elif operation is None:
                 # As ZooKeeper does, which says so and hangs up.
-                logger.info("%s sent the unknown op code %d", connection.peer, op_code)
+                self._log_of_strangers.log("op code", "%s sent the unknown op code %d", connection.peer, op_code)
                 connection.send(encode_reply(xid, self.tree.last_zxid, ZkErrorCode.UNIMPLEMENTED))
                 connection.close_when_sent()
             elif type(operation) is Auth:
