@@ -23,7 +23,7 @@ from barnabas.broker.topic_names import colliding_topics, validate_topic_name
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition, Uuid
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from barnabas.runtime import Condition, to_its_end
+from barnabas.runtime import Condition, SparingLog, to_its_end
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
 from barnabas.zk.kafka.config_znodes import TOPICS
@@ -32,6 +32,8 @@ from barnabas.zk.kafka.znodes import ReplicaAssignment
 from barnabas.zk.protocol.errors import NodeExists, NoNode, ZooKeeperError
 
 logger = logging.getLogger(__name__)
+
+_NOT_CREATED: Final = "[broker %d] topic %r is not created: %s"
 
 _BY_DEFAULT: Final = -1
 """The partition count or replication factor that stands for the broker's own default."""
@@ -78,6 +80,8 @@ class Topics:
         self._node = node
         self._controller = controller
         self._creating: dict[str, None] = {}
+        self._refusals = SparingLog(logger, logging.INFO)
+        self._failures = SparingLog(logger)
         self.changed = Condition()
 
     async def create(
@@ -94,10 +98,10 @@ class Topics:
             try:
                 outcomes.append(await self._create(topic, mutations, validate_only=validate_only))
             except KafkaError as error:
-                logger.info("[broker %d] topic %r is not created: %s", self._node.broker_id, topic.name, error)
+                self._refusals.log(error.code, _NOT_CREATED, self._node.broker_id, topic.name, error)
                 outcomes.append(error.with_traceback(None))
             except (ControllerMoved, ZooKeeperError) as error:
-                logger.warning("[broker %d] topic %r is not created: %s", self._node.broker_id, topic.name, error)
+                self._failures.log(type(error).__name__, _NOT_CREATED, self._node.broker_id, topic.name, error)
                 outcomes.append(KafkaError(ErrorCode.NOT_CONTROLLER, str(error)))
             await turn()
         return outcomes
@@ -226,10 +230,10 @@ class Topics:
         except KafkaError as error:
             if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 return ErrorCode.LEADER_NOT_AVAILABLE
-            logger.warning("[broker %d] topic %r is not created: %s", self._node.broker_id, name, error)
+            self._failures.log(error.code, _NOT_CREATED, self._node.broker_id, name, error)
             return error.code
         except (ControllerMoved, ZooKeeperError) as error:
-            logger.warning("[broker %d] topic %r is not created: %s", self._node.broker_id, name, error)
+            self._failures.log(type(error).__name__, _NOT_CREATED, self._node.broker_id, name, error)
             return ErrorCode.LEADER_NOT_AVAILABLE
         finally:
             self._creating.pop(name, None)

@@ -215,10 +215,10 @@ async def _as_old_clients_understand(
     except UnsupportedCompressionError:
         return refused(key.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     except TooLargeError as too_large:
-        logger.warning("[broker %d] %s is not converted down: %s", broker.broker_id, key.topic_partition, too_large)
+        logger.debug("[broker %d] %s is not converted down: %s", broker.broker_id, key.topic_partition, too_large)
         return refused(key.partition, ErrorCode.MESSAGE_TOO_LARGE)
     except WireError as error:
-        logger.error("[broker %d] %s cannot be converted down: %s", broker.broker_id, key.topic_partition, error)
+        logger.debug("[broker %d] %s cannot be converted down: %s", broker.broker_id, key.topic_partition, error)
         return refused(key.partition, ErrorCode.CORRUPT_MESSAGE)
     return data
 
