@@ -9,6 +9,7 @@ import os
 import random
 import socket
 import ssl
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -123,12 +124,24 @@ class RealLock:
         os.close(self._descriptor)
 
 
+def _open(path: str, flags: int) -> int:
+    """A regular file's descriptor. Raises ``OSError`` for a pipe in its place, at the other end of which is nobody."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "is no regular file", path)
+
+
 class RealDisk:
     __slots__ = ()
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return RealFile(path, opening(lambda: os.open(path, flags, 0o644)))
+        flags = os.O_RDWR | (os.O_CREAT if create else 0)
+        return RealFile(path, opening(lambda: _open(path, flags)))
 
     @contextmanager
     def open_briefly(self, path: str, *, create: bool = False) -> Iterator[RealFile]:
@@ -140,13 +153,13 @@ class RealDisk:
                 file.close()
 
     def read(self, path: str) -> bytes:
-        with briefly(), opening(lambda: open(path, "rb")) as file:
+        with briefly(), opening(lambda: open(path, "rb", opener=_open)) as file:
             return file.read()
 
     def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
         try:
-            with briefly(), opening(lambda: open(temporary, "wb")) as file:
+            with briefly(), opening(lambda: open(temporary, "wb", opener=_open)) as file:
                 file.write(data)
                 if sync:
                     file.flush()

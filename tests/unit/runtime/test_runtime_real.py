@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -93,3 +95,24 @@ def test_a_host_that_nobody_knows_is_named() -> None:
     connecting = real_runtime().network.connect(asyncio.Protocol, "nowhere.invalid", 99, timeout_ms=20_000)
     with pytest.raises(ConnectionError, match=r"nowhere\.invalid:99: "):
         asyncio.run(connecting)
+
+
+@pytest.mark.parametrize("access", ["read", "open", "replace"])
+def test_a_pipe_in_the_place_of_a_file_is_an_error_and_nobody_waits_for_its_other_end(
+    tmp_path: Path, access: str
+) -> None:
+    path = str(tmp_path / "file")
+    os.mkfifo(f"{path}.tmp" if access == "replace" else path)
+    disk = RealDisk()
+    calls = {"read": disk.read, "open": disk.open, "replace": lambda path: disk.replace(path, b"x")}
+    tried = Thread(target=lambda: errors.append(raised(lambda: calls[access](path))), daemon=True)
+    errors: list[OSError] = []
+    tried.start()
+    tried.join(10)
+    assert [error.filename for error in errors] == [path]
+
+
+def raised(call: Callable[[], object]) -> OSError:
+    with pytest.raises(OSError) as caught:
+        call()
+    return caught.value
