@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from cluster import until
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from kazoo.client import KazooClient
@@ -143,3 +144,33 @@ def test_whoever_asks_for_producer_ids_hears_that_the_block_cannot_be_read() -> 
         with tree(cluster) as client:
             assert client.get("/latest_producer_id_block")[0] == GARBAGE
             assert client.get("/controller_epoch")[0] == reigns, "the controller did not give up for it"
+
+
+def test_a_controllers_znode_that_nobody_can_read_costs_its_reign_alone() -> None:
+    with KafkaCluster(3) as cluster:
+        cluster.create_topic("before", partitions=3, replication_factor=3)
+        with tree(cluster) as client:
+            reigns = int(client.get("/controller_epoch")[0])
+            for garbage in (GARBAGE, b"", HUGE):
+                put(client, "/controller", garbage)
+                reigns += 1
+                until(lambda reigns=reigns: int(client.get("/controller_epoch")[0]) == reigns, "another is elected", 30)
+                until(lambda: client.get("/controller")[0].startswith(b"{"), "and says so", 30)
+        cluster.create_topic("behind", partitions=3, replication_factor=3)
+        assert not produced(cluster, "behind", "x")
+        cluster.verify()
+
+
+def test_who_cannot_read_the_last_epoch_does_not_reign_until_it_is_set_right() -> None:
+    with KafkaCluster(3) as cluster:
+        cluster.create_topic("before", partitions=3, replication_factor=3)
+        with tree(cluster) as client:
+            last = client.get("/controller_epoch")[0]
+            put(client, "/controller_epoch", GARBAGE)
+            client.delete("/controller")
+            assert not produced(cluster, "before", "x"), "leaders need no controller"
+            put(client, "/controller_epoch", last)
+            until(lambda: int(client.get("/controller_epoch")[0]) > int(last), "another is elected", 30)
+        cluster.create_topic("behind", partitions=3, replication_factor=3)
+        assert not produced(cluster, "behind", "x")
+        cluster.verify()

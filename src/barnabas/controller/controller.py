@@ -39,7 +39,7 @@ from barnabas.model.error_texts import text_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition, Uuid
 from barnabas.model.leadership import ElectionType
-from barnabas.runtime import Runtime, Tasks
+from barnabas.runtime import Runtime, SparingLog, Tasks
 from barnabas.runtime.turns import in_slices
 from barnabas.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -55,6 +55,7 @@ from barnabas.wire.messages.list_partition_reassignments import (
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.zk.client.client import StateChangeHandler, ZNodeChangeHandler
 from barnabas.zk.kafka.zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient
+from barnabas.zk.kafka.znode_json import ZNodeError
 from barnabas.zk.kafka.znodes import ControllerZNode
 from barnabas.zk.protocol.errors import SessionExpired
 
@@ -140,6 +141,7 @@ class KafkaController:
         self._unclean_leader_elections = 0
         self._active_controller_id = NO_BROKER
         self._retry: asyncio.TimerHandle | None = None
+        self._unreadable = SparingLog(logger, logging.ERROR)
         self._closed = False
         self._controller_change_handler = ZNodeChangeHandler(
             ControllerZNode.path,
@@ -339,8 +341,11 @@ class KafkaController:
 
     async def _resign_after_failure(self, event: events.ControllerEvent, error: Exception) -> None:
         """Resigns after an unforeseen error: the context may be wrong, and another broker shall begin afresh."""
-        logger.error("%s failed in an unforeseen way; resigning as controller", event.name, exc_info=error)
-        self.log.error(f"Resigning: {event.name} failed with {error!r}")
+        if isinstance(error, ZNodeError):  # which fails again each second, until somebody sets the znode right
+            self._unreadable.log(str(error), "%s failed, and is tried again and again: %s", event.name, error)
+        else:
+            logger.error("%s failed in an unforeseen way; resigning as controller", event.name, exc_info=error)
+            self.log.error(f"Resigning: {event.name} failed with {error!r}")
         try:
             await self._trigger_controller_move()
         except SessionExpired:
@@ -448,7 +453,10 @@ class KafkaController:
             )
         except ControllerMoved:
             await self._maybe_resign()
-            logger.info("broker %d was elected as the controller instead", self._active_controller_id)
+            if self._active_controller_id == NO_BROKER:
+                await self._give_up_leftover()  # where nobody can read it any more: another will be elected
+            else:
+                logger.info("broker %d was elected as the controller instead", self._active_controller_id)
             return
         self._active_controller_id = self.broker_id
         self._reign = Reign(

@@ -312,7 +312,11 @@ class KafkaZkClient(KafkaZkTopics):
         data, stat = await self.get_data_and_stat(ControllerZNode.path)
         if stat is None:
             raise ControllerMoved(f"{ControllerZNode.path} went away during the election.")
-        if ControllerZNode.decode(data).broker_id == controller_id and stat.ephemeral_owner == self.client.session_id:
+        try:
+            elected = ControllerZNode.decode(data).broker_id
+        except ZNodeError as error:
+            raise ControllerMoved(str(error)) from None
+        if elected == controller_id and stat.ephemeral_owner == self.client.session_id:
             known = await self.get_controller_epoch()
             assert known is not None, f"{ControllerEpochZNode.path} is never deleted"
             # Another election would have made the epoch larger, so with this epoch the version is ours too.
