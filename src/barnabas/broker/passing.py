@@ -73,7 +73,8 @@ def passing(error: BaseException, code: ErrorCode) -> KafkaError | None:
     if isinstance(error, MarshallingError):
         return KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"What would be stored at {error.path} is longer than a request that ZooKeeper takes (jute.maxbuffer).",
+            f"What would be stored{'' if error.path is None else f' at {error.path}'} is longer than a request that "
+            "ZooKeeper takes (jute.maxbuffer).",
         )
     return None
 
