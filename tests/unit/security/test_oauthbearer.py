@@ -172,6 +172,7 @@ def attacks() -> dict[str, str]:
         "nobody": signed(sub=None),
         "blank": signed(sub=" "),
         "a list of names": signed(sub=["alice"]),
+        "half a character": signed(sub="alice\ud800"),
         "scope of numbers": signed(scope=[1]),
         "two parts": f"{header}.{payload}",
         "four parts": f"{signed()}.x",

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -52,10 +53,10 @@ class Expectations:
             raise TokenRefused("the token ends before it begins")
         self._meant_for_us(claims)
         _scopes(claims, self.scope_claim)
-        subject = claims.get(self.subject_claim)
-        if not isinstance(subject, str) or not subject.strip():
+        subject = _name(claims, self.subject_claim).strip()
+        if not subject:
             raise TokenRefused(f"claim {self.subject_claim} names nobody")
-        return Bearer(subject.strip(), expires_ms)
+        return Bearer(subject, expires_ms)
 
     def _meant_for_us(self, claims: Mapping[str, Any]) -> None:
         audience = claims.get("aud", [])
@@ -65,6 +66,10 @@ class Expectations:
             raise TokenRefused(f"the token is for {audiences}")
         if self.issuer and claims.get("iss") != self.issuer:
             raise TokenRefused(f"the token is of issuer {claims.get('iss')!r}")
+
+
+_HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
+"""JSON can say half of a pair of UTF-16, which no other place of a name can hold."""
 
 
 class SignedTokens:
@@ -112,9 +117,7 @@ class UnsecuredTokens:
         if header.get("alg") != "none" or token.rpartition(".")[2]:
             raise TokenRefused("the token is signed, and unsecured ones are asked for")
         now_ms = self._clock.now_ms()
-        subject = claims.get(self._principal_claim)
-        if not isinstance(subject, str) or not subject:
-            raise TokenRefused(f"claim {self._principal_claim} names nobody")
+        subject = _name(claims, self._principal_claim)
         issued_ms, expires_ms = _time(claims, "iat", required=False), _time(claims, "exp")
         assert expires_ms is not None
         if issued_ms is not None and now_ms < issued_ms - self._skew_ms:
@@ -228,6 +231,13 @@ def _parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
             raise TokenRefused("the token cannot be read")
         found.append(read)
     return found[0], found[1]
+
+
+def _name(claims: Mapping[str, Any], name: str) -> str:
+    value = claims.get(name)
+    if not isinstance(value, str) or not value or _HALF_CHARACTER.search(value):
+        raise TokenRefused(f"claim {name} names nobody")
+    return value
 
 
 def _time(claims: Mapping[str, Any], name: str, *, required: bool = True) -> int | None:
