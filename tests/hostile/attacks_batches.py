@@ -58,3 +58,10 @@ def slowly_compressed_anew(target: Target) -> None:
         config = {"compression_type": codec, f"compression_{codec}_level": level}
         topic = target.topic(codec, partitions=PARTITIONS, **config)
         assert produce(target, topic, batch(lines, count, Codec.LZ4)) == {0}
+
+
+@attack("a record to each of ten partitions that are flushed at once, again and again")
+def flushed_at_once(target: Target) -> None:
+    topic = target.topic(partitions=PARTITIONS, flush_messages="1")
+    for _ in range(50 if target.thorough else 10):
+        assert produce(target, topic, batch(record())) == {0}
