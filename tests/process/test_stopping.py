@@ -19,10 +19,14 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
-def test_brokers_and_coordinator_that_are_told_to_stop_at_once_all_end(cluster: Cluster) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_brokers_and_coordinator_that_are_told_to_stop_at_once_all_end(
+    cluster: Cluster, number: signal.Signals
+) -> None:
+    """By SIGHUP as well, which comes when a terminal is closed, and stops Kafka's in order."""
     everybody = [cluster.coordinator, *cluster.brokers]
     for process in everybody:
-        process.signal(signal.SIGTERM)
+        process.signal(number)
     assert [process.wait(30) for process in everybody] == [0, 0, 0, 0]
 
 

@@ -1,4 +1,4 @@
-"""``barnabas broker`` and ``barnabas coordinator``: one server in the foreground, stopped by SIGTERM or SIGINT.
+"""``barnabas broker`` and ``barnabas coordinator``: one server in the foreground, stopped by SIGTERM, SIGINT or SIGHUP.
 
 A server does not import rich, to start fast. Whoever starts it in the background may hand it a pipe by `READY_FD`, on
 which it writes one line of JSON: what it says of itself when it is ready, or ``{"error": ...}``.
@@ -38,7 +38,7 @@ LogFormat = Annotated[
 Story = Callable[["asyncio.Future[Any]", Callable[[dict[str, Any]], None]], Coroutine[Any, Any, None]]
 
 
-STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 OTEL_INTERVAL_MS: Final = 60_000
 """OpenTelemetry's default, where ``OTEL_METRIC_EXPORT_INTERVAL`` is not set."""
 SAME_WISH_S: Final = 0.5
@@ -446,9 +446,11 @@ async def _until_signalled(story: Story, heap: memory.Heap | None) -> None:
             return
         logging.getLogger(__name__).info("told to stop by %s; a second signal ends this process at once", name)
         stop.set_result(None)
-        loop.call_later(SAME_WISH_S, _let_the_next_signal_end_this, loop)
+        loop.call_later(SAME_WISH_S, _let_the_next_signal_end_this, loop, heard)
 
-    for number in STOP_SIGNALS:
+    # By nohup a server outlives its terminal.
+    heard = [each for each in STOP_SIGNALS if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN]
+    for number in heard:
         loop.add_signal_handler(number, ask_to_stop, number.name)
     from barnabas.runtime import Tasks
     from barnabas.runtime.memory import give_memory_back
@@ -463,9 +465,9 @@ async def _until_signalled(story: Story, heap: memory.Heap | None) -> None:
         await tasks.end()
 
 
-def _let_the_next_signal_end_this(loop: asyncio.AbstractEventLoop) -> None:
+def _let_the_next_signal_end_this(loop: asyncio.AbstractEventLoop, heard: Sequence[signal.Signals]) -> None:
     """The next signal ends the process as a crash would, whatever its orderly end still waits for."""
-    for number in STOP_SIGNALS:
+    for number in heard:
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_DFL)
 
