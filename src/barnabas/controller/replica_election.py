@@ -119,7 +119,7 @@ def _can_preferred_replica_be_leader(context: ControllerContext, partition: Topi
 async def process_replica_leader_election(
     reign: Reign, event: events.ReplicaLeaderElection
 ) -> dict[TopicPartition, int | KafkaError]:
-    partitions = reign.context.all_partitions() if event.partitions is None else event.partitions
+    partitions = reign.context.partitions_with_leaders() if event.partitions is None else event.partitions
     trigger = ElectionTrigger.ADMIN_CLIENT_TRIGGERED
     outcomes = await elect_leaders(reign.context, reign.partitions, list(partitions), event.election_type, trigger)
     if event.partitions is not None:

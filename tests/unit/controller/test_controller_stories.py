@@ -494,6 +494,19 @@ def test_a_partition_without_replicas_ends_no_reign_that_is_to_elect_for_it(
     play(story)
 
 
+def test_an_election_of_all_leaves_out_what_never_had_a_leader(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1)
+        await (await made.zk()).create_topic_assignment("t", made.runtime.entropy.uuid(), {P0: (9,), P1: (1,)})
+        await made.until(
+            lambda: made.controller.reign.context.partition_leadership_info(P1) is not None, "t-1 has a leader"
+        )
+        everything = ElectLeadersRequest(election_type=1, topic_partitions=None)
+        assert await made.controller.elect_leaders(everything) == {}
+
+    play(story)
+
+
 def test_leaders_are_balanced_when_too_many_partitions_are_led_by_others(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
         await made.start(1, 2)
