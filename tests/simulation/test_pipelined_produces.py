@@ -1,4 +1,4 @@
-"""Five batches of an idempotent producer in flight on one connection, on virtual time."""
+"""Batches of an idempotent producer in flight on one connection, on virtual time."""
 
 from __future__ import annotations
 
@@ -6,17 +6,31 @@ import asyncio
 
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
+from barnabas.client.connection import Connection
+from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.network import MS
 from barnabas.sim.world import World
-from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
+from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.wire.records import Record, build_batch
 
+NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT
 TOPIC = "orders"
 VERSION = 9
 BETWEEN_BROKERS_MS = 50
+
+
+def batch_of(sequence: int, producer: InitProducerIdResponse, now_ms: int, topic: str = TOPIC) -> ProduceRequest:
+    batch = build_batch(
+        [Record(0, now_ms, None, b"value %d" % sequence, [])],
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        base_sequence=sequence,
+    )
+    data = ProduceRequest.PartitionProduceData(0, batch)
+    return ProduceRequest(None, -1, 30_000, [ProduceRequest.TopicProduceData(topic, [data])])
 
 
 def numbered(response: ProduceResponse) -> tuple[int, int]:
@@ -28,17 +42,11 @@ async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple
     """What six batches were answered, and how long the first took alone and the five others together, in ms."""
     assert await Admin(cluster).create_topics([NewTopic(TOPIC, 1, 3)]) == {TOPIC: None}
     connection = await cluster.leader(TopicPartition(TOPIC, 0))
-    producer = await connection.send(InitProducerIdRequest(transaction_timeout_ms=60_000), 4)
+    producer = await connection.send(InitProducerIdRequest(None, 60_000), 4)
+    assert producer.error_code == 0
 
     def request(sequence: int) -> ProduceRequest:
-        batch = build_batch(
-            [Record(0, runtime.clock.now_ms(), None, b"value %d" % sequence, [])],
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            base_sequence=sequence,
-        )
-        data = ProduceRequest.PartitionProduceData(0, batch)
-        return ProduceRequest(None, -1, 30_000, [ProduceRequest.TopicProduceData(TOPIC, [data])])
+        return batch_of(sequence, producer, runtime.clock.now_ms())
 
     await world.until(
         lambda: all(
@@ -73,3 +81,54 @@ def test_five_batches_in_flight_wait_for_replication_once() -> None:
     assert answers == [(0, offset) for offset in range(6)]
     assert alone_ms >= BETWEEN_BROKERS_MS
     assert five_ms < 2 * alone_ms + BETWEEN_BROKERS_MS, (alone_ms, five_ms)
+
+
+async def move_story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[list[tuple[int, int]]]:
+    """What a producer is answered by the old leader of one of its partitions, and then by both leaders."""
+    admin, moving, staying = Admin(cluster), TopicPartition("moving", 0), TopicPartition("staying", 0)
+    follower, leader, slow = sorted(world.broker_names, key=lambda name: name != world.controller())
+    replicas = [world.broker_names.index(name) for name in (leader, follower, slow)]
+    topics = [NewTopic(partition.topic, assignment={0: replicas}) for partition in (moving, staying)]
+    assert set((await admin.create_topics(topics)).values()) == {None}
+    old = await cluster.leader(moving)
+    producer = await old.send(InitProducerIdRequest(None, 60_000), 4)
+    assert producer.error_code == 0
+
+    def sent(connection: Connection, *batches: tuple[TopicPartition, int]) -> list[asyncio.Future[ProduceResponse]]:
+        now_ms = runtime.clock.now_ms()
+        return [
+            connection.send_nowait(batch_of(sequence, producer, now_ms, partition.topic), VERSION)
+            for partition, sequence in batches
+        ]
+
+    await world.until(lambda: world.brokers[follower].metadata.partition(staying) is not None, "all know the topics")
+    assert world.pause(slow)
+    begun_ms = runtime.clock.monotonic_ms()
+    first = sent(old, (moving, 0), (staying, 0), (moving, 1))
+    await world.until(lambda: world.brokers[follower].replicas.partition(moving).log.log_end_offset == 2, "has both")
+    assert await admin.alter_reassignments({moving: [replicas[1], replicas[0], replicas[2]]}) == {moving: None}
+    await world.until(lambda: world.state("moving-0")["leader_epoch"] > 0, "is assigned anew")
+    assert await admin.elect_leaders([moving]) == {moving: None}
+    told = [[numbered(await each) for each in first]]
+    assert runtime.clock.monotonic_ms() - begun_ms < 5000, "nobody waits until the slow follower has left the ISR"
+    await cluster.refresh(["moving"])
+    new = await cluster.leader(moving)
+    assert new is not old
+    again = [*sent(new, (moving, 0), (moving, 1), (moving, 2)), *sent(old, (staying, 0))]
+    world.resume(slow)
+    told.append([numbered(await each) for each in again])
+    return told
+
+
+def test_a_lost_partition_is_told_at_once_whatever_else_waits() -> None:
+    """Its producer goes on at another leader, who knows only the last five of its batches."""
+    world = World(7)
+
+    async def run() -> list[list[tuple[int, int]]]:
+        await world.start_all()
+        await world.until(lambda: len(world.brokers) == 3, "the brokers' start")
+        return await world.client(lambda runtime, cluster: move_story(world, runtime, cluster), "producer")
+
+    first, again = world.loop.run_until_complete(run())
+    assert [code for code, _ in first] == [NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NOT_LEADER_OR_FOLLOWER]
+    assert again == [(0, 0), (0, 1), (0, 2), (0, 0)]

@@ -164,7 +164,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
 
         This may be in the midst of somebody else's append or fetch: nothing is begun before that is over.
         """
-        unanswered.waits_for = None
+        operation, unanswered.waits_for = unanswered.waits_for, None
         context = unanswered.context
         try:
             answer = put() if context is None else self._answer(context, put(), None)
@@ -180,7 +180,11 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
         if timing is not None:
             timing.ended()
         queue = self._unanswered
-        if self._closed or unanswered is not queue[0]:
+        if self._closed:
+            return
+        if unanswered is not queue[0]:
+            if isinstance(operation, DelayedOperation) and operation.urgent:
+                self._hasten(unanswered)
             return
         if len(queue) > 1 or unanswered.refusal is not None:
             self._flush_soon()
@@ -194,6 +198,14 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
             timing.sent()
         if self._waiting or self._ending is not None:
             asyncio.get_running_loop().call_soon(self._begin_waiting)
+
+    def _hasten(self, urgent: Unanswered) -> None:
+        """Answers what is before `urgent`, as far as that can be."""
+        for before in tuple(self._unanswered):
+            if before is urgent:
+                return
+            if isinstance(before.waits_for, DelayedOperation):
+                before.waits_for.hasten()
 
     def _flush_soon(self) -> None:
         if not self._flush_is_due:

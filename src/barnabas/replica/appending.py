@@ -21,7 +21,10 @@ from barnabas.replica.hosted_partitions import HostedPartitions
 from barnabas.replica.partition import Partition
 from barnabas.replica.purgatories import Purgatories
 from barnabas.runtime import Clock
+from barnabas.wire.records import PRODUCER_ID_AT
 
+_SIGN: Final = 0x80
+"""Of a number's first byte."""
 _EXPECTED: Final = frozenset(
     (
         *(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR),
@@ -73,6 +76,8 @@ class Appending:
         log = partition.log
         # Enough replicas are in sync, or the append had failed: what is below the high watermark is replicated.
         pending = required_acks == ACKS_ALL and (log is None or log.high_watermark <= info.last_offset)
+        if pending and origin is AppendOrigin.CLIENT:
+            result.idempotent = info.duplicate or info.records[PRODUCER_ID_AT] < _SIGN
         return result.at(partition, info, pending=pending)
 
     def _refused(self, result: Appended, records: bytearray | memoryview, error: KafkaError) -> Appended:

@@ -21,6 +21,7 @@ class Appended:
     __slots__ = (
         "base_offset",
         "error",
+        "idempotent",
         "leading_since_epoch",
         "log_append_time_ms",
         "log_start_offset",
@@ -42,6 +43,8 @@ class Appended:
         self.log_start_offset = NO_OFFSET
         self.required_offset = NO_OFFSET
         self.leading_since_epoch = -1
+        self.idempotent = False
+        """Whether its producer may send it again, and is told where it stands: a client's batch with a producer id."""
         self.pending = False
 
     def at(self, partition: Partition, info: AppendInfo, *, pending: bool) -> Appended:
@@ -69,7 +72,12 @@ class Appended:
 
 
 class DelayedProduce(DelayedOperation[TopicPartition]):
-    """Complete when each partition's high watermark has reached what was appended, or can no longer."""
+    """Complete when each partition's high watermark has reached what was appended, or can no longer.
+
+    An idempotent producer goes on at another leader as soon as it knows of one, who knows the last five of its batches
+    and says OUT_OF_ORDER_SEQUENCE_NUMBER of one before them, however often it is sent. So a lost partition is told at
+    once, and of the others REQUEST_TIMED_OUT, which has the producer ask again (decision 5).
+    """
 
     __slots__ = ("_find", "_waiting")
 
@@ -99,7 +107,14 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
             appended = waiting.get(topic_partition)
             if appended is not None and self._is_over(topic_partition, appended):
                 del waiting[topic_partition]
+        if self.urgent:
+            self.on_expiration()
         return not waiting
+
+    def hasten(self) -> None:
+        if all(result.idempotent for results in self._waiting.values() for result in results):
+            self.on_expiration()
+            self.force_complete()
 
     def _is_over(self, topic_partition: TopicPartition, appended: list[Appended]) -> bool:
         """Whether all that was appended to one partition is replicated, or has failed."""
@@ -108,12 +123,14 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
         for result in appended:
             if isinstance(partition, ErrorCode):
                 result.failed(partition)
+                self.urgent |= result.idempotent
                 continue
             enough, error = partition.check_enough_replicas_reach_offset(
                 result.required_offset, result.leading_since_epoch
             )
             if error is not _NONE:
                 result.failed(error)
+                self.urgent |= result.idempotent and error is ErrorCode.NOT_LEADER_OR_FOLLOWER
             elif enough:
                 result.pending = False
             else:

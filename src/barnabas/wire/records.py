@@ -29,6 +29,7 @@ MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 ATTRIBUTES_AT: Final = 21
 MAX_TIMESTAMP_AT: Final = 35
+PRODUCER_ID_AT: Final = 43
 _PREFIX: Final = struct.Struct(">qi")
 _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
