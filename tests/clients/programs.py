@@ -92,13 +92,17 @@ def applications_classpath() -> str:
         pytest.skip(str(missing))
 
 
+def streams_command(source: str, bootstrap: str, name: str, state: Path) -> list[str]:
+    """The command line of an application of Kafka Streams, a file in ``java``; its stores lie below `state`."""
+    options = ("-Xmx512m", "-XX:TieredStopAtLevel=1")
+    return [
+        java(), *options, "-cp", applications_classpath(), str(HERE / "java" / source), bootstrap, name, str(state),
+    ]  # fmt: skip
+
+
 def word_count(bootstrap: str, name: str, state: Path) -> Any:
     """Kafka Streams' word count, as ``WordCount.java`` tells it."""
-    source = str(HERE / "java/WordCount.java")
-    done = subprocess.run(
-        [java(), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", applications_classpath(), source, bootstrap, name,
-         str(state)],
-        capture_output=True, text=True, timeout=280,
-    )  # fmt: skip
+    command = streams_command("WordCount.java", bootstrap, name, state)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
