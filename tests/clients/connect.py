@@ -59,6 +59,35 @@ class JavaProgram:
         self.kill()
 
 
+class MirrorMaker(JavaProgram):
+    """MirrorMaker 2 between clusters ``a`` and ``b``, both ways and exactly once: of topics that begin with the name of
+    their cluster, and of every group. `replicas` is the replication factor in each."""
+
+    def __init__(self, bootstraps: Mapping[str, str], replicas: Mapping[str, int], directory: Path) -> None:
+        seconds = (
+            "emit.checkpoints", "sync.group.offsets", "refresh.topics", "refresh.groups", "sync.topic.configs",
+            "sync.topic.acls",
+        )  # fmt: skip
+        values: dict[str, object] = {
+            "clusters": "a,b", "sync.group.offsets.enabled": True, "offset.lag.max": 0, "offset.flush.interval.ms": 500,
+            "scheduled.rebalance.max.delay.ms": 0, "plugin.discovery": "service_load",
+            "dedicated.mode.enable.internal.rest": True, "listeners": f"http://127.0.0.1:{free_port()}",
+            **{f"{what}.interval.seconds": 1 for what in seconds},
+        }  # fmt: skip
+        for name, other in (("a", "b"), ("b", "a")):
+            made = (
+                *(f"{name}.{what}.storage" for what in ("config", "offset", "status")),
+                *(f"{other}->{name}{what}" for what in ("", ".checkpoints.topic", ".heartbeats.topic")),
+                f"{name}->{other}.offset-syncs.topic",
+            )
+            values |= {
+                f"{name}.bootstrap.servers": bootstraps[name], f"{name}.exactly.once.source.support": "enabled",
+                f"{name}->{other}.enabled": True, f"{name}->{other}.topics": f"{name}-.*",
+                f"{name}->{other}.groups": ".*", **{f"{each}.replication.factor": replicas[name] for each in made},
+            }  # fmt: skip
+        super().__init__(MIRROR, directory, values)
+
+
 class ConnectWorker(JavaProgram):
     """A worker of the distributed Connect cluster `group`, whose sources write exactly once."""
 
