@@ -11,7 +11,7 @@ MUTANTS: Final = (
     mutant(
         "B27", "KIP-101", "a follower truncates to its high watermark",
         "KILL LDRx2", "R1 R2 R3 R4 R7",
-        remove("replica.followed_partitions:FollowedPartitions.add", "log.latest_epoch == NO_EPOCH"),
+        remove("replica.followed_partitions:FollowedPartitions.add", "older_leader or log.latest_epoch == NO_EPOCH"),
     ),
     mutant(
         "B28", "KIP-279", "a leader that never saw the follower's epoch answers with the end of that one",
