@@ -277,6 +277,8 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
 
     def on_complete(self) -> None:
         self._leave()
+        if self.session is not None and self.session.is_new:
+            self.take_up_stirred()  # its first answer names what rests as well
         stale = []
         isolation = self.params.isolation
         for fetched in self.fetched:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
+FIRST_EPOCH: Final = 1
 EVICTION_MS: Final = 120_000
 """``min.incremental.fetch.session.eviction.ms``: a session used since makes way only for a larger one."""
 
@@ -59,7 +60,7 @@ def next_epoch(epoch: int) -> int:
     """Epochs count from 1 and wrap to 1, since 0 and -1 have meanings of their own."""
     if epoch < 0:
         return FINAL_EPOCH
-    return 1 if epoch == 0x7FFFFFFF else epoch + 1
+    return FIRST_EPOCH if epoch == 0x7FFFFFFF else epoch + 1
 
 
 def _key(topic_id: Uuid, topic: str | None, partition: int) -> PartitionKey:
@@ -181,7 +182,7 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
         self.last_used_ms = now_ms
-        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.epoch = FIRST_EPOCH
         self.partitions: dict[PartitionKey, CachedPartition] = {}
         self.stirred: dict[PartitionKey, CachedPartition] = {}
         """The partitions that the next fetch has to look at; the others rest. A consumer's never rest."""
@@ -196,6 +197,11 @@ class FetchSession:
     def privileged(self) -> bool:
         """Whether it is a follower's, which makes way for no consumer's."""
         return self.replica_id >= 0
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was asked since it began: its fetcher waits for an answer with all partitions."""
+        return self.epoch == FIRST_EPOCH
 
     def cache(self, request: FetchRequest, topic_names: Mapping[Uuid, str]) -> None:
         """Takes up what the fetcher asks for now."""

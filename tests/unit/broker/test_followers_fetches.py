@@ -11,6 +11,7 @@ import pytest
 from leading_broker import TOPIC, TOPIC_ID, Broker
 
 from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import CommittedIsr, PendingExpandIsr
 from barnabas.replica.fetching import READ_AT_ONCE
 from barnabas.wire.frames import decode_response, encode_request
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
@@ -115,6 +116,24 @@ def test_what_a_follower_has_all_of_is_told_its_high_watermark_where_another_par
         assert high_watermark(broker, 0) == 2
         produce(broker, 1)
         assert await two.told() == await three.told() == {0: (2, 0), 1: (1, size)}
+
+    played(play)
+
+
+def test_a_sessions_first_answer_has_all_of_its_partitions_whichever_moves_first(tmp_path: Path) -> None:
+    """The follower has all of the first, and asks to join the ISR of the second. Who gets an answer that leaves one out
+    does not take it."""
+
+    async def play() -> None:
+        broker = Broker(tmp_path, replicas=(1, 2), partitions=(0, 1))
+        behind = broker.replicas.partition(TopicPartition(TOPIC, 1))
+        assert behind is not None
+        behind.isr_state = PendingExpandIsr(frozenset({2}), CommittedIsr(frozenset({1}), 0))
+        two = Fetcher(broker, 2)
+        two.send({0: 0, 1: 0})
+        await two.waits()
+        size = produce(broker, 1)
+        assert await two.told() == {0: (0, 0), 1: (0, size)}
 
     played(play)
 
