@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.broker.handlers import produce
+from barnabas.broker.parts import BrokerParts
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.client.connection import Connection
 from barnabas.client.group import GroupMember, Joined
@@ -52,6 +53,7 @@ class ClusterWatch:
         probes.around(Replicas, "maybe_update_metadata_cache", self._around_update_metadata)
         probes.around(ProducerIds, "next", self._around_next_producer_id)
         probes.around(KafkaController, "controlled_shutdown", self._around_controlled_shutdown)
+        probes.after(BrokerParts, "is_stale", self._is_stale)
         probes.after(ControllerBrokerRequestBatch, "requests", self._told)
         probes.around(produce, "response", self._around_produce_response)
         probes.around(LogDirs, "checkpoint_high_watermarks", self._around_checkpoint)
@@ -99,6 +101,17 @@ class ClusterWatch:
                     node=key[0],
                 )  # fmt: skip
             self._controller_epochs[key] = max(seen, request.controller_epoch)
+
+    def _is_stale(self, stale: bool, parts: BrokerParts, broker_epoch: int, *_: bool) -> None:
+        """What is meant for the registration that a broker has is for it, be it that the broker does not know of that
+        registration yet (KAFKA-9839)."""
+        self.world.check("C4")
+        registered = self.ensemble.broker_epochs.get(parts.node.broker_id)
+        if stale and registered is not None and broker_epoch >= registered:
+            self.world.violated(
+                "C4", f"{node()} refuses what is meant for its epoch {broker_epoch}; it is registered in {registered}",
+                node=node(),
+            )  # fmt: skip
 
     # C12
 

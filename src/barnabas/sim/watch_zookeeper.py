@@ -45,6 +45,10 @@ class ZooKeeperWatch:
         self.gone_ns: dict[int, int] = {}
         """Since when a broker is not registered."""
         self._registered_ns: dict[int, int] = {}
+        self._registered_by: dict[int, int] = {}
+        """The session by which a broker is registered, or was last."""
+        self.broker_epochs: dict[int, int] = {}
+        """By broker: the epoch of its registration, or of its last."""
         self.told_to_delete: dict[tuple[int, str, int], None] = {}
         """By controller epoch, partition and broker: the controller has sent the broker a StopReplica with deletion, or
         is about to."""
@@ -96,8 +100,11 @@ class ZooKeeperWatch:
         elif path.startswith(_IDS):
             number = int(path[len(_IDS) :])
             if type(part) is Delete:
+                self._taken_away(number, session)
                 self.gone_ns[number] = self.world.loop.now_ns
             elif type(part) is Create:
+                self._registered_by[number] = session
+                self.broker_epochs[number] = zxid
                 self.gone_ns.pop(number, None)
                 self.left.pop(number, None)
                 self._registered_ns[number] = self.world.loop.now_ns
@@ -111,6 +118,19 @@ class ZooKeeperWatch:
             self._config_changed(part, path)
         elif path.startswith("/config/changes/"):
             self._config_announced(part)
+
+    # C4
+
+    def _taken_away(self, number: int, session: int) -> None:
+        """A registration ends with its session: nobody else takes it away from who lives, or may live."""
+        world, owner = self.world, self._registered_by.get(number, session)
+        assert world.coordinator is not None
+        world.check("C4")
+        if owner != session and owner in world.coordinator.sessions.live:
+            world.violated(
+                "C4", f"session {session:#x} has deleted the registration of broker {number}; session {owner:#x}, "
+                "which made it, lives", node=broker_name(number),
+            )  # fmt: skip
 
     # C1, C2
 

@@ -285,6 +285,32 @@ def c4_of_a_wish_to_stop(cluster: Cluster) -> None:
     del cluster.ensemble.asked_to_leave_ns[2]
 
 
+def c4_of_a_request_that_comes_early(cluster: Cluster) -> None:
+    """A broker refuses what is meant for the registration that it has, of which it has not heard yet."""
+    name = cluster.world.broker_names[1]
+    with patched(cluster.ensemble, "broker_epochs", {1: 7}):
+        cluster.at(name, lambda: stale_is(cluster, 1, 7))
+    assert "7" in cluster.world.violations[-1].sentence
+    with patched(cluster.ensemble, "broker_epochs", {1: 8}):
+        cluster.at(name, lambda: stale_is(cluster, 1, 7))
+    assert len(cluster.world.violations) == 1
+
+
+def stale_is(cluster: Cluster, broker_id: int, meant_for: int) -> None:
+    parts: Any = SimpleNamespace(node=SimpleNamespace(broker_id=broker_id))
+    cluster.cluster._is_stale(True, parts, meant_for)
+
+
+def c4_of_a_registration_that_is_taken_away(cluster: Cluster) -> None:
+    """Another session deletes it while that lives which made it."""
+    assert cluster.world.coordinator is not None
+    owner = cluster.world.coordinator.committed.node("/brokers/ids/0").ephemeral_owner
+    cluster.ensemble.committed(Delete("/brokers/ids/0"), owner, None, 1 << 40)
+    assert cluster.world.violations == []
+    cluster.ensemble.committed(Delete("/brokers/ids/0"), owner + 1, None, 1 << 40)
+    del cluster.ensemble.gone_ns[0]
+
+
 def c5(cluster: Cluster) -> None:
     cluster.state(leader_epoch=-1)
 
@@ -2038,7 +2064,8 @@ def g10(cluster: Cluster) -> None:
 
 
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
-    c1, c2, c3, c4, c4_of_a_wish_to_stop, c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made,
+    c1, c2, c3, c4, c4_of_a_wish_to_stop, c4_of_a_request_that_comes_early, c4_of_a_registration_that_is_taken_away,
+    c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made,
     c9_of_one_that_the_controller_takes_for_dead, c10, c11, c11_of_one_that_leads_alone, c12,
     c12_of_one_that_is_in_sync, c13, c13_of_a_partition_that_is_gone, c14, c14_of_a_partition_that_is_gone, c15,
     c15_of_a_topic_that_is_deleted, c15_of_a_replica_that_is_left, c16, c16_of_two_blocks, c17,
