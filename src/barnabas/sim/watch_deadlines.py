@@ -16,7 +16,7 @@ from barnabas.coordinator.group_offsets import GroupOffsets
 from barnabas.coordinator.group_values import PREPARING, GroupDecision, Now
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_records import OffsetAndMetadata
-from barnabas.coordinator.transactions import ONGOING, TransactionMachine, TransactionMetadata
+from barnabas.coordinator.transactions import ONGOING, PREPARED, TransactionMachine, TransactionMetadata
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.sim.plan import MS
@@ -53,6 +53,8 @@ class DeadlineWatch:
         self.owed: dict[Debt, int] = {}
         """Since when."""
         self.open: dict[TransactionMachine, UnendedTransaction] = {}
+        self.unnoted: dict[TransactionMachine, UnendedTransaction] = {}
+        """Those whose end could not be noted, though all partitions have it, until that is tried again."""
         self._begun_ns: dict[TransactionMachine, int] = {}
         """When it was decided that the transaction that is open begins."""
         self._used_ns: dict[Group, int] = {}
@@ -63,6 +65,7 @@ class DeadlineWatch:
         probes.after(TransactionMachine, "time_out", self._timed_out)
         probes.around(TransactionMachine, "written", self._around_written)
         probes.after(TransactionMachine, "not_written", self._not_written)
+        probes.after(TransactionMachine, "write", self._writes)
 
     def look(self) -> None:
         owed: dict[Debt, int] = {}
@@ -77,6 +80,8 @@ class DeadlineWatch:
         self.owed = owed
         for machine, opened in list(self.open.items()):
             self._look_at_transaction(machine, opened)
+        for machine, ended in list(self.unnoted.items()):
+            self._look_at_end(machine, ended)
 
     # G8
 
@@ -199,9 +204,31 @@ class DeadlineWatch:
             )  # fmt: skip
 
     def _not_written(self, _: object, machine: TransactionMachine) -> None:
-        """Perhaps it was to be ended; that is tried again."""
+        """Perhaps it was to be ended, or its end to be noted; that is tried again."""
         if machine in self.open:
             self.open[machine] = UnendedTransaction(self.open[machine].node, self.world.loop.now_ns)
+        if machine.metadata.state in PREPARED:
+            self.unnoted[machine] = UnendedTransaction(node(), self.world.loop.now_ns)
+
+    def _writes(self, _: object, machine: TransactionMachine, metadata: TransactionMetadata) -> None:
+        self.unnoted.pop(machine, None)
+
+    def _look_at_end(self, machine: TransactionMachine, ended: UnendedTransaction) -> None:
+        """Whoever stands still tries nothing; all else that goes wrong is a reason to try again."""
+        world, broker = self.world, self.world.brokers.get(ended.node)
+        process = world.nodes[ended.node].process
+        if broker is None or process is None or not _is_coordinated(broker, machine):
+            del self.unnoted[machine]
+            return
+        world.check("T8")
+        if process.hindered:
+            self.unnoted[machine] = ended._replace(since_ns=world.loop.now_ns)
+        elif world.loop.now_ns - ended.since_ns > LATE_MS * MS:
+            world.violated(
+                "T8", f"{ended.node} could not note that a transaction of {machine.transactional_id!r} is over, and "
+                f"has not tried again for {LATE_MS} ms", node=ended.node,
+            )  # fmt: skip
+            del self.unnoted[machine]
 
     def _look_at_transaction(self, machine: TransactionMachine, opened: UnendedTransaction) -> None:
         world, name = self.world, opened.node
@@ -234,6 +261,6 @@ def _all_are_there(group: Group) -> bool:
 def _is_coordinated(broker: Broker, machine: TransactionMachine) -> bool:
     """Whether it still is what this broker knows of its id."""
     try:
-        return broker.transactions.coordinator.describe(machine.transactional_id) is machine.metadata
+        return broker.transactions.coordinator.describe(machine.transactional_id) == machine.described()
     except KafkaError:
         return False

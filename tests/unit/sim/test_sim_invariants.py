@@ -1556,6 +1556,18 @@ def t8_of_one_that_begins_again(cluster: Cluster) -> None:
     cluster.at(name, lambda: cluster.checkers.deadlines.begins_once(machine, begun_again, opened.start_ms))
 
 
+def t8_of_an_end_that_is_not_noted(cluster: Cluster) -> None:
+    """All partitions have it, its coordinator could not write that once, and does not try again."""
+    name = cluster.world.broker_names[0]
+    coordinator = cluster.world.brokers[name].transactions.coordinator
+    machine = TransactionMachine("unnoted", TransactionMetadata(4718, 0, 60_000, PREPARE_COMMIT))
+    partition = TransactionPartition(0, 0)
+    partition.loading, partition.transactions["unnoted"] = False, machine
+    with patched(coordinator, "_partitions", {coordinator.partition_for("unnoted"): partition}):
+        cluster.at(name, machine.not_written)
+        noticed(cluster, "T8")
+
+
 def t5_of_one_that_is_prepared(cluster: Cluster) -> None:
     """All markers are written, and its coordinator does not note it."""
     metadata = TransactionMetadata(4715, 0, 60_000, PREPARE_COMMIT)
@@ -2097,7 +2109,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     t1_of_what_was_appended_just_now, t1_of_what_is_not_there, t2, t2_of_an_epoch_that_is_left_out,
     t2_of_the_epoch_before, t3, t3_of_an_aborted_one, t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t4, t5,
     t5_of_one_that_is_prepared, t6, t6_of_one_with_two,
-    t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again, t9,
+    t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again,
+    t8_of_an_end_that_is_not_noted, t9,
     t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id, t10, t10_of_an_end,
     g1, g1_of_books, g2,
     g3, g3_of_one_that_believes_in_its_session, g3_of_one_that_believes_in_a_longer_session,
