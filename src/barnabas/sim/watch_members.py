@@ -2,10 +2,10 @@
 
 G3: when a coordinator ends a member's session, the member knows already that it owns nothing any more, be it only by
 its clock: another may own the same from this moment. G4: nobody is thrown back. Who reads on in what it was assigned is
-given nothing from before; and who is assigned a partition nothing that its group had committed when it joined. Nor
-does a member go on with a commit when it has asked for a later one: sent again behind that the older would count. G8:
-no session ends before its time, which begins when the last answer was given: while a request of the member waits with
-its coordinator, it is alive.
+given nothing from before; and who is assigned a partition nothing that its group had committed when it joined, be it
+what it had before it was no member for a while. Nor does a member go on with a commit when it has asked for a later
+one: sent again behind that the older would count. G8: no session ends before its time, which begins when the last
+answer was given: while a request of the member waits with its coordinator, it is alive.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class MemberWatch:
         """By group and id."""
         self._committed: dict[tuple[str, str], dict[str, int]] = {}
         """By group and id: what the group had committed when the member asked to join, by partition."""
+        self._begun: dict[tuple[str, str, int], dict[TopicPartition, None]] = {}
+        """By group, id and generation: of which partitions the member was given something in it."""
         self._waited_ms: dict[Member, int] = {}
         """When a member last had a request waiting, by the clock of its coordinator."""
         self._shared_ns: dict[int, int] = {}
@@ -227,13 +229,17 @@ class MemberWatch:
     ) -> None:
         """A poll gave records, `first` of each partition; `before` it the consumer was there, in that generation."""
         member = consumer.member
-        stays = member is None or generation == member.generation >= 0
+        now = -1 if member is None else member.generation
+        stays = member is None or generation == now >= 0
         group, member_id = ("", "") if member is None else (member.group, member.member_id)
+        committed = self._committed.get((group, member_id), {})
+        begun = self._begun.setdefault((group, member_id, now), {})
         for place, offset in first.items():
             partition = str(place)
-            floor = self._committed.get((group, member_id), {}).get(partition, 0)
-            if stays and place in before:
-                floor = before[place]
+            floor = before.get(place, 0) if stays else 0
+            if place not in begun:
+                floor = max(floor, committed.get(partition, 0))
+            begun[place] = None
             self.goes_no_further_back(client, group, partition, offset, floor)
 
     def goes_no_further_back(self, client: str, group: str, partition: str, offset: int, floor: int) -> None:

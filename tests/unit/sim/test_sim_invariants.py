@@ -1653,6 +1653,14 @@ def g4_of_a_member_that_does_not_go_on(cluster: Cluster) -> None:
     cluster.checkers.members.goes_on("reader", SimpleNamespace(member=member), {place: 1}, 1, {place: 3})  # type: ignore[arg-type]
 
 
+def g4_of_a_member_that_was_none_for_a_while(cluster: Cluster) -> None:
+    """It goes on where it was, and others have read on and committed meanwhile."""
+    member: Any = SimpleNamespace(group="readers", member_id="two", generation=4)
+    cluster.checkers.members._committed["readers", "two"] = {"orders-11": 5}
+    place, reader = TopicPartition("orders", 11), SimpleNamespace(member=member)
+    cluster.checkers.members.goes_on("reader", reader, {place: 3}, 4, {place: 3})  # type: ignore[arg-type]
+
+
 class Committing:
     group = "readers"
 
@@ -2114,7 +2122,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id, t10, t10_of_an_end,
     g1, g1_of_books, g2,
     g3, g3_of_one_that_believes_in_its_session, g3_of_one_that_believes_in_a_longer_session,
-    g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4_of_an_older_commit,
+    g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4_of_a_member_that_was_none_for_a_while,
+    g4_of_an_older_commit,
     g4, g4_of_a_group,
     g4_of_one_that_goes_to_the_beginning, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed,
     g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer,
