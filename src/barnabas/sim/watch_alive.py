@@ -1,7 +1,7 @@
 """Watches who is taken for alive: C21. Who comes and goes in ZooKeeper comes and goes with the controller, and then
 with every broker, by which clients know where to go; who has come back is not taken for one that leaves; and a
 replica whose disk has failed counts as gone with the controller until its broker has it again; and who is gone is in
-no ISR that has another member. Nobody is late who was not hindered.
+no ISR that has another member; and who runs is registered. Nobody is late who was not hindered.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from barnabas.sim.world import World, broker_name, broker_number
 
 HEARD_NS: Final = 5_000_000_000
 """For the controller to hear of it."""
+REGISTERED_NS: Final = 10_000_000_000
+"""For a broker to give a connection up that does not answer, and to begin a session."""
 TOLD_NS: Final = 10_000_000_000
 """For the controller to tell a broker, whom it may not have reached at first."""
 
@@ -35,8 +37,11 @@ class AliveWatch:
         """By partition, broker that is gone, and the controller's epoch: since when it is in the ISR all the same."""
         self._leaving_ns: dict[tuple[int, int], int] = {}
         """By broker that is back, and the controller's epoch: since when it is taken for one that leaves."""
+        self._unregistered_ns: dict[tuple[str, int], int] = {}
+        """By broker and its life: since when it could be registered, and is not."""
 
     def look(self) -> None:
+        self.look_at_those_who_run()
         world, ensemble, before = self.world, self.ensemble, self._wrong_ns
         self._wrong_ns = {}
         alive = ensemble.alive_to_controller()
@@ -55,6 +60,29 @@ class AliveWatch:
         self._look_at_replicas(ruler)
         self._look_at_those_who_leave(ruler)
         self._look_at_isrs()
+
+    def look_at_those_who_run(self) -> None:
+        """Whose session is over begins another, and registers once more."""
+        world, before, self._unregistered_ns = self.world, self._unregistered_ns, {}
+        for name, broker in world.brokers.items():
+            process = world.nodes[name].process
+            if process is None or world.disturbed(name) or self._refuses(name) or broker.state != "RUNNING":
+                continue
+            world.check("C21")
+            if self.ensemble.is_registered(broker.broker_id):
+                continue
+            key = name, process.number
+            since_ns = self._unregistered_ns[key] = before.get(key, world.loop.now_ns)
+            if world.loop.now_ns - since_ns > REGISTERED_NS:
+                world.violated(
+                    "C21", f"{name} runs and reaches ZooKeeper, and is not registered, for {REGISTERED_NS / 1e9:.0f} s",
+                    node=name,
+                )  # fmt: skip
+                del self._unregistered_ns[key]
+
+    def _refuses(self, name: str) -> bool:
+        """Whether ZooKeeper takes it for somebody else."""
+        return self.world.coordinator is None or name in self.world.coordinator.refuse_sessions
 
     def _look_at_isrs(self) -> None:
         """A leader waits for every member of its ISR; for one that is gone no longer than its controller takes."""

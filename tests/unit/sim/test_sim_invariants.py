@@ -621,6 +621,18 @@ def c21_of_one_that_is_in_sync(cluster: Cluster) -> None:
     cluster.checkers.alive._in_sync_ns.clear()
 
 
+def c21_of_one_that_does_not_register_again(cluster: Cluster) -> None:
+    alive = cluster.checkers.alive
+    alive.look_at_those_who_run()
+    assert cluster.world.violations == []
+    cluster.ensemble.gone_ns[0] = 0
+    alive.look_at_those_who_run()
+    for key in alive._unregistered_ns:
+        alive._unregistered_ns[key] = -60 * A_SECOND
+    alive.look_at_those_who_run()
+    del cluster.ensemble.gone_ns[0]
+
+
 def known(leader_epoch: int, topic_id: int = 7) -> dict[str, Any]:
     partition = SimpleNamespace(leader_epoch=leader_epoch)
     return {"orders": SimpleNamespace(topic_id=topic_id, partitions={0: partition})}
@@ -2091,6 +2103,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c15_of_a_topic_that_is_deleted, c15_of_a_replica_that_is_left, c16, c16_of_two_blocks, c17,
     c17_of_ephemeral_znodes, c17_of_a_snapshot, c17_of_a_stat, c17_of_children_that_go, c18, c18_of_what_was_announced,
     c19, c20, c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told,
+    c21_of_one_that_does_not_register_again,
     c21_of_a_replica_that_is_lost,
     c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c21_of_one_that_is_in_sync,
     c21_of_one_that_leaves_and_is_gone, c22, c23,
