@@ -715,6 +715,18 @@ def test_lost_leader_epochs_of_a_log_with_a_damaged_segment_are_read_as_far_as_t
     assert [tuple(entry) for entry in open_log(tmp_path, clean=True).leader_epochs.entries] == [(1, 0), (4, 2)]
 
 
+def test_no_snapshot_outlives_the_segments_that_it_was_of(tmp_path: Path) -> None:
+    """A loss of power took their names, and left that of the snapshot: what comes to stand there is another's."""
+    log = open_log(tmp_path)
+    append(log, "a", "b")
+    log.close(now_ms=NOW)
+    for path in (tmp_path / "flights-0").glob("*.log"):
+        path.unlink()
+    again = open_log(tmp_path, clean=True)
+    assert again.log_end_offset == 0
+    assert list(again.producers.snapshot_offsets) == []
+
+
 def test_a_torn_producer_snapshot_is_replaced_by_reading_the_log(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for sequence in range(3):
