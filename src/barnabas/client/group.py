@@ -164,9 +164,12 @@ class GroupMember:
         return sorted({*self.topics, *(self._dealt or ())})
 
     def look_for_changes(self, metadata: ClusterMetadata) -> None:
-        """Joins again, as the group's leader, when topics have more partitions, or fewer, than it gave away."""
-        if self._dealt is not None and any(
-            len(metadata.partitions(topic)) not in (0, count) for topic, count in self._dealt.items()
+        """Joins again, as the group's leader, when topics have more partitions, or fewer, than it gave away; where the
+        generation is not there yet for which it gave them away, then."""
+        if (
+            self._generation >= 0
+            and self._dealt is not None
+            and any(len(metadata.partitions(topic)) not in (0, count) for topic, count in self._dealt.items())
         ):
             self._dealt = None
             self.rejoin()
@@ -278,6 +281,7 @@ class GroupMember:
         assignor.assigned(joined.assignment, joined.generation)
         if self._joined_for != self._topics or self._deals_anew:
             self.rejoin()  # it was subscribed to others meanwhile, or came back as the leader
+        self.look_for_changes(self.cluster.metadata)
 
     def _protocols(self) -> list[Any]:
         owned = tuple(self.assignment) if self.cooperative and not self.is_lost else ()
