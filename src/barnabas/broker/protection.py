@@ -36,6 +36,7 @@ _OF_ALL_LISTENERS: Final = (
 """Limits that count for all listeners together: one with a listener's prefix limits nobody, in Kafka as well."""
 _ADMIN: Final = "ADMIN"
 """The listener of the admin endpoint, which is none of ``listeners``."""
+_PROTOCOLS: Final = "listener.security.protocol.map"
 _OCSP: Final = "zookeeper.ssl.ocsp.enable"
 _PREFIXES: Final = ("ssl.", "sasl.", "principal.builder.class")
 _RENEWALS: Final = (
@@ -67,9 +68,12 @@ def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
 
 def require_guarded_listeners(config: Config, listeners: Iterable[str]) -> None:
     """Raises `ConfigError` for a key below ``listener.name.`` that is of none of `listeners`, nor of the controllers'
-    and the admin endpoint's: Kafka passes over it, and the listener that was meant stays open."""
-    controllers = comma_list(config.text("controller.listener.names"))
-    prefixes = [listener_prefix(name) for name in (*listeners, *controllers, _ADMIN)]
+    and the admin endpoint's: Kafka passes over it, and the listener that was meant stays open. One that is closed for
+    now, and that the file names with its protocol, is no slip of the pen."""
+    others = comma_list(config.text("controller.listener.names"))
+    if config.is_set(_PROTOCOLS):
+        others += [entry.partition(":")[0] for entry in comma_list(config.text(_PROTOCOLS))]
+    prefixes = [listener_prefix(name) for name in (*listeners, *others, _ADMIN)]
     for name in config.overrides:
         if not name.startswith("listener.name."):
             continue

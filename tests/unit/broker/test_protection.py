@@ -112,9 +112,11 @@ def test_a_guard_of_no_listener_is_refused_by_its_key(name: str) -> None:
         "listener.name.clients.max.connections",
         "listener.name.controller.ssl.keystore.location",
         "listener.name.admin.ssl.keystore.location",
+        "listener.name.closed.ssl.keystore.location",
         "max.connections.per.ip",
     ],
 )
 def test_a_guard_of_a_listener_is_taken(name: str) -> None:
-    values = {name: "5", "controller.listener.names": "CONTROLLER"}
+    protocols = "CLIENTS:SSL,BROKERS:SSL,CONTROLLER:SSL, CLOSED:SSL"
+    values = {name: "5", "controller.listener.names": "CONTROLLER", "listener.security.protocol.map": protocols}
     require_guarded_listeners(broker_config(values), ["CLIENTS", "BROKERS"])
