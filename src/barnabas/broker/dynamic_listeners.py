@@ -13,7 +13,7 @@ from typing import Final
 from barnabas.broker.configs import LISTENERS_LIMITS
 from barnabas.broker.connections import Connections
 from barnabas.broker.listeners import Listeners, listeners_of
-from barnabas.broker.protection import require_guarded_listeners, require_no_more_than_there_is
+from barnabas.broker.protection import require_no_more_than_there_is
 from barnabas.broker.socket_server import SocketServer
 from barnabas.broker.this_node import ThisNode
 from barnabas.model.comma_list import comma_list
@@ -52,9 +52,8 @@ class DynamicListeners:
 
         Where that cannot be kept, only those open that brokers use, as the file has them: nothing but a restart changes
         them. (Apache opens all that the file has, among them what was closed since.) Raises `ConfigError` for a
-        protection of these that cannot be kept, and for one in the file that is of no listener.
+        protection of these that cannot be kept.
         """
-        file, in_file = self._config, self.wanted.bound
         try:
             wanted = self.of(config)
         except ConfigError as error:
@@ -66,7 +65,6 @@ class DynamicListeners:
             config = _between_brokers(config, file=self._config, listeners=self.wanted)
             wanted = self.of(config)
         self._config, self.wanted = config, wanted
-        require_guarded_listeners(file, (endpoint.listener for endpoint in (*in_file, *wanted.bound)))
         self._connections.protected_listener = self.wanted.protected
         return self.wanted
 

@@ -13,7 +13,6 @@ from typing import Final
 
 from barnabas.broker.acl_store import ACL_AUTHORIZER
 from barnabas.broker.listeners import Listeners
-from barnabas.model.comma_list import comma_list
 from barnabas.model.config import Config, broker_definitions
 from barnabas.model.errors import ConfigError
 from barnabas.security.listener_config import listener_prefix, of_listener
@@ -29,14 +28,6 @@ _CLASSES: Final = {
 """Keys that name a class of the operator's, each with what comes of leaving it out."""
 _THERE: Final = {"authorizer.class.name": (ACL_AUTHORIZER,)}
 """Kafka's classes that this broker has a counterpart of."""
-_OF_ALL_LISTENERS: Final = (
-    *("connections.max.idle.ms", "max.connections.per.ip", "max.connections.per.ip.overrides"),
-    *("queued.max.request.bytes", "socket.request.max.bytes"),
-)
-"""Limits that count for all listeners together: one with a listener's prefix limits nobody, in Kafka as well."""
-_ADMIN: Final = "ADMIN"
-"""The listener of the admin endpoint, which is none of ``listeners``."""
-_PROTOCOLS: Final = "listener.security.protocol.map"
 _OCSP: Final = "zookeeper.ssl.ocsp.enable"
 _PREFIXES: Final = ("ssl.", "sasl.", "principal.builder.class")
 _RENEWALS: Final = (
@@ -64,26 +55,6 @@ def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
                 )
     if config.flag(_OCSP):
         raise ConfigError(f"{_OCSP} is true: this broker asks nobody whether a certificate was revoked.")
-
-
-def require_guarded_listeners(config: Config, listeners: Iterable[str]) -> None:
-    """Raises `ConfigError` for a key below ``listener.name.`` that is of none of `listeners`, nor of the controllers'
-    and the admin endpoint's: Kafka passes over it, and the listener that was meant stays open. One that is closed for
-    now, and that the file names with its protocol, is no slip of the pen."""
-    others = comma_list(config.text("controller.listener.names"))
-    if config.is_set(_PROTOCOLS):
-        others += [entry.partition(":")[0] for entry in comma_list(config.text(_PROTOCOLS))]
-    prefixes = [listener_prefix(name) for name in (*listeners, *others, _ADMIN)]
-    for name in config.overrides:
-        if not name.startswith("listener.name."):
-            continue
-        prefix = next((each for each in prefixes if name.startswith(each)), None)
-        if prefix is None:
-            known = ", ".join(sorted(prefixes))
-            raise ConfigError(f"{name} is set, and there is no such listener: those that there are have {known}.")
-        key = name[len(prefix) :]
-        if key in _OF_ALL_LISTENERS:
-            raise ConfigError(f"{name} is set: {key} counts for all listeners together, without a prefix.")
 
 
 def unchangeable(names: Iterable[str]) -> list[str]:

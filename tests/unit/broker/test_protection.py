@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.listeners import listeners_of
-from barnabas.broker.protection import (
-    is_password,
-    require_guarded_listeners,
-    require_no_more_than_there_is,
-    unchangeable,
-)
+from barnabas.broker.protection import is_password, require_no_more_than_there_is, unchangeable
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError
 
@@ -85,38 +80,3 @@ def test_a_listeners_jaas_configuration_lies_encrypted() -> None:
     assert is_password("listener.name.x.plain.sasl.jaas.config")
     assert is_password("listener.name.x.ssl.keystore.password")
     assert not is_password("listener.name.x.ssl.keystore.location")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "listener.name.client.ssl.client.auth",
-        "listener.name.CLIENTS.ssl.client.auth",
-        "listener.name.client.scram-sha-512.sasl.jaas.config",
-        "listener.name.client.max.connections",
-        "listener.name.clients.max.connections.per.ip",
-        "listener.name.clients.connections.max.idle.ms",
-        "listener.name.clients.socket.request.max.bytes",
-    ],
-)
-def test_a_guard_of_no_listener_is_refused_by_its_key(name: str) -> None:
-    with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
-        require_guarded_listeners(broker_config({name: "5"}), ["CLIENTS", "BROKERS"])
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "listener.name.clients.ssl.client.auth",
-        "listener.name.brokers.scram-sha-512.sasl.jaas.config",
-        "listener.name.clients.max.connections",
-        "listener.name.controller.ssl.keystore.location",
-        "listener.name.admin.ssl.keystore.location",
-        "listener.name.closed.ssl.keystore.location",
-        "max.connections.per.ip",
-    ],
-)
-def test_a_guard_of_a_listener_is_taken(name: str) -> None:
-    protocols = "CLIENTS:SSL,BROKERS:SSL,CONTROLLER:SSL, CLOSED:SSL"
-    values = {name: "5", "controller.listener.names": "CONTROLLER", "listener.security.protocol.map": protocols}
-    require_guarded_listeners(broker_config(values), ["CLIENTS", "BROKERS"])
