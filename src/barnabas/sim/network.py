@@ -394,12 +394,12 @@ class SimulatedNetwork:
     # ---- connections
 
     def listen(self, owner: Incarnation, factory: Callable[[], Any], port: int) -> SimListener:
-        if port == 0:
-            port = self._free_port()
+        port = port or self._free_port()
         if (owner.name, port) in self._listeners:
             raise OSError(errno.EADDRINUSE, f"port {port} of {owner.name} is in use")
         listener = SimListener(self, owner, owner.name, port, factory)
-        self._listeners[owner.name, port] = listener
+        if owner.alive:  # who dies amid a step takes it to its end
+            self._listeners[owner.name, port] = listener
         return listener
 
     def stop_listening(self, listener: SimListener) -> None:
