@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,17 +22,23 @@ from barnabas.sim.scenarios import at
 SOURCES = Path(__file__).parents[2] / "src"
 
 
+def ran(seeds: int, *, hash_seed: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "barnabas", "sim", "run", "--seeds", str(seeds), "--jobs", "2", "--format", "json"],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout, done.stderr
+    return dict(json.loads(done.stdout))
+
+
 @pytest.mark.timeout(900)
 def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invariant() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "barnabas", "sim", "run", "--seeds", "100", "--jobs", "2", "--format", "json"],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert ran.stdout, ran.stderr
-    summary = json.loads(ran.stdout)
+    summary = ran(100, hash_seed="1")
     assert summary["failed"] == 0, [
         f"barnabas sim replay {each['seed']}: {each['wrong'][:2]}" for each in summary["runs"] if not each["good"]
     ]
+    again = {each["seed"]: each["event_hash"] for each in ran(12, hash_seed="5")["runs"]}
+    assert again == {each["seed"]: each["event_hash"] for each in summary["runs"] if each["seed"] < 12}
     struck = [name for name in FAULTS if summary["faults"][name]]
     assert len(struck) >= 35, sorted(set(FAULTS) - set(struck))
     assert [name for name in INVARIANTS if not summary["invariants"][name]] == []

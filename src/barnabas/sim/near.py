@@ -29,9 +29,10 @@ class NearConsumer(Consumer):
             return super()._by_leader(wanted, busy)  # only leaders know where a partition begins and ends
         far = {partition: place for partition, place in wanted.items() if partition not in self._near}
         by_broker = super()._by_leader(far, busy)
-        for partition in wanted.keys() - far.keys():
-            if (broker := self._near[partition]) not in busy:
-                by_broker.setdefault(broker, {})[partition] = wanted[partition]
+        for partition, place in wanted.items():
+            broker = self._near.get(partition)
+            if broker is not None and broker not in busy:
+                by_broker.setdefault(broker, {})[partition] = place
         return by_broker
 
     def _request(self, asked: dict[TopicPartition, Place], *, with_epochs: bool) -> FetchRequest:
