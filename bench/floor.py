@@ -90,9 +90,9 @@ def serve(path: str, batch_at: int, tail_bytes: int, answer: bytes) -> None:
 
 
 @contextlib.contextmanager
-def null_server(directory: Path) -> Iterator[tuple[int, int]]:
+def null_server(directory: Path, batch_bytes: int) -> Iterator[tuple[int, int]]:
     """Port and process id."""
-    marker = b"here the batch begins"
+    marker = b"here the batch begins".ljust(batch_bytes)
     empty = produce_frame(TOPIC, marker, 1)
     message = ProduceResponse(
         responses=[
@@ -100,9 +100,8 @@ def null_server(directory: Path) -> Iterator[tuple[int, int]]:
         ]
     )
     answer = b"".join(frames.encode_response(message, PRODUCE_VERSION, 1))
-    # The array's length before the batch is a varint, of three bytes for every batch of 16 KB and more.
-    batch_at = empty.index(marker) + 2
-    tail_bytes = len(empty) - empty.index(marker) - len(marker)
+    batch_at = empty.index(marker)
+    tail_bytes = len(empty) - batch_at - len(marker)
     with serving(__file__, str(directory / "null"), str(batch_at), str(tail_bytes), answer.hex()) as served:
         yield served
 
@@ -121,7 +120,9 @@ def serving(program: str, *words: str) -> Iterator[tuple[int, int]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", type=int, default=1000, help="bytes of a record's value")
-    parser.add_argument("--batch", type=int, default=100_000, help="bytes of a batch; 16 KB at least")
+    parser.add_argument("--batch", type=int, default=100_000, help="bytes of a batch")
+    parser.add_argument("--connections", type=int, default=4)
+    parser.add_argument("--in-flight", type=int, default=5, help="requests of a connection")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--serve", nargs=4, help=argparse.SUPPRESS)
@@ -130,10 +131,10 @@ def main() -> None:
         path, batch_at, tail_bytes, answer = arguments.serve
         serve(path, int(batch_at), int(tail_bytes), bytes.fromhex(answer))
         return
-    load = Load(4, 5, record_bytes=arguments.record, batch_bytes=arguments.batch)
+    load = Load(arguments.connections, arguments.in_flight, record_bytes=arguments.record, batch_bytes=arguments.batch)
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         ours = stack.enter_context(running_barnabas(Path(directory) / "barnabas"))
-        port, pid = stack.enter_context(null_server(Path(directory)))
+        port, pid = stack.enter_context(null_server(Path(directory), arguments.batch))
         ratios = []
         for _ in range(arguments.rounds):
             make_topic(ours, TOPIC)
