@@ -209,17 +209,16 @@ class DerivedWatch:
         it to begin where it did."""
 
         def replace_with_future(log_dirs: LogDirs, partition: TopicPartition) -> Log:
-            before = log_dirs.logs[partition].log_dir.path
+            begins = log_dirs.logs[partition].log_start_offset
             names = self.world.nodes[node()].volume.names
-            said = checkpointed(names, before, LOG_START_OFFSETS).get(str(partition), 0)
             log: Log = original(log_dirs, partition)
             chain = self.logs.chain_of(log)
             there = checkpointed(names, log.log_dir.path, LOG_START_OFFSETS).get(str(partition), 0)
             found = max(there, log.segments[0].base_offset)
             self.world.check("R27")
-            if chain is not None and found < said:
+            if chain is not None and found < begins:
                 self._wrong(
-                    log, chain, f"it moves to {log.log_dir.path}, which says that it begins at {found}, not {said}"
+                    log, chain, f"it moves to {log.log_dir.path}, which says that it begins at {found}, not {begins}"
                 )
             return log
 

@@ -14,17 +14,21 @@ R31: a consumer is sent to a replica that is in sync; at one that lags it would 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, Uuid
 from barnabas.replica.fetch_session import CachedPartition, FetchSession
 from barnabas.replica.fetch_session_handler import FetchSessionHandler
+from barnabas.replica.partition import Partition
 from barnabas.replica.readable_partition import ReadablePartition
+from barnabas.replica.replica_selector import ReplicaView
 from barnabas.replica.replicas import Replicas
 from barnabas.sim.probes import Probes, node
 from barnabas.sim.world import World, broker_number
-from barnabas.wire.messages.fetch import FetchRequest
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 
+NOW_MS: Final = 0
 FIRST_EPOCH: Final = (0, -1)
 """Of requests that name everything (KIP-227)."""
 Key: TypeAlias = tuple[Uuid | str, int]
@@ -36,7 +40,24 @@ class FetchSessionWatch:
         self._asked: dict[FetchSessionHandler, dict[Key, None]] = {}
         probes.after(FetchSessionHandler, "build", self._built)
         probes.after(FetchSessionHandler, "build_one", self._built_one)
+        probes.after(FetchSessionHandler, "handle", self._handled)
         probes.after(ReadablePartition, "preferred_read_replica", self._sent)
+        probes.after(Partition, "isr_altered", self.ask_where_to_read)
+
+    def ask_where_to_read(self, _: bool, partition: Partition, *__: object) -> None:
+        """As whoever chooses a replica for a consumer, when another ISR is known: all that there are to choose from."""
+        broker = self.world.brokers.get(node())
+        if broker is None or partition.log is None:
+            return
+
+        def choose(_: str, leader: ReplicaView, followers: Sequence[ReplicaView]) -> ReplicaView:
+            for follower in followers:
+                self._sent(follower.broker_id, partition)
+            return leader
+
+        partition.preferred_read_replica(
+            choose, "", partition.log.log_start_offset, broker.metadata.image.brokers, NOW_MS
+        )
 
     def _sent(self, replica: int, partition: ReadablePartition, *_: Any) -> None:
         if replica == NO_BROKER:
@@ -64,6 +85,13 @@ class FetchSessionWatch:
         asked = self._asked.setdefault(session, {})
         asked[key] = None
         self._is_what_is_wanted(session, asked)
+
+    def _handled(self, is_taken: bool, session: FetchSessionHandler, response: FetchResponse) -> None:
+        """A session's first answer has all that was asked for, and each later one nothing that was not."""
+        self.world.check("R30")
+        if not is_taken and not response.error_code:
+            told = [f"{topic.topic or topic.topic_id}" for topic in response.responses]
+            self.world.violated("R30", f"{node()} is answered {told}, which is not what it has asked for", node=node())
 
     def _is_what_is_wanted(self, session: FetchSessionHandler, asked: dict[Key, None]) -> None:
         self.world.check("R30")

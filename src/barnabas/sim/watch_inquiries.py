@@ -1,5 +1,6 @@
 """Asks what hardly anybody asks in the moment when the answer would be wrong: of a log what it would say to producers
-that come next, of a leader what it says to whoever it had promised an answer, of the cleaner how far it would go.
+that come next, of a leader what it says to whoever it had promised an answer, and where it says that leader epochs end,
+of the cleaner how far it would go.
 
 What is asked for decides by values alone and changes none. So a wrong decision shows as soon as there is anything to
 decide about, and not when a client, a fault and a clock have happened to meet.
@@ -7,6 +8,7 @@ decide about, and not when a client, a fault and a clock have happened to meet.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.log.batches import StoredBatch
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from barnabas.sim.watch_logs import LogWatch
 
 NEVER_LED: Final = -1
+TOO_FAR: Final = 1 << 31
 _MAGIC: Final = 2
 
 
@@ -43,10 +46,27 @@ class InquiryWatch:
         if info.duplicate:
             self._is_there(chain, info, records)
             return
+        if len(chain.links) == 1:
+            self.ask_whether_it_rolls(log, chain)
         link = chain.links[-1]
         # A group's coordinator gives a transaction's offsets no sequences.
         if link.producer_id >= 0 and link.base_sequence >= 0 and not chain.partition.startswith(GROUP_METADATA_TOPIC):
             self.ask_on_behalf_of_producers(log, chain, link)
+
+    # R11
+
+    def ask_whether_it_rolls(self, log: Log, chain: Chain) -> None:
+        """R11: what lies too far behind a segment's first offset for an index, which has four bytes for that, begins a
+        new one (KAFKA-6264)."""
+        self.world.check("R11")
+        segment, now_ms = log.active_segment, EPOCH_MS + self.world.loop.now_ns // MS
+        with self.world.nodes[chain.node].disk.as_it_is():
+            rolls = log.segments.should_roll(segment.base_offset + TOO_FAR, now_ms, now_ms)
+        if not rolls:
+            self.world.violated(
+                "R11", f"{chain.node} would put offset {segment.base_offset + TOO_FAR} of {chain.partition} into the "
+                f"segment that begins at {segment.base_offset}", chain.partition, chain.node,
+            )  # fmt: skip
 
     # T1, T2
 
@@ -109,9 +129,35 @@ class InquiryWatch:
             chain.node,
         )  # fmt: skip
 
-    # R28
+    # R13, R28
 
     def _leads(self, before: int, _: object, partition: Partition, *__: object) -> None:
+        log = partition.log
+        chain = None if log is None else self.logs.chain_of(log)
+        if log is not None and chain is not None:
+            self.ask_where_epochs_end(log, chain)
+        self._is_over_for_who_waits(before, partition)
+
+    def ask_where_epochs_end(self, log: Log, chain: Chain) -> None:
+        """R13: a follower is told that an epoch ends where the next one that the log has records of begins, and of one
+        that it has none of, which is the one before that: there its own log parts from this one (KIP-279)."""
+        if self.logs.cleaned_to(chain.partition, chain.topic_id):
+            return  # an epoch may have begun with a record that is gone
+        begins: dict[int, int] = {}
+        for link in chain.links:
+            if link.last >= log.log_start_offset:
+                begins.setdefault(link.epoch, max(link.base, log.log_start_offset))
+        self.world.check("R13")
+        for epoch, following in pairwise(begins):
+            for asked in (epoch, following - 1):
+                told = log.end_offset_for_epoch(asked)
+                if told != (epoch, begins[following]):
+                    self.world.violated(
+                        "R13", f"{chain.node} says of epoch {asked} of {chain.partition} {told}, and {epoch} is the "
+                        f"last one up to that, and ends at {begins[following]}", chain.partition, chain.node,
+                    )  # fmt: skip
+
+    def _is_over_for_who_waits(self, before: int, partition: Partition) -> None:
         """R28: whoever waits for what was appended when this broker led before is told that it leads no more: it may be
         cut by now, and others stand in its place."""
         if before == NEVER_LED or partition.leading_since_epoch == before:

@@ -9,7 +9,7 @@ ended: so long nothing counts.
 R24: nobody leaves for its lag who was caught up within that time. At every proposal of a leader each fetch that reached
 it is reckoned with once more, to the millisecond (``Replica.isCaughtUp``). And of a follower to which, and to whose
 leader, nothing has happened for a while, and whose log has at each look what the leader's had at the look before, the
-leader must know it, whatever its fetches say.
+leader must know it, whatever its fetches say. Nor does anybody count as having what it has not.
 """
 
 from __future__ import annotations
@@ -282,6 +282,7 @@ class LagWatch:
         before = self._caught.get(key)
         if before is None or partition.log is None:
             return
+        self._has_what_counts(partition, partition.log, follower, offset)
         end = partition.log.log_end_offset
         caught_up_ms = before.caught_up_ms
         if offset >= end:
@@ -291,6 +292,28 @@ class LagWatch:
         self._caught[key] = Caught(before.term, caught_up_ms, now_ms, end)
         if offset >= end or not before.rested:
             self._is_noted(partition, follower, self._caught[key])
+
+    def _has_what_counts(self, partition: Partition, log: Log, follower: int, offset: int) -> None:
+        """R24: a follower counts as having what lies before the offset that it asks for when it has the very batches
+        that its leader has there."""
+        name, place = broker_name(follower), str(partition.topic_partition)
+        led, there = self.logs.chain_of(log), self.logs.of.get((name, place))
+        copy = None if there is None else self.logs.chain_of(there)
+        if led is None or copy is None or led.topic_id != copy.topic_id or not self._follows(follower, partition):
+            return
+        self.world.check("R24")
+        here, its_own = led.hash_at(offset), copy.hash_at(offset)
+        if its_own is None or its_own == here:
+            return  # or it has been cut since it asked
+        if offset <= self.logs.start_of(led) or (here is None and offset <= self.logs.cleaned_to(place, led.topic_id)):
+            return  # no leader epoch tells of what is deleted, and what the cleaner took is not there to be compared
+        if self.logs.may_be_lost(name, place) or self.logs.losses.is_forked(place, offset):
+            self.world.waive("R24")
+            return
+        self.world.violated(
+            "R24", f"{node()} takes {name} to have what it has of {place} before {offset}, and it has something else",
+            place, node(),
+        )  # fmt: skip
 
     def _is_noted(self, partition: Partition, follower: int, caught: Caught) -> None:
         """R24, before anybody has to leave: what the leader has written down is not less than what fetches said."""

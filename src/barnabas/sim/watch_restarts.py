@@ -152,7 +152,14 @@ class RestartWatch:
                 return
 
     def serves(self, name: str) -> None:
-        """The broker is up: its logs are read."""
+        """The broker is up: its logs are read. R15: and no loss of power brings back the word that they need not be."""
+        self.world.check("R15")
+        durable = self.world.nodes[name].volume.durable_names(f"{DATA}/")
+        online = self.world.brokers[name].log_dirs.online_paths
+        if marked := [path for path in online if f"{path}/{CLEAN_SHUTDOWN_FILE}" in durable]:
+            self.world.violated(
+                "R15", f"{name} serves, and the marker of a clean stop of {marked[0]} is on the platter", node=name
+            )
         self._trouble[name] = self._errors_when_read.pop(name, self._trouble.get(name, 0))
 
     def process_ended(self, name: str, how: str) -> None:
