@@ -88,7 +88,7 @@ class Checkers:
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
         self.deadlines = DeadlineWatch(world, self.probes)
         self.coordinators = CoordinatorWatch(world, self.logs, self.probes)
-        self.alive = AliveWatch(world, self.ensemble, self._reached_since)
+        self.alive = AliveWatch(world, self.ensemble, self._reached_since, self.probes)
         known, may_differ = self.ensemble.states, self.answers.may_be_thrown_back
         self.members = MemberWatch(world, self.history, self.probes, may_differ, known)
         self.waiting = WaitingWatch(world, self.leftovers.calm_since_ns, self.probes)

@@ -7,8 +7,10 @@ no ISR that has another member; and who runs is registered. Nobody is late who w
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
+from barnabas.controller.replica_state_machine import ReplicaStateMachine
+from barnabas.sim.probes import Probes, node
 from barnabas.sim.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.world import World, broker_name, broker_number
 
@@ -21,7 +23,9 @@ TOLD_NS: Final = 10_000_000_000
 
 
 class AliveWatch:
-    def __init__(self, world: World, ensemble: ZooKeeperWatch, reached_since: Callable[[str, str], int]) -> None:
+    def __init__(
+        self, world: World, ensemble: ZooKeeperWatch, reached_since: Callable[[str, str], int], probes: Probes
+    ) -> None:
         """`reached_since` asks of two nodes since when both run, and nothing keeps one from telling the other."""
         self.world = world
         self.ensemble = ensemble
@@ -39,6 +43,7 @@ class AliveWatch:
         """By broker that is back, and the controller's epoch: since when it is taken for one that leaves."""
         self._unregistered_ns: dict[tuple[str, int], int] = {}
         """By broker and its life: since when it could be registered, and is not."""
+        probes.around(ReplicaStateMachine, "startup", self._around_startup)
 
     def look(self) -> None:
         self.look_at_those_who_run()
@@ -79,6 +84,32 @@ class AliveWatch:
                     node=name,
                 )  # fmt: skip
                 del self._unregistered_ns[key]
+
+    def _around_startup(self, original: Any) -> Any:
+        async def startup(replicas: ReplicaStateMachine) -> None:
+            name, since_ns, dead = node(), self.ensemble.reigns_since_ns, self.ensemble.dead_before_the_reign()
+            is_well = not self.world.disturbed(name)
+            await original(replicas)
+            if is_well and not self.world.disturbed(name):
+                self.has_taken_over(name, since_ns, dead)
+
+        return startup
+
+    def has_taken_over(self, name: str, since_ns: int, dead: list[int]) -> None:
+        """Who begins to rule takes those out of the ISRs that were dead before: nobody else tells it of them."""
+        world, ensemble = self.world, self.ensemble
+        rules = name == broker_name(ensemble.controller) and since_ns == ensemble.reigns_since_ns
+        if not rules or not world.metadata_version.is_alter_partition_supported:
+            return
+        world.check("C21")
+        deleted = world.children("/admin/delete_topics")
+        for partition, state in ensemble.states.items():
+            left = [each for each in state["isr"] if each in dead and not ensemble.is_registered(each)]
+            if len(state["isr"]) > 1 and left and partition.rpartition("-")[0] not in deleted:
+                world.violated(
+                    "C21", f"{name} has taken over, and {left}, who were dead before, are in the ISR {state['isr']} of "
+                    f"{partition}", partition, name,
+                )  # fmt: skip
 
     def _refuses(self, name: str) -> bool:
         """Whether ZooKeeper takes it for somebody else."""

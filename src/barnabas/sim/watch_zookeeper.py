@@ -61,7 +61,8 @@ class ZooKeeperWatch:
         self._ordered: dict[str, str] = {}
         """By topic that is to be deleted: its id."""
         self._last_producer_id = -1
-        self._controller_since_ns = 0
+        self.reigns_since_ns = 0
+        """When the controller was elected."""
         self._half_configured: dict[str, dict[str, Incarnation | None]] = {}
         """By topic whose configuration was written, and not announced since: who ran then, by node. As in Kafka whoever
         alters it writes two znodes, and may die between them."""
@@ -160,7 +161,7 @@ class ZooKeeperWatch:
         if not any(type(other) is SetData and other.path == "/controller_epoch" for other in parts):
             world.violated("C2", "/controller was created without raising /controller_epoch with it")
         self.controller = int(json.loads(part.data or b"{}")["brokerid"])
-        self._controller_since_ns = world.loop.now_ns
+        self.reigns_since_ns = world.loop.now_ns
 
     def _resigned(self) -> None:
         self.controller = -1
@@ -464,6 +465,10 @@ class ZooKeeperWatch:
     def is_registered(self, number: int) -> bool:
         return number in self._registered_ns and number not in self.gone_ns
 
+    def dead_before_the_reign(self) -> list[int]:
+        """Who was not registered any more when the controller was elected."""
+        return [number for number, gone_ns in self.gone_ns.items() if gone_ns < self.reigns_since_ns]
+
     def registered_ns(self, number: int) -> int | None:
         """Since when the broker has the registration that it has, if it has one."""
         return self._registered_ns[number] if self.is_registered(number) else None
@@ -474,7 +479,7 @@ class ZooKeeperWatch:
 
     def is_known_since(self, happened_ns: int, within_ns: int = _SEEN_S) -> bool:
         """Whether any controller must have heard of what happened then, as a watch tells it."""
-        world, since_ns = self.world, max(happened_ns, self._controller_since_ns)
+        world, since_ns = self.world, max(happened_ns, self.reigns_since_ns)
         if self.controller >= 0:
             name = broker_name(self.controller)
             if world.disturbed(name):

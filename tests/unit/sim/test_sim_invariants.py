@@ -566,11 +566,11 @@ def c20_of_a_replica_that_was_not_told_to_go(cluster: Cluster) -> None:
     """A move is noted as done, and the replica that it takes away has not heard of it."""
     there = json.loads(cluster.world.znode("/brokers/topics/orders") or b"{}")
     leaves = there["partitions"]["0"][-1]
-    controller, cluster.ensemble._controller_since_ns = cluster.ensemble._controller_since_ns, -100 * A_SECOND
+    controller, cluster.ensemble.reigns_since_ns = cluster.ensemble.reigns_since_ns, -100 * A_SECOND
     cluster.ensemble._registered_ns[leaves], registered = -100 * A_SECOND, cluster.ensemble._registered_ns[leaves]
     cluster.commits("/brokers/topics/orders", {**there, "removing_replicas": {"0": [leaves]}})
     cluster.topic(partitions={**there["partitions"], "0": there["partitions"]["0"][:-1]})
-    cluster.ensemble._controller_since_ns, cluster.ensemble._registered_ns[leaves] = controller, registered
+    cluster.ensemble.reigns_since_ns, cluster.ensemble._registered_ns[leaves] = controller, registered
 
 
 def c21(cluster: Cluster) -> None:
@@ -631,6 +631,16 @@ def c21_of_one_that_does_not_register_again(cluster: Cluster) -> None:
         alive._unregistered_ns[key] = -60 * A_SECOND
     alive.look_at_those_who_run()
     del cluster.ensemble.gone_ns[0]
+
+
+def c21_of_one_that_was_dead_before(cluster: Cluster) -> None:
+    """Another begins to rule, and leaves it in an ISR."""
+    name, since_ns = cluster.world.controller(), cluster.ensemble.reigns_since_ns
+    assert name is not None
+    member = next(each for each in range(3) if each != broker_number(name))
+    cluster.ensemble.gone_ns[member] = since_ns - 1
+    cluster.checkers.alive.has_taken_over(name, since_ns, cluster.ensemble.dead_before_the_reign())
+    del cluster.ensemble.gone_ns[member]
 
 
 def known(leader_epoch: int, topic_id: int = 7) -> dict[str, Any]:
@@ -2103,7 +2113,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c15_of_a_topic_that_is_deleted, c15_of_a_replica_that_is_left, c16, c16_of_two_blocks, c17,
     c17_of_ephemeral_znodes, c17_of_a_snapshot, c17_of_a_stat, c17_of_children_that_go, c18, c18_of_what_was_announced,
     c19, c20, c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told,
-    c21_of_one_that_does_not_register_again,
+    c21_of_one_that_does_not_register_again, c21_of_one_that_was_dead_before,
     c21_of_a_replica_that_is_lost,
     c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c21_of_one_that_is_in_sync,
     c21_of_one_that_leaves_and_is_gone, c22, c23,
