@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
 from barnabas.broker.offsets_log import ReplicatedLog
@@ -161,19 +162,20 @@ class CoordinatorWatch:
 
     def _ended(self, _: object, partition: OffsetsPartition, producer_id: int, committed: bool) -> None:
         """What a transaction has committed counts, or not, by the marker in the log of the groups, and when that is on
-        all replicas in sync."""
+        all replicas in sync. Where one was refused behind its append, another one follows."""
         name, kept_in = node(), f"{GROUP_METADATA_TOPIC}-{partition.partition}"
         log = self.logs.of.get((name, kept_in))
         chain = None if log is None else self.logs.chain_of(log)
         if partition.loading or log is None or chain is None:
             return
         self.world.check("G9")
-        last = next((link for link in reversed(chain.links) if link.producer_id == producer_id), None)
+        own = (link for link in reversed(chain.links) if link.producer_id == producer_id)
+        markers = list(takewhile(lambda link: link.kind is not LinkKind.DATA, own))
         wanted = LinkKind.COMMIT if committed else LinkKind.ABORT
-        if last is None or last.kind is not wanted or last.last >= log.high_watermark:
+        if not any(link.kind is wanted and link.last < log.high_watermark for link in markers):
             self.world.violated(
-                "G9", f"{name} takes the transaction of producer {producer_id} for ended; {kept_in} has {last} of it, "
-                f"and reaches {log.high_watermark}", kept_in, name,
+                "G9", f"{name} takes the transaction of producer {producer_id} for ended; {kept_in} has {markers} of "
+                f"its end, and reaches {log.high_watermark}", kept_in, name,
             )  # fmt: skip
 
     def _compare_offsets(self, name: str, partition: OffsetsPartition) -> None:

@@ -2477,6 +2477,24 @@ def test_a_transaction_that_hangs_is_excused_and_aborted(cluster: Cluster) -> No
     assert [each.invariant for each in cluster.world.excused] == ["T5"]
 
 
+def test_a_transaction_is_over_by_the_first_of_its_ends_when_another_was_asked_for(fresh: Cluster) -> None:
+    """The first was refused since too few were in sync, and stayed."""
+    groups, _ = joined(fresh, "ended twice")
+    name = next(name for name, broker in fresh.world.brokers.items() if broker.groups is groups)
+    partition = groups.owned[0]
+    log = fresh.logs.of[name, f"{GROUP_METADATA_TOPIC}-{partition.partition}"]
+    chain = fresh.logs.chains[log]
+    links, high = chain.links[:], log.high_watermark
+    marker = links[-1]._replace(producer_id=4717, kind=LinkKind.ABORT)
+    chain.links += [marker._replace(base=each, last=each) for each in (high - 1, high)]
+    fresh.at(name, lambda: partition.replay_marker(4717, False))
+    assert not fresh.world.violations
+    del chain.links[len(links)]
+    fresh.at(name, lambda: partition.replay_marker(4717, False))
+    chain.links[:] = links
+    assert [each.invariant for each in fresh.world.violations] == ["G9"]
+
+
 def test_a_topic_whose_configuration_was_not_announced_counts_for_brokers_that_begin_later(cluster: Cluster) -> None:
     configured(cluster)
     knows = cluster.ensemble.knows_config
