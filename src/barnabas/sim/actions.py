@@ -68,6 +68,8 @@ CLIENTS: Final[dict[str, str]] = {
     "which this one succeeds), records, transaction_timeout_ms, delivery_timeout_ms, request_timeout_ms, batch_bytes, "
     "nap_ms (the first that is written to stays open for so long), dawdle_ms (from record to record). A few records at "
     "once; some transactions are slow, some are aborted, and now and then it begins anew",
+    "pipeline": "client, topic, records, transactional. Several batches of a partition are under way at once, as with "
+    "the producers of Java and of librdkafka",
     "consume": "client, topic, isolation, rack (it reads from the replica there). Follows every partition to its end",
     "stranger": "node. Somebody connects and sends what is no request",
     "silent-member": "client, group, topic. Joins a group and sends heartbeats, and never asks for its share",

@@ -326,7 +326,7 @@ class Checkers:
         found = await world.client(lambda _, cluster: self._read_all(cluster), "auditor")
         starts = found.pop(_STARTS)
         counting = found
-        if any(action.name in ("transact", "work") for action in self.plan.actions):
+        if any(action.name in ("transact", "work", "pipeline") for action in self.plan.actions):
             counting = await world.client(lambda _, cluster: self._read_all(cluster, READ_COMMITTED), "auditor-3")
             counting.pop(_STARTS)
             transactions_are_whole(

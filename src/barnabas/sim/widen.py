@@ -15,6 +15,7 @@ from barnabas.sim.chance import Chance
 from barnabas.sim.events import DISK, EVENTS, RPC, ZK
 from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, TopicPlan, with_actions, with_arguments
 from barnabas.sim.widen_dense import DENSE
+from barnabas.sim.widen_moments import MOMENTS
 from barnabas.sim.widen_operations import (
     alone,
     away,
@@ -102,7 +103,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         usurped, blinded, book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time,
         cut_short, alone, grown_amid_moves, deleted_by_both, drowsy, together, by_themselves, far,
         uneven, unheard, called_off, interrupted, nearby, brisk,
-        stopped_then_lost, *DENSE, *WINDOWS,
+        stopped_then_lost, *MOMENTS, *DENSE, *WINDOWS,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
@@ -392,7 +393,7 @@ def _last_sequences(plan: Plan, chance: Chance) -> Plan:
         return plan
     said = {
         "client": "producer-old", "topic": plan.topics[0].name, "acks": -1, "idempotent": True, "records": 60,
-        "sequence": (1 << 31) - chance.whole(5, 50),
+        "sequence": (1 << 31) - chance.whole(2, 15),
     }  # fmt: skip
     return with_actions(plan, [(0, "produce", said, plan.length_ns)])
 

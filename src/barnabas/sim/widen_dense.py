@@ -13,7 +13,7 @@ from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, TopicPlan, wit
 PASSING: Final = "passing"
 """A topic that those who write in transactions write to as well, and that is deleted under them."""
 FEW_KEYS: Final = 13
-SMALL: Final = "1000"
+SMALL: Final = "250"
 """The largest batch that is still accepted, while there are larger ones in the log."""
 POLICIES: Final = ("compact", "delete", "compact,delete")
 _OF_TRANSACTIONS: Final = ("AddPartitionsToTxn", "AddPartitionsToTxn", "EndTxn", "EndTxn", "Produce", "InitProducerId")

@@ -40,7 +40,10 @@ def parting(plan: Plan, chance: Chance) -> Plan:
         ("delay", {"links": [f"controller>{leaving}"], "delay_ns": chance.whole(200, 1_500) * MS}, 4 * SECOND),
         ("partition", {"node": leaving, "others": ["controller"]}, chance.whole(300, 3_000) * MS),
     ]
+    theirs = [int(name.rpartition("-")[2]) for name in (leaving, gone)]
+    made = {"topic": f"new-{chance.whole(1, 4)}", "partitions": 1, "replicas": theirs}
     more: list[Step] = [
+        (at_ns - SECOND, "create-topic", made, 0),
         (at_ns, "kill", {"node": gone}, session_ns + chance.whole(1_000, 6_000) * MS),
         (leaves_ns, "shutdown", {"node": leaving}, chance.whole(300, 3_000) * MS),
     ]

@@ -23,6 +23,7 @@ from barnabas.sim.chance import Chance
 from barnabas.sim.history import History, Sent
 from barnabas.sim.keeper import Keeper, KeeperView, Looker
 from barnabas.sim.near import NearConsumer
+from barnabas.sim.pipeliner import Pipeliner
 from barnabas.sim.plan import MS, Action
 from barnabas.sim.readers import Reader
 from barnabas.sim.sender import AFTERWARDS, Sender
@@ -93,6 +94,7 @@ class Workload:
             "transact": self._transact,
             "wander": self._wander,
             "work": self._work,
+            "pipeline": self._pipeline,
             "keep-books": self._keep_books,
             "ask": self._ask,
             "keep": self._keep,
@@ -169,6 +171,10 @@ class Workload:
                 self.judge_waiting(f"{teller.client} could end no transaction after all had healed")
 
         self.producers.append(self.world.client(story, teller.client, again=True))
+
+    def _pipeline(self, action: Action) -> None:
+        pipeliner = Pipeliner(self, action)
+        self.producers.append(self.world.client(pipeliner.work, pipeliner.client))
 
     # Consumers
 
