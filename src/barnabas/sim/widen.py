@@ -40,6 +40,7 @@ from barnabas.sim.widen_operations import (
     usurped,
 )
 from barnabas.sim.widen_races import brisk, called_off, interrupted, nearby, stopped_then_lost, uneven, unheard
+from barnabas.sim.widen_rivals import RIVALS
 from barnabas.sim.widen_windows import WINDOWS
 from barnabas.sim.worker import RESULTS
 
@@ -103,7 +104,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         usurped, blinded, book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time,
         cut_short, alone, grown_amid_moves, deleted_by_both, drowsy, together, by_themselves, far,
         uneven, unheard, called_off, interrupted, nearby, brisk,
-        stopped_then_lost, *MOMENTS, *DENSE, *WINDOWS,
+        stopped_then_lost, *MOMENTS, *DENSE, *WINDOWS, *RIVALS,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))

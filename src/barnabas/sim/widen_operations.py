@@ -77,15 +77,15 @@ def alone(plan: Plan, chance: Chance) -> Plan:
 
 
 def together(plan: Plan, chance: Chance) -> Plan:
-    """A broker dies when the controller does, and for longer: the next controller finds it gone, and in ISRs."""
+    """A broker dies just before the controller does, and for longer: the next controller finds it gone, and in ISRs."""
     if not chance.happens(0.12):
         return plan
     session_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
     at_ns, lasts_ns = chance.whole(SECOND, plan.length_ns // 3), session_ns + chance.whole(7_000, 12_000) * MS
     dies = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
     more: list[tuple[int, str, dict[str, Any], int]] = [
-        (at_ns, "kill", {"node": "controller"}, chance.whole(500, 9_000) * MS),
-        (at_ns + chance.whole(0, 1_000) * MS, "kill", dies, min(lasts_ns, plan.length_ns - at_ns)),
+        (at_ns + chance.whole(0, 1_000) * MS, "kill", {"node": "controller"}, chance.whole(500, 9_000) * MS),
+        (at_ns, "kill", dies, min(lasts_ns, plan.length_ns - at_ns)),
     ]
     return with_actions(plan, more)
 
