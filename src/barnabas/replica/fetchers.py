@@ -312,6 +312,7 @@ class ReplicaFetcher(FollowedPartitions):
         if parts_at is not None and parts_at not in state.parted_at:
             state.parted_at += (parts_at,)
             self._cut(state, log, parts_at, "the leader goes on in an older epoch")
+            self._not_taken()
             return
         state.fetch_offset, moved = partition.append_as_follower(
             records, high_watermark, log_start_offset, self._runtime.clock.now_ms()

@@ -548,6 +548,32 @@ def test_a_high_watermark_that_came_with_records_which_are_cut_meanwhile_is_told
     play(tmp_path, story, SlowSender)
 
 
+class ImpatientSipper(ImpatientPeer, SippingPeer):
+    pass
+
+
+def test_a_high_watermark_that_came_with_what_shows_where_to_cut_is_told_again(tmp_path: Path) -> None:
+    """After the cut its leader may have to hold the records back, and then has nothing else to tell."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        two.leads(2, 0, (1, 2))
+        await two.append(b"both", acks=1)
+        two.leads(2, 3, (1, 2))
+        await two.append(b"of 3, too early", acks=1)
+        one.leads(1, 0, (1,))
+        await one.append(b"both")
+        for epoch, values in ((2, (b"of 2", b"of 2 too")), (3, (b"of 3",)), (4, (b"of 4",))):
+            one.leads(1, epoch, (1,))
+            for value in values:
+                await one.append(value)
+        one.replicas.quotas.leader.bytes_per_second = 0
+        two.leads(1, 4, (1,))
+        log = two.partition.local_log()
+        await until(lambda: (log.log_end_offset, log.high_watermark) == (1, 1))
+
+    play(tmp_path, story, ImpatientSipper, **{"leader.replication.throttled.replicas": "*"})
+
+
 class SpoilingPeer(SippingPeer):
     """What it sends behind offset 0 is bad when it arrives."""
 
