@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
+
+import pytest
 
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
@@ -10,6 +13,7 @@ from barnabas.client.connection import Connection
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
+from barnabas.runtime.turns import SLICE
 from barnabas.sim.network import MS
 from barnabas.sim.world import World
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -83,30 +87,55 @@ def test_five_batches_in_flight_wait_for_replication_once() -> None:
     assert five_ms < 2 * alone_ms + BETWEEN_BROKERS_MS, (alone_ms, five_ms)
 
 
-async def move_story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[list[tuple[int, int]]]:
+class Move(NamedTuple):
+    """What is sent to the old leader of partition 0 of one topic before it moves, and what is answered: `replicas` are
+    those of that topic, and `partitions` how many the other one has."""
+
+    batches: tuple[str, ...]
+    answered: tuple[ErrorCode, ...]
+    replicas: int
+    partitions: int = 1
+
+
+async def move_story(move: Move, world: World, runtime: Runtime, cluster: ClusterClient) -> list[list[tuple[int, int]]]:
     """What a producer is answered by the old leader of one of its partitions, and then by both leaders."""
-    admin, moving, staying = Admin(cluster), TopicPartition("moving", 0), TopicPartition("staying", 0)
+    admin, moving = Admin(cluster), TopicPartition("moving", 0)
     follower, leader, slow = sorted(world.broker_names, key=lambda name: name != world.controller())
     replicas = [world.broker_names.index(name) for name in (leader, follower, slow)]
-    topics = [NewTopic(partition.topic, assignment={0: replicas}) for partition in (moving, staying)]
+    topics = [
+        NewTopic("moving", assignment={0: replicas[: move.replicas]}),
+        NewTopic("staying", assignment=dict.fromkeys(range(move.partitions), replicas)),
+    ]
     assert set((await admin.create_topics(topics)).values()) == {None}
     old = await cluster.leader(moving)
     producer = await old.send(InitProducerIdRequest(None, 60_000), 4)
     assert producer.error_code == 0
+    numbers = {"moving": 0, "staying": 0}
 
-    def sent(connection: Connection, *batches: tuple[TopicPartition, int]) -> list[asyncio.Future[ProduceResponse]]:
-        now_ms = runtime.clock.now_ms()
-        return [
-            connection.send_nowait(batch_of(sequence, producer, now_ms, partition.topic), VERSION)
-            for partition, sequence in batches
-        ]
+    def sent(connection: Connection, *topics: str) -> list[asyncio.Future[ProduceResponse]]:
+        requests = []
+        for topic in topics:
+            request = batch_of(numbers[topic], producer, runtime.clock.now_ms(), topic)
+            (batch,) = request.topic_data[0].partition_data
+            if topic == "staying":
+                data = ProduceRequest.PartitionProduceData
+                request.topic_data[0].partition_data = [data(each, batch.records) for each in range(move.partitions)]
+            numbers[topic] += 1
+            requests.append(connection.send_nowait(request, VERSION))
+        return requests
 
-    await world.until(lambda: world.brokers[follower].metadata.partition(staying) is not None, "all know the topics")
+    last = TopicPartition("staying", move.partitions - 1)
+    await world.until(lambda: world.brokers[follower].metadata.partition(last) is not None, "all know the topics")
     assert world.pause(slow)
     begun_ms = runtime.clock.monotonic_ms()
-    first = sent(old, (moving, 0), (staying, 0), (moving, 1))
-    await world.until(lambda: world.brokers[follower].replicas.partition(moving).log.log_end_offset == 2, "has both")
-    assert await admin.alter_reassignments({moving: [replicas[1], replicas[0], replicas[2]]}) == {moving: None}
+    first = sent(old, *move.batches)
+    ends = move.batches.count("moving")
+    await world.until(lambda: world.brokers[follower].replicas.partition(moving).log.log_end_offset == ends, "has them")
+    log = world.brokers[leader].replicas.partition(moving).log
+    await world.until(lambda: move.replicas > 2 or log.high_watermark == ends, "they are replicated")
+    assert await admin.alter_reassignments({moving: [replicas[1], replicas[0], *replicas[2 : move.replicas]]}) == {
+        moving: None
+    }
     await world.until(lambda: world.state("moving-0")["leader_epoch"] > 0, "is assigned anew")
     assert await admin.elect_leaders([moving]) == {moving: None}
     told = [[numbered(await each) for each in first]]
@@ -114,21 +143,42 @@ async def move_story(world: World, runtime: Runtime, cluster: ClusterClient) -> 
     await cluster.refresh(["moving"])
     new = await cluster.leader(moving)
     assert new is not old
-    again = [*sent(new, (moving, 0), (moving, 1), (moving, 2)), *sent(old, (staying, 0))]
+    numbers = {"moving": 0, "staying": 0}
+    again = [*sent(new, *["moving"] * (ends + 1)), *sent(old, "staying")]
     world.resume(slow)
     told.append([numbered(await each) for each in again])
     return told
 
 
-def test_a_lost_partition_is_told_at_once_whatever_else_waits() -> None:
+@pytest.mark.parametrize(
+    "move",
+    [
+        pytest.param(
+            Move(
+                ("moving", "staying", "moving"),
+                (NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NOT_LEADER_OR_FOLLOWER),
+                replicas=3,
+            ),
+            id="not replicated",
+        ),
+        pytest.param(
+            Move(("staying", "moving"), (REQUEST_TIMED_OUT, ErrorCode.NONE), replicas=2), id="replicated, and not told"
+        ),
+        pytest.param(
+            Move(("staying", "moving"), (REQUEST_TIMED_OUT, ErrorCode.NONE), replicas=2, partitions=SLICE + 1),
+            id="behind many partitions",
+        ),
+    ],
+)
+def test_a_lost_partition_is_told_at_once_whatever_else_waits(move: Move) -> None:
     """Its producer goes on at another leader, who knows only the last five of its batches."""
     world = World(7)
 
     async def run() -> list[list[tuple[int, int]]]:
         await world.start_all()
         await world.until(lambda: len(world.brokers) == 3, "the brokers' start")
-        return await world.client(lambda runtime, cluster: move_story(world, runtime, cluster), "producer")
+        return await world.client(lambda runtime, cluster: move_story(move, world, runtime, cluster), "producer")
 
     first, again = world.loop.run_until_complete(run())
-    assert [code for code, _ in first] == [NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NOT_LEADER_OR_FOLLOWER]
-    assert again == [(0, 0), (0, 1), (0, 2), (0, 0)]
+    assert tuple(code for code, _ in first) == move.answered
+    assert again == [*((0, offset) for offset in range(move.batches.count("moving") + 1)), (0, 0)]

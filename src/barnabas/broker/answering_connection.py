@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Any, Final, Protocol
 
 from barnabas.broker.context import Disconnect, Pending, RequestContext
 from barnabas.broker.request_channel import RequestChannel
 from barnabas.broker.request_figures import Timing
+from barnabas.model.ids import TopicPartition
+from barnabas.replica.delayed_produce import DelayedProduce
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.file_records import FileRecords, FileSender
@@ -56,6 +58,10 @@ class Unanswered:
     def settled(self) -> bool:
         """Whether the request behind it may begin: this one waits for nothing but its answer."""
         return self._settled if self.context is None else self.context.settled
+
+    @property
+    def replicating(self) -> DelayedProduce | None:
+        return None if self.context is None else self.context.replicating
 
     @property
     def wants_answer(self) -> bool:
@@ -152,7 +158,10 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
             unanswered.answer = self._answer(context, response, error)
         except Disconnect as end:
             unanswered.refusal = str(end)
-        if self._closed or unanswered is not self._unanswered[0]:
+        if self._closed:
+            return
+        if unanswered is not self._unanswered[0]:
+            self._not_first(unanswered)
             return
         if len(self._unanswered) == 1:
             self._flush()
@@ -164,7 +173,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
 
         This may be in the midst of somebody else's append or fetch: nothing is begun before that is over.
         """
-        operation, unanswered.waits_for = unanswered.waits_for, None
+        unanswered.waits_for = None
         context = unanswered.context
         try:
             answer = put() if context is None else self._answer(context, put(), None)
@@ -183,8 +192,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
         if self._closed:
             return
         if unanswered is not queue[0]:
-            if isinstance(operation, DelayedOperation) and operation.urgent:
-                self._hasten(unanswered)
+            self._not_first(unanswered)
             return
         if len(queue) > 1 or unanswered.refusal is not None:
             self._flush_soon()
@@ -199,13 +207,26 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
         if self._waiting or self._ending is not None:
             asyncio.get_running_loop().call_soon(self._begin_waiting)
 
+    def _not_first(self, answered: Unanswered) -> None:
+        """Leaves an answer until those before it have left."""
+        if answered.replicating is not None and answered.replicating.urgent:
+            self._hasten(answered)
+
+    def led_no_more(self, partitions: Container[TopicPartition]) -> None:
+        """No answer about `partitions`, which this broker has ceased to lead, is to wait for those before it."""
+        for unanswered in reversed(self._unanswered):
+            replicating = unanswered.replicating
+            if replicating is not None and replicating.completed and replicating.is_about(partitions):
+                self._hasten(unanswered)
+                return
+
     def _hasten(self, urgent: Unanswered) -> None:
         """Answers what is before `urgent`, as far as that can be."""
         for before in tuple(self._unanswered):
             if before is urgent:
                 return
-            if isinstance(before.waits_for, DelayedOperation):
-                before.waits_for.hasten()
+            if before.replicating is not None:
+                before.replicating.hasten()
 
     def _flush_soon(self) -> None:
         if not self._flush_is_due:

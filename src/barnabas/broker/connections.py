@@ -14,7 +14,7 @@ import heapq
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Final, Protocol
 
 from barnabas.broker.quotas import Quotas
@@ -22,6 +22,7 @@ from barnabas.model.cluster import host_address
 from barnabas.model.comma_list import comma_list
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError
+from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Clock, SparingLog
 from barnabas.runtime.descriptors import is_scarce
 from barnabas.runtime.sparing_log import VARYING
@@ -57,6 +58,10 @@ class OpenConnection(Protocol):
 
     def count_repeats(self) -> None:
         """Counts the requests that nobody decoded."""
+        ...
+
+    def led_no_more(self, partitions: Container[TopicPartition]) -> None:
+        """This broker has ceased to lead `partitions`: no answer about them is to wait for others."""
         ...
 
     def hold(self) -> None: ...
@@ -223,6 +228,10 @@ class Connections:
             if not self._by_address[connection.peer_host]:
                 del self._by_address[connection.peer_host]
             self._by_listener[connection.listener] -= 1
+
+    def led_no_more(self, partitions: Container[TopicPartition]) -> None:
+        for connection in self._open:
+            connection.led_no_more(partitions)
 
     def serve(self) -> None:
         self.serving = True

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from barnabas.broker.request_cost import RequestCost
 from barnabas.broker.request_figures import RequestFigures
 from barnabas.model.errors import KafkaError
+from barnabas.replica.delayed_produce import DelayedProduce
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.doors import Bytes
 from barnabas.runtime.turns import SLICE
@@ -112,7 +113,18 @@ class RequestContext:
     """One request: its header, who sent it on which listener, and over which connection."""
 
     __slots__ = (
-        *("_slice", "connection", "cost", "figures", "header", "listener", "principal", "request", "route", "settled"),
+        *(
+            "_slice",
+            "connection",
+            "cost",
+            "figures",
+            "header",
+            "listener",
+            "principal",
+            "replicating",
+            "request",
+            "route",
+        ),
     )
 
     def __init__(
@@ -134,8 +146,8 @@ class RequestContext:
         """The figures that count it, once it is decoded."""
         self._slice = SLICE
         self.cost: RequestCost | None = None
-        self.settled = False
-        """Whether all that the request does is done, and only its answer is missing."""
+        self.replicating: DelayedProduce | None = None
+        """Set once all that the request does is done: the answer alone is missing, and waits for this."""
 
     def due(self, cost: int = 1) -> bool:
         """Whether it is time to give way, after another element, or one that costs as much as several: a handler's
@@ -156,9 +168,13 @@ class RequestContext:
         self._slice = SLICE
         return self.connection.turn(self)
 
-    def settle(self) -> None:
-        """Called by a story before it waits, where what comes behind may begin now (`Route.pipelined`)."""
-        self.settled = True
+    @property
+    def settled(self) -> bool:
+        return self.replicating is not None
+
+    def settle(self, replicating: DelayedProduce) -> None:
+        """Called before a request waits for `replicating`; what comes behind may begin now (`Route.pipelined`)."""
+        self.replicating = replicating
         self.connection.settled()
 
     @property

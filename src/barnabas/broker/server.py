@@ -52,6 +52,7 @@ from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import Uuid
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.replica.alter_partition import AlterPartitionManager, AlterPartitionSender, form_of
+from barnabas.replica.partition import Partition
 from barnabas.replica.replicas import Replicas
 from barnabas.replica.zk_alter_partition import ZkAlterPartitionManager
 from barnabas.runtime import Runtime
@@ -269,7 +270,7 @@ class Broker(ThisNode):
             connect=self.connect_to,
             inter_broker_listener=self.listeners.inter_broker,
             broker_epoch=lambda: self.broker_epoch,
-            on_leadership_change=lambda leaders, followers: self.coordinators.leadership_changed(leaders, followers),
+            on_leadership_change=self._leadership_changed,
             on_log_dir_failure=log_dir_events.log_dir_failed,
             on_put_off=log_dir_events.replica_put_off,
         )
@@ -308,6 +309,11 @@ class Broker(ThisNode):
             scan.RUNNING,
             "compiled" if is_taken() else "interpreted",
         )
+
+    def _leadership_changed(self, leaders: list[Partition], followers: list[Partition]) -> None:
+        self.coordinators.leadership_changed(leaders, followers)
+        if followers:
+            self.connections.led_no_more({partition.topic_partition for partition in followers})
 
     async def _start_coordinators(self, replicas: Replicas) -> None:
         self._groups = GroupCoordinator(self.runtime, self.config, ReplicatedLog(replicas), tasks=self.tasks)

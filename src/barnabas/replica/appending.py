@@ -161,15 +161,16 @@ class Appending:
         self, results: Sequence[Appended], timeout_ms: int, *, just_now: bool = False
     ) -> DelayedProduce | None:
         """An operation that waits until every result is final: replicated, failed, or REQUEST_TIMED_OUT (acks=all);
-        None where all are. `just_now`: nothing can have happened since they were appended."""
+        None where nothing is waited for. `just_now`: nothing can have happened since they were appended, else it may be
+        complete already."""
         pending = [appended for appended in results if appended.pending]
         if not pending:
             return None
         operation = DelayedProduce(pending, self._hosted.find)
-        keys = operation.keys
         if not just_now and operation.try_complete(None):
-            return None
-        self._purgatories.produce.watch(operation, keys, timeout_ms)
+            operation.force_complete()
+        else:
+            self._purgatories.produce.watch(operation, operation.keys, timeout_ms)
         return operation
 
     async def replicated(self, results: Sequence[Appended], timeout_ms: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from barnabas.log.log import AppendInfo
 from barnabas.model.errors import ErrorCode
@@ -79,7 +79,7 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
     once, and of the others REQUEST_TIMED_OUT, which has the producer ask again (decision 5).
     """
 
-    __slots__ = ("_find", "_waiting")
+    __slots__ = ("_find", "_waiting", "keys", "urgent")
 
     def __init__(self, results: list[Appended], find: Callable[[TopicPartition], Partition | ErrorCode]) -> None:
         """All `results` are pending."""
@@ -87,19 +87,18 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
         self._find = find
         self._waiting: dict[TopicPartition, list[Appended]] = {}
         """One request may have appended to a partition more than once."""
+        self.urgent = False
+        """Whether its answer, once it is complete, may not wait for those that have to leave before it."""
         if len(results) == 1:
             self._waiting[results[0].topic_partition] = results
-            return
-        for result in results:
-            at_partition = self._waiting.get(result.topic_partition)
-            if at_partition is None:
-                self._waiting[result.topic_partition] = [result]
-            else:
-                at_partition.append(result)
-
-    @property
-    def keys(self) -> tuple[TopicPartition, ...]:
-        return tuple(self._waiting)
+        else:
+            for result in results:
+                at_partition = self._waiting.get(result.topic_partition)
+                if at_partition is None:
+                    self._waiting[result.topic_partition] = [result]
+                else:
+                    at_partition.append(result)
+        self.keys = tuple(self._waiting)
 
     def try_complete(self, key: TopicPartition | None) -> bool:
         waiting = self._waiting
@@ -111,7 +110,11 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
             self.on_expiration()
         return not waiting
 
+    def is_about(self, partitions: Container[TopicPartition]) -> bool:
+        return any(key in partitions for key in self.keys)
+
     def hasten(self) -> None:
+        """Completes now where it can, for the sake of an urgent one whose answer waits for this one's."""
         if all(result.idempotent for results in self._waiting.values() for result in results):
             self.on_expiration()
             self.force_complete()

@@ -26,7 +26,7 @@ class DelayedOperation(Generic[K]):
     """Waits for something. Completes exactly once, in the call of whoever changed its condition: what it does then
     (`on_complete`) is short, and waits for nothing."""
 
-    __slots__ = ("_peers", "_purgatory", "_watched", "completed", "then", "urgent")
+    __slots__ = ("_peers", "_purgatory", "_watched", "completed", "then")
 
     _watched: tuple[K, ...]
     _peers: dict[DelayedOperation[K], float]
@@ -37,11 +37,6 @@ class DelayedOperation(Generic[K]):
         self.then: Callable[[], None] | None = None
         """Called when it has completed, perhaps in the midst of somebody else's work."""
         self._purgatory: Purgatory[K] | None = None
-        self.urgent = False
-        """Whether its answer, once it is complete, may not wait for those that have to leave before it."""
-
-    def hasten(self) -> None:
-        """Completes now where it can, for the sake of an urgent one whose answer waits for this one's."""
 
     def try_complete(self, key: K | None) -> bool:
         """Whether it can complete, after something about `key` changed; None asks for all keys."""

@@ -46,7 +46,7 @@ from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 logger = logging.getLogger(__name__)
 
 LeadershipChange = Callable[[list[Partition], list[Partition]], None]
-"""Is told the partitions that this broker newly leads, and those that it follows in a new epoch."""
+"""Is told the partitions that this broker newly leads, and those that it follows in a new epoch, or has no more."""
 
 
 class Replicas:
@@ -384,9 +384,14 @@ class Replicas:
         self.controller_epoch = request.controller_epoch
         response = StopReplicaResponse()
         deleted: list[tuple[StopReplicaResponse.StopReplicaPartitionError, LogDir]] = []
+        led_before: list[Partition] = []
         for topic_partition, leader_epoch, delete in to_stop(request):
             log = self._log_dirs.get(topic_partition) if delete else None
+            partition = self._hosted.online.get(topic_partition)
+            led = partition is not None and partition.is_leader
             code = self.stop_replica(topic_partition, leader_epoch, delete)
+            if partition is not None and led and not partition.is_leader:
+                led_before.append(partition)
             told = StopReplicaResponse.StopReplicaPartitionError(topic_partition.topic, topic_partition.partition, code)
             response.partition_errors.append(told)
             if log is not None:
@@ -401,6 +406,8 @@ class Replicas:
             if not log_dir.online:
                 told.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         self.fetchers.shutdown_idle_fetchers()
+        if led_before:
+            self.on_leadership_change([], led_before)
         return response
 
     def stop_replica(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> ErrorCode:

@@ -22,6 +22,7 @@ from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.unsent_answers import LEAST_BYTES, PATIENCE_MS, UNSENT_BYTES_MAX, UnsentAnswers
 from barnabas.model.config import broker_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.replica.delayed_produce import DelayedProduce
 from barnabas.runtime import turns as turns_of_stories
 from barnabas.runtime.file_records import FILE_RECORDS_BYTES, FileRecords
 from barnabas.security.authorizer import AllowAll
@@ -427,7 +428,7 @@ class Gates:
         self.begun.append(number)
         self.contexts[number] = context
         if request.group_id != "slow":
-            context.settle()
+            context.settle(DelayedProduce([], find=NotImplemented))
         self.gates[number] = gate = asyncio.get_running_loop().create_future()
         outcome = await gate
         if isinstance(outcome, BaseException):
@@ -526,7 +527,7 @@ def test_nothing_begins_behind_a_request_that_has_not_settled_until_it_does():
         feed(connection, heartbeat(1, "slow") + heartbeat(2))
         await turns()
         assert gates.begun == [1]
-        gates.contexts[1].settle()
+        gates.contexts[1].settle(DelayedProduce([], find=NotImplemented))
         assert gates.begun == [1]  # not in the midst of the other's story
         await turns()
         assert gates.begun == [1, 2]

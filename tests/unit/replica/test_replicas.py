@@ -36,6 +36,7 @@ from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAnd
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+from barnabas.wire.records import Record, build_batch
 
 KEY = TopicIdPartition(TOPIC_ID, TOPIC_PARTITION.topic, TOPIC_PARTITION.partition)
 
@@ -720,6 +721,21 @@ def test_a_leader_that_is_deposed_answers_what_waits(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+def test_a_produce_whose_partition_was_lost_while_it_went_on_with_others_is_urgent(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1, 2))
+        appending = one.replicas.appending
+        records = build_batch([Record(0, 0, None, b"x", ())], producer_id=7, producer_epoch=0, base_sequence=0)
+        result = appending.append(TOPIC_PARTITION, bytearray(records), -1)
+        one.leads(2, 1, (2,))
+        operation = appending.replicating([result], 60_000)
+        assert operation is not None
+        assert (operation.completed, operation.urgent) == (True, True)
+        assert result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    play(tmp_path, story)
+
+
 def test_what_is_to_be_followed_while_a_lost_connection_is_made_anew_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -996,22 +1012,31 @@ def test_the_controllers_requests_are_fenced(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_stop_replica_is_fenced_by_leader_epoch_and_deletes_the_log(tmp_path: Path) -> None:
-    def stop(peer: Peer, leader_epoch: int, delete: bool) -> ErrorCode:
-        response = peer.replicas.stop_replicas(
-            StopReplicaRequest(
-                1,
-                controller_epoch=1,
-                topic_states=[
-                    StopReplicaRequest.StopReplicaTopicState(
-                        TOPIC_PARTITION.topic,
-                        [StopReplicaRequest.StopReplicaPartitionState(0, leader_epoch, delete)],
-                    )
-                ],
-            )
-        )
-        return ErrorCode(response.partition_errors[0].error_code)
+def stop(peer: Peer, leader_epoch: int, delete: bool) -> ErrorCode:
+    data = StopReplicaRequest
+    states = [
+        data.StopReplicaTopicState(TOPIC_PARTITION.topic, [data.StopReplicaPartitionState(0, leader_epoch, delete)])
+    ]
+    response = peer.replicas.stop_replicas(data(1, controller_epoch=1, topic_states=states))
+    return ErrorCode(response.partition_errors[0].error_code)
 
+
+def test_a_leader_whose_replica_is_moved_away_is_known_to_lead_no_more(tmp_path: Path) -> None:
+    """It is not told of the next leader: StopReplica is all that it gets."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        changes: list[tuple[list[Partition], list[Partition]]] = []
+        for peer in (one, two):
+            peer.leads(1, 3, (1, 2))
+            peer.replicas.on_leadership_change = lambda leaders, followers: changes.append((leaders, followers))
+        led = one.partition
+        assert [stop(one, 3, False), stop(two, 3, True), stop(one, 3, True)] == [ErrorCode.NONE] * 3
+        assert changes == [([], [led])]
+
+    play(tmp_path, story)
+
+
+def test_stop_replica_is_fenced_by_leader_epoch_and_deletes_the_log(tmp_path: Path) -> None:
     async def story(one: Peer, two: Peer) -> None:
         one.leads(1, 3, (1,))
         one.replicas.checkpoint_high_watermarks()

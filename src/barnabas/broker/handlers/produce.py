@@ -85,7 +85,7 @@ def handle(
         # its partitions in a turn of its own).
         waiting = broker.replicas.appending.replicating(appended, request.timeout_ms, just_now=True)
         if waiting is not None:
-            context.settle()
+            context.settle(waiting)
             return Pending(waiting, partial(answered, broker, request, context, appended))
     return answered(broker, request, context, appended)
 
@@ -134,7 +134,7 @@ async def _in_turns(
     if request.acks == ACKS_ALL:
         waiting = appending.replicating(appended, request.timeout_ms)
         if waiting is not None:
-            context.settle()
+            context.settle(waiting)
             if len(appended) <= SLICE:
                 return Pending(waiting, partial(answered, broker, request, context, appended))
             await waiting.over()
