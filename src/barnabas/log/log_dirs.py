@@ -227,9 +227,7 @@ class LogDirs(CheckpointedLogs):
         if not self.online_paths:
             raise self._none_can("read")
         self._loaded = True
-        for log_dir in self._dirs.values():
-            # What a crash came to delete has left the checkpoints then, and its name is gone for good.
-            self._checkpoint_dir(log_dir)
+        self.checkpoint_deletions()
         elapsed_ms = self._runtime.clock.monotonic_ms() - started_ms
         checked = sum(loading.read_bytes for loading in loadings) >> 20
         logger.info("loaded %d logs in %d ms, %d MB were checked", len(self._logs), elapsed_ms, checked)
@@ -248,6 +246,8 @@ class LogDirs(CheckpointedLogs):
             for name in (RECOVERY_POINTS, LOG_START_OFFSETS, CLEANER_OFFSETS)
         )
         names = [name for name in disk.listdir(path) if disk.is_dir(f"{path}/{name}")]
+        if not set(map(str, (*recovery_points, *log_start_offsets, *cleaned_offsets))) <= set(names):
+            self._deleted_from[path] = None  # a crash came, and the checkpoints still have what was deleted before it
         partitions = [name for name in names if not name.startswith(".")]
         if not clean and partitions:
             logger.info("recovering %d logs in %s: the last stop was not a clean one", len(partitions), path)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from log_worlds import DISK, NOW, append, values
 
-from barnabas.log.checkpoints import CLEANER_OFFSETS
+from barnabas.log.checkpoints import CLEANER_OFFSETS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDirFailure
 from barnabas.log.log_dirs import PREFERRED_MAX, LogDirs
@@ -358,6 +358,23 @@ def test_checkpoints_carry_offsets_over_a_restart(tmp_path: Path) -> None:
     assert again is not None
     assert (again.log_start_offset, again.recovery_point) == (1, 3)
     dirs.close()
+
+
+def test_a_start_after_which_nothing_is_gone_writes_no_checkpoint_anew(tmp_path: Path) -> None:
+    dirs = log_dirs(tmp_path)
+    append(dirs.get_or_create(A), "x")
+    append(dirs.get_or_create(B), "x")
+    dirs.close()
+
+    def written() -> list[int]:
+        return [(tmp_path / name).stat().st_mtime_ns for name in (RECOVERY_POINTS, LOG_START_OFFSETS, CLEANER_OFFSETS)]
+
+    before = written()
+    log_dirs(tmp_path).close(clean=False)
+    assert written() == before
+    shutil.rmtree(tmp_path / str(A))
+    log_dirs(tmp_path).close(clean=False)
+    assert read_offsets(DISK, str(tmp_path), RECOVERY_POINTS).keys() == {B}
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 100, b"0\n7\na 0 1\n", b"9\n0\n", b"\xff\xfe"])
