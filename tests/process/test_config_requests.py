@@ -90,17 +90,25 @@ def test_a_resource_that_is_named_twice_is_not_altered(connection: BlockingConne
     ] * 2
 
 
+def limited(connection: BlockingConnection, host: str, rate: float | None) -> tuple[ErrorCode, str | None]:
+    data = AlterClientQuotasRequest
+    op = data.OpData("connection_creation_rate", rate or 0.0, rate is None)
+    answer: Any = connection.send(data([data.EntryData([data.EntityData("ip", host)], [op])]), 1)
+    return ErrorCode(answer.entries[0].error_code), answer.entries[0].error_message
+
+
+@pytest.mark.parametrize("rate", [1.0, None])
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "300.1.1.1", "a host"])
+def test_a_quota_of_a_host_that_nobody_knows_is_refused(
+    connection: BlockingConnection, host: str, rate: float | None
+) -> None:
+    told = f"{host.replace(' ', '%20')} is not a valid IP or resolvable host."
+    assert limited(connection, host, rate) == (ErrorCode.INVALID_REQUEST, told)
+
+
 def test_a_quota_of_a_host_holds_for_its_address(connection: BlockingConnection) -> None:
     """``IpConfigHandler`` looks the name up."""
-
-    def limit(rate: float | None) -> int:
-        data = AlterClientQuotasRequest
-        op = data.OpData("connection_creation_rate", rate or 0.0, rate is None)
-        entry = data.EntryData([data.EntityData("ip", "localhost")], [op])
-        code: int = connection.send(data([entry]), 1).entries[0].error_code
-        return code
-
-    assert limit(1.0) == 0
+    assert limited(connection, "localhost", 1.0) == (ErrorCode.NONE, None)
     turned_away = False
     deadline = time.monotonic() + 60
     while not turned_away and time.monotonic() < deadline:
@@ -108,5 +116,5 @@ def test_a_quota_of_a_host_holds_for_its_address(connection: BlockingConnection)
         turned_away = bool(select.select(made, [], [], 2)[0])
         for opened in made:
             opened.close()
-    assert limit(None) == 0
+    assert limited(connection, "localhost", None) == (ErrorCode.NONE, None)
     assert turned_away

@@ -41,7 +41,7 @@ _BOUNDS: Final[dict[str, tuple[int, int] | None]] = {
 _IP_BOUNDS: Final[dict[str, tuple[int, int] | None]] = {"connection_creation_rate": _INT}
 _EPSILON: Final = 1e-6
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f:.]+|[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?").fullmatch
-"""An address, or a name that could be a host's: it is looked up where it counts, by each broker."""
+"""An address, or a name that could be a host's."""
 
 Entity = dict[str, str | None]
 """Name by entity type; None is the default entity, for all that have no quota of their own."""
@@ -163,10 +163,21 @@ def _named(sanitized: str) -> str | None:
 
 @telling(ErrorCode.REQUEST_TIMED_OUT)
 async def alter(
-    zk: KafkaZkClient, entity: Entity, changes: Iterable[tuple[str, float | None]], *, validate_only: bool
+    zk: KafkaZkClient,
+    network: Network,
+    entity: Entity,
+    changes: Iterable[tuple[str, float | None]],
+    *,
+    validate_only: bool,
 ) -> None:
     """Sets quotas of one entity; None removes one. Raises INVALID_REQUEST, and nothing is changed then."""
     entity_type, name, bounds = _place(entity)
+    host = entity.get(IP)
+    if host is not None:
+        try:
+            await network.address_of(host)
+        except OSError:
+            raise _no_host(name) from None
     config = await zk.get_entity_configs(entity_type, name)
     for key, value in changes:
         if value is None:
@@ -197,7 +208,7 @@ def _place(entity: Entity) -> tuple[str, str, Mapping[str, tuple[int, int] | Non
                 "Invalid quota entity combination, IP entity should not be used with user/client ID entity.",
             )
         if entity[IP] is not None and not _ADDRESS(str(entity[IP])):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{entity[IP]} is not a valid IP or resolvable host.")
+            raise _no_host(sanitized[IP])
         return IPS, sanitized[IP], _IP_BOUNDS
     if USER in sanitized and CLIENT_ID in sanitized:
         return USERS, f"{sanitized[USER]}/{CLIENTS}/{sanitized[CLIENT_ID]}", _BOUNDS
@@ -206,6 +217,10 @@ def _place(entity: Entity) -> tuple[str, str, Mapping[str, tuple[int, int] | Non
     if CLIENT_ID in sanitized:
         return CLIENTS, sanitized[CLIENT_ID], _BOUNDS
     raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")
+
+
+def _no_host(name: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is not a valid IP or resolvable host.")
 
 
 def _text(key: str, value: float, bounds: tuple[int, int] | None) -> str:

@@ -49,7 +49,9 @@ async def an_acl(broker: Broker) -> None:
 
 @a_change(lambda broker: broker.quotas.active)
 async def a_quota(broker: Broker) -> None:
-    await client_quotas.alter(broker.zk, {"user": "alice"}, [("producer_byte_rate", 5.0)], validate_only=False)
+    await client_quotas.alter(
+        broker.zk, broker.runtime.network, {"user": "alice"}, [("producer_byte_rate", 5.0)], validate_only=False
+    )
 
 
 @a_change(lambda broker: broker.config.number("log.cleaner.backoff.ms") == 5000)

@@ -23,6 +23,7 @@ async def handle(
         try:
             await client_quotas.alter(
                 broker.zk,
+                broker.runtime.network,
                 {part.entity_type: part.entity_name for part in entry.entity},
                 [(op.key, None if op.remove else op.value) for op in entry.ops],
                 validate_only=request.validate_only,
