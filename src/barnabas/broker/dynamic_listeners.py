@@ -25,6 +25,8 @@ from barnabas.security.tls.settings import CHANGING_STORES
 logger = logging.getLogger(__name__)
 
 _PROTOCOLS: Final = "listener.security.protocol.map"
+_ADMIN: Final = "ADMIN"
+"""The listener of the admin endpoint, which is none of ``listeners``."""
 _CHANGING: Final = CHANGING_STORES | LISTENERS_LIMITS
 """The listener's own keys that may change while it is open."""
 
@@ -64,9 +66,26 @@ class DynamicListeners:
             )
             config = _between_brokers(config, file=self._config, listeners=self.wanted)
             wanted = self.of(config)
+        self._warn_of_others(config, wanted)
         self._config, self.wanted = config, wanted
         self._connections.protected_listener = self.wanted.protected
         return self.wanted
+
+    def _warn_of_others(self, config: Config, wanted: Listeners) -> None:
+        """Says which keys are of no listener: by a slip of the pen the one that was meant is not guarded by them."""
+        names = [endpoint.listener for endpoint in (*self.wanted.bound, *wanted.bound)]
+        names += [_ADMIN, *comma_list(config.text("controller.listener.names"))]
+        if config.is_set(_PROTOCOLS):
+            names += [entry.partition(":")[0] for entry in comma_list(config.text(_PROTOCOLS))]
+        known = tuple(map(listener_prefix, names))
+        others = [key for key in config.overrides if key.startswith("listener.name.") and not key.startswith(known)]
+        if others:
+            logger.warning(
+                "[broker %d] no listener has the keys %s, until it is added; those that are open are %s",
+                self._node.broker_id,
+                ", ".join(sorted(others)),
+                ", ".join(endpoint.listener for endpoint in wanted.bound),
+            )
 
     def check(self, config: Config, socket_server: SocketServer) -> Listeners:
         """The listeners that `config` wants. Raises `ConfigError` where they could not become that
