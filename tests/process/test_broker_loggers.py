@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from barnabas.broker.loggers import KAFKAS
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.config import AlterOperation
 from barnabas.model.errors import ErrorCode
@@ -73,6 +75,22 @@ def test_a_loggers_level_is_told_set_and_taken_back(connection: BlockingConnecti
     assert level(connection, LOGGER) == before
     assert alter(connection, ("root", AlterOperation.SET, "ERROR")) == (ErrorCode.NONE, None)
     assert level(connection, "root") == "ERROR"
+
+
+def test_a_logger_of_kafkas_is_ours_that_tells_the_same(connection: BlockingConnection) -> None:
+    name = "kafka.controller.TopicDeletionManager"
+    assert name in {entry.name for entry in described(connection).configs}
+    assert alter(connection, (name, AlterOperation.SET, "TRACE")) == (ErrorCode.NONE, None)
+    assert level(connection, name) == level(connection, KAFKAS[name]) == "TRACE"
+    assert alter(connection, (name, AlterOperation.DELETE, None)) == (ErrorCode.NONE, None)
+    assert level(connection, name) == level(connection, "kafka.controller") != "TRACE"
+
+
+@pytest.mark.parametrize("name", KAFKAS.values())
+def test_what_kafkas_loggers_are_is_there(name: str) -> None:
+    """A logger that is not, or a package without one, would tell nothing."""
+    importlib.import_module("barnabas.controller.state_change_log" if name == "state.change" else name)
+    assert any(each == name or each.startswith(f"{name}.") for each in logging.root.manager.loggerDict)
 
 
 @pytest.mark.parametrize(

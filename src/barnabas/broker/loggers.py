@@ -1,7 +1,7 @@
 """How much the broker's loggers tell, as clients see and change it while the broker runs (KIP-412).
 
-They are those of the process, by Python's names; levels have Kafka's. Nothing is kept: the next start begins as the
-broker's options say.
+They are those of the process, by Python's names, and those of Kafka's that have a counterpart, by Kafka's; levels have
+Kafka's. Nothing is kept: the next start begins as the broker's options say.
 """
 
 from __future__ import annotations
@@ -23,12 +23,42 @@ LEVELS: Final = {
     "TRACE": 1,
 }
 """From the most quiet on; nothing here tells more than DEBUG does."""
+KAFKAS: Final = {
+    "kafka": "barnabas",
+    "kafka.cluster.Partition": "barnabas.replica.partition",
+    "kafka.controller": "barnabas.controller",
+    "kafka.controller.KafkaController": "barnabas.controller",
+    "kafka.controller.ControllerChannelManager": "barnabas.controller.channels",
+    "kafka.controller.RequestSendThread": "barnabas.controller.channels",
+    "kafka.controller.TopicDeletionManager": "barnabas.controller.topic_deletion",
+    "kafka.controller.ZkPartitionStateMachine": "barnabas.controller.partition_state_machine",
+    "kafka.controller.ZkReplicaStateMachine": "barnabas.controller.replica_state_machine",
+    "kafka.coordinator.group.GroupCoordinator": "barnabas.coordinator.group_coordinator",
+    "kafka.coordinator.transaction.TransactionCoordinator": "barnabas.coordinator.transaction_coordinator",
+    "kafka.coordinator.transaction.TransactionMarkerChannelManager": "barnabas.coordinator.transaction_markers",
+    "kafka.log.LogCleaner": "barnabas.log.cleaner",
+    "kafka.log.LogManager": "barnabas.log.log_dirs",
+    "kafka.log.UnifiedLog": "barnabas.log",
+    "kafka.network.SocketServer": "barnabas.broker.connections",
+    "kafka.server.KafkaApis": "barnabas.broker.handlers",
+    "kafka.server.KafkaServer": "barnabas.broker.server",
+    "kafka.server.ReplicaFetcherThread": "barnabas.replica.fetchers",
+    "kafka.server.ReplicaManager": "barnabas.replica.replicas",
+    "kafka.zk.KafkaZkClient": "barnabas.zk.kafka",
+    "kafka.zookeeper.ZooKeeperClient": "barnabas.zk.client",
+    "state.change.logger": "state.change",
+}
+"""Kafka's loggers, each with the one that tells here what it tells there."""
 
 
 def levels() -> dict[str, str]:
     """The level that counts for each logger."""
-    names = sorted(logging.root.manager.loggerDict)
-    return {name: _level(logging.getLogger(None if name == ROOT else name)) for name in (ROOT, *names)}
+    names = sorted({*logging.root.manager.loggerDict, *KAFKAS})
+    return {name: _level(_logger(name)) for name in (ROOT, *names)}
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger(None if name == ROOT else KAFKAS.get(name, name))
 
 
 def _level(logger: logging.Logger) -> str:
@@ -78,4 +108,4 @@ def alter(operations: Sequence[tuple[str, int, str | None]], *, validate_only: b
             changes[name] = LEVELS[level]
     if not validate_only:
         for name, number in changes.items():
-            logging.getLogger(None if name == ROOT else name).setLevel(number)
+            _logger(name).setLevel(number)
