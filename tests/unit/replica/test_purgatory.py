@@ -208,7 +208,7 @@ def test_every_timeout_expires_once_and_in_its_time_among_many_of_several_length
 
             def on_complete(self) -> None:
                 super().on_complete()
-                if not purgatory.delayed:
+                if all(operation.completed for operation in operations):
                     over.set()
 
         operations = [Timed((30, 5, 60)[number % 7 % 3]) for number in range(300)]
