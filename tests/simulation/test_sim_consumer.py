@@ -13,7 +13,7 @@ import pytest
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.asking import RETRY_BACKOFF_MS
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.consumer import Consumer
+from barnabas.client.consumer import CLOSE_TIMEOUT_MS, Consumer
 from barnabas.client.fetcher import DISBELIEF_MS
 from barnabas.client.group import GroupMember
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset
@@ -119,6 +119,54 @@ def test_a_poll_is_over_in_time_although_metadata_does_not_come() -> None:
     took_ms, read = seen_in(story)
     assert POLL_MS <= took_ms <= 2 * POLL_MS
     assert read == [b"value"]
+
+
+@pytest.mark.parametrize(("auto_commit_interval_ms", "longest_ms"), [(None, 1_000), (60_000, CLOSE_TIMEOUT_MS + 1_000)])
+def test_who_closes_a_consumer_does_not_wait_for_brokers_that_are_gone(
+    auto_commit_interval_ms: int | None, longest_ms: int
+) -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> float:
+        await make_topic(cluster, {0: [0]})
+        await produce(cluster, b"value", 0)
+        consumer = Consumer(cluster, group="group", auto_commit_interval_ms=auto_commit_interval_ms)
+        await consumer.subscribe(TOPIC)
+        assert await read_until(consumer, b"value") == [b"value"]
+        for number in range(3):
+            world.kill(broker_name(number))
+        assert await consumer.poll(POLL_MS) == []
+        begun_ms = runtime.clock.monotonic_ms()
+        await consumer.close()
+        return runtime.clock.monotonic_ms() - begun_ms
+
+    assert seen_in(story) <= longest_ms
+
+
+def test_who_leads_a_topic_that_is_gone_is_asked_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[int, list[bytes | None]]:
+        await make_topic(cluster, {0: [0]})
+        consumer = Consumer(cluster)
+        await consumer.assign({FIRST: 0})
+        assert await values(consumer, POLL_MS) == []
+        assert await Admin(cluster).delete_topics([TOPIC]) == {TOPIC: None}
+        await is_told(cluster, lambda known: known.metadata.partitions(TOPIC) == [])
+        refresh, asked = cluster.refresh, []
+
+        async def counted(topics: Any = None, **named: Any) -> Any:
+            asked.append(topics)
+            return await refresh(topics, **named)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(cluster, "refresh", counted)
+            assert await values(consumer, 20_000) == []
+        await make_topic(cluster, {0: [0]})
+        await produce(cluster, b"anew", 0)
+        read = await values(consumer, 5_000)
+        await consumer.close()
+        return len(asked), read
+
+    asked, read = seen_in(story)
+    assert 20 <= asked <= 30
+    assert read == [b"anew"]
 
 
 def test_a_partition_whose_new_offset_does_not_come_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

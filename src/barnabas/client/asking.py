@@ -90,7 +90,7 @@ class Asking(ABC, Generic[Connected]):
     def __init__(self, bootstrap: Sequence[tuple[str, int]], *, retry_timeout_ms: int) -> None:
         self.bootstrap = list(bootstrap)
         self.metadata = ClusterMetadata()
-        self._retry_timeout_ms = retry_timeout_ms
+        self.retry_timeout_ms = retry_timeout_ms
         self._closed = False
 
     # what a driver does
@@ -127,7 +127,7 @@ class Asking(ABC, Generic[Connected]):
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None) -> T:
         """`attempt` until it raises neither a lost connection nor a retriable `KafkaError`; then whatever it raised."""
-        deadline = self.monotonic_ms() + (self._retry_timeout_ms if timeout_ms is None else timeout_ms)
+        deadline = self.monotonic_ms() + (self.retry_timeout_ms if timeout_ms is None else timeout_ms)
         pause_ms = RETRY_BACKOFF_MS
         while True:
             try:
@@ -235,8 +235,11 @@ class Asking(ABC, Generic[Connected]):
 
         return await self.retrying(attempt)
 
-    async def coordinator(self, key: str, *, key_type: int = GROUP, owner: object = None) -> Connected:
-        """The connection, shared or `owner`'s, to the coordinator of a group or a transactional id."""
+    async def coordinator(
+        self, key: str, *, key_type: int = GROUP, owner: object = None, timeout_ms: int | None = None
+    ) -> Connected:
+        """The connection, shared or `owner`'s, to the coordinator of a group or a transactional id, which is looked for
+        for `timeout_ms`, as in `refresh`."""
 
         async def attempt() -> Connected:
             connection = await self.any()
@@ -253,7 +256,7 @@ class Asking(ABC, Generic[Connected]):
                 raise KafkaError(code, f"no coordinator for {key!r}: {found.error_message or code.name}")
             return await self.connection(found.host, found.port, owner)
 
-        return await self.retrying(attempt)
+        return await self.retrying(attempt, timeout_ms=timeout_ms)
 
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED

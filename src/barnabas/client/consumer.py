@@ -41,6 +41,8 @@ from barnabas.runtime import and_then
 
 logger = logging.getLogger(__name__)
 
+CLOSE_TIMEOUT_MS: Final = 30_000
+"""How long a consumer that closes tries to commit, as Kafka's."""
 _ITERATION_MS: Final = 60_000
 """How long ``async for`` waits in one `poll`: nobody notices."""
 _TURN_MS: Final = 20
@@ -386,8 +388,11 @@ class Consumer(Fetcher, AsyncClosing):
         if self._committing is not None:
             self._committing.cancel()  # it has older ones, and might be repeated behind these
             self._committing = None
+        timeout_ms = self.cluster.retry_timeout_ms
+        if self._closed:
+            timeout_ms = min(timeout_ms, CLOSE_TIMEOUT_MS)
         try:
-            await self.member.commit(positions)
+            await self.member.commit(positions, timeout_ms=timeout_ms)
         except (KafkaError, OSError) as error:
             logger.warning("positions of group %r were not committed: %s", self.member.group, error)
 

@@ -17,7 +17,7 @@ import math
 from collections.abc import Container, Coroutine, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
-from barnabas.client.asking import RETRY_BACKOFF_MS
+from barnabas.client.asking import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.offsets import (
     EARLIEST,
@@ -108,6 +108,8 @@ class Fetcher:
         self._in_doubt: set[TopicPartition] = set()
         """These are fetched only after their leaders were asked for."""
         self._refreshed_ms = -math.inf
+        self._refresh_backoff_ms = RETRY_BACKOFF_MS
+        """How long it is until leaders are asked for again: longer and longer where there are none."""
 
     def position(self, topic_partition: TopicPartition) -> int:
         """The offset of the next record that `poll` will return. Raises ``LookupError`` where it is not known yet."""
@@ -228,14 +230,17 @@ class Fetcher:
 
     async def _ask_who_leads(self) -> None:
         """Asks for the leaders of partitions in doubt. Raises `KafkaError` for a topic that stays unreadable."""
-        clock = self.cluster.runtime.clock
-        await asyncio.sleep(max(0, self._refreshed_ms + RETRY_BACKOFF_MS - clock.monotonic_ms()) / 1000)
+        clock, backoff_ms = self.cluster.runtime.clock, self._refresh_backoff_ms
+        await asyncio.sleep(max(0, self._refreshed_ms + backoff_ms - clock.monotonic_ms()) / 1000)
         self._refreshed_ms = clock.monotonic_ms()
         asked = set(self._in_doubt)
         names = sorted({partition.topic for partition in asked})
         metadata = await self.cluster.refresh(names)
         self._in_doubt -= asked
         self._due = True
+        self._refresh_backoff_ms = RETRY_BACKOFF_MS
+        if any(metadata.leader(partition) == NO_BROKER for partition in asked):
+            self._refresh_backoff_ms = min(2 * backoff_ms, RETRY_BACKOFF_MAX_MS)
         for name in names:
             topic = metadata.topics.get(name)
             if topic is not None and topic.error is not ErrorCode.NONE and not topic.error.retriable:

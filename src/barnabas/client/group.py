@@ -29,6 +29,8 @@ from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 from barnabas.wire.messages.sync_group import SyncGroupRequest
 
 RANGE: Final = "range"
+LEAVE_TIMEOUT_MS: Final = 5_000
+"""How long the answer to LeaveGroup is waited for: the end of the session does the same."""
 
 _REJOIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 
@@ -174,9 +176,11 @@ class GroupMember:
             self._dealt = None
             self.rejoin()
 
-    async def _connected(self) -> Connection:
+    async def _connected(self, *, patient: bool = True) -> Connection:
+        """Where the coordinator is not known it is looked for until it is found, or once where nobody is `patient`."""
         if self._coordinator is None or not self._coordinator.connected:
-            self._coordinator = await self.cluster.coordinator(self.group, owner=self)
+            timeout_ms = None if patient else 0
+            self._coordinator = await self.cluster.coordinator(self.group, owner=self, timeout_ms=timeout_ms)
         return self._coordinator
 
     async def _send(self, request: Any, timeout_ms: int = 30_000) -> Any:
@@ -369,13 +373,13 @@ class GroupMember:
         if not self._member_id or self._group_instance_id is not None:
             return
         try:
-            coordinator = await self._connected()
+            coordinator = await self._connected(patient=False)
             request = LeaveGroupRequest(group_id=self.group)
             if coordinator.best_version(request) >= 3:
                 request.members = [LeaveGroupRequest.MemberIdentity(member_id=self._member_id)]
             else:
                 request.member_id = self._member_id
-            await coordinator.send(request)
+            await coordinator.send(request, timeout_ms=LEAVE_TIMEOUT_MS)
         except OSError:
             pass  # the group's session timeout does what the request would have done
         except KafkaError as error:
@@ -384,9 +388,12 @@ class GroupMember:
 
     # offsets
 
-    async def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> None:
-        """Commits offsets (of the next record to read), with a note where one is given. Raises ``UNKNOWN_MEMBER_ID`` or
-        ``REBALANCE_IN_PROGRESS`` where the member's partitions may be another's by now."""
+    async def commit(
+        self, offsets: Mapping[TopicPartition, int | CommittedOffset], *, timeout_ms: int | None = None
+    ) -> None:
+        """Commits offsets (of the next record to read), with a note where one is given; tries for `timeout_ms`, as in
+        `Asking.retrying`. Raises ``UNKNOWN_MEMBER_ID`` or ``REBALANCE_IN_PROGRESS`` where the member's partitions may
+        be another's by now."""
         if self._topics and self.is_lost:
             self._check(ErrorCode.UNKNOWN_MEMBER_ID)
         topics: dict[str, list[Any]] = {}
@@ -414,7 +421,7 @@ class GroupMember:
         sent_in = self._assigned_in
 
         async def attempt() -> None:
-            answer = await self._send(request)
+            answer = await (await self._connected(patient=False)).send(request)
             for topic in answer.topics:
                 for partition in topic.partitions:
                     code = ErrorCode(partition.error_code)
@@ -424,7 +431,7 @@ class GroupMember:
                     self._check(code)
 
         async with self._commits:
-            await self.cluster.retrying(attempt)
+            await self.cluster.retrying(attempt, timeout_ms=timeout_ms)
 
     async def committed(
         self, partitions: Sequence[TopicPartition], *, require_stable: bool = False
