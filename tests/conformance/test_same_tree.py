@@ -49,6 +49,8 @@ class Side:
     zookeeper: KazooClient
     tools: KafkaTools
     directory: Path
+    settled: tuple[str, dict[str, Any]] = ("", {})
+    """A change of the tree, and what the tree was after it."""
 
     def tool(self, main: str, *arguments: str) -> tuple[int, list[str]]:
         status, printed = self.tools.run(main, "--bootstrap-server", self.bootstrap, *arguments)
@@ -87,10 +89,19 @@ class Side:
                 level += [f"{path.rstrip('/')}/{each}" for each in children]
         return found
 
-    def settled_tree(self) -> dict[str, Any]:
-        """The tree once nothing is being deleted, reassigned or elected any more."""
+    def last_change(self) -> str:
+        """The server's zxid, which each change of the tree raises."""
+        (zxid,) = re.findall(r"^Zxid: (\S+)$", self.zookeeper.command(b"srvr"), re.MULTILINE)
+        return str(zxid)
 
-        def settled() -> dict[str, Any] | None:
+    def settled_tree(self) -> dict[str, Any]:
+        """The tree once nothing is being deleted, reassigned or elected any more, and nothing has changed while it was
+        looked at; it is looked at once for each change."""
+
+        def settled() -> bool:
+            change = self.last_change()
+            if change == self.settled[0]:
+                return True
             tree = self.tree()
             busy = [
                 path
@@ -98,15 +109,16 @@ class Side:
                 if path.startswith(("/admin/delete_topics/", "/admin/preferred_", "/isr_change_notification/"))
             ]
             busy += [path for path, (value, *_) in tree.items() if is_reassigned(path, value)]
-            return None if busy else tree
+            if busy or self.last_change() != change:
+                return False
+            # Brokers that change their configuration at once announce it in any order.
+            announced = [path for path in tree if path.startswith("/config/changes/")]
+            tree["/config/changes"] = sorted(str(tree.pop(path)) for path in announced)
+            self.settled = change, tree
+            return True
 
-        first: dict[str, Any] = until(settled, f"{self.name} is at rest")
-        while (second := until(settled, f"{self.name} is at rest")) != first:
-            first = second
-        # Brokers that change their configuration at once announce it in any order.
-        announced = [path for path in first if path.startswith("/config/changes/")]
-        first["/config/changes"] = sorted(str(first.pop(path)) for path in announced)
-        return first
+        until(settled, f"{self.name} is at rest")
+        return self.settled[1]
 
 
 def is_reassigned(path: str, value: Any) -> bool:
