@@ -19,6 +19,7 @@ from cluster import running, until
 from kafka_tools import KafkaTools
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
+from operator_commands import story
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
@@ -404,3 +405,9 @@ def test_operations_are_answered_alike_and_leave_the_same_tree(sides: tuple[Side
             if trees[0].get(path) != trees[1].get(path):
                 different.setdefault(path, f"after {name}: {path}: {compared(trees[0].get(path), trees[1].get(path))}")
     assert not different, "\n".join(different.values())
+
+
+def test_what_an_operators_commands_say_is_the_same(sides: tuple[Side, Side], tmp_path: Path) -> None:
+    """Ours, asked of both clusters."""
+    for there, here in zip(*(story(side.bootstrap, tmp_path) for side in sides), strict=True):
+        assert here == there

@@ -9,8 +9,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from barnabas.cli.app import run
 
 TOPIC = "operated"
@@ -87,9 +85,3 @@ def story(bootstrap: str, place: Path) -> list[Any]:
         told.append((command, code, found, re.sub(r"[^ ]+/[^ ]+", "PLACE", err)))
     says(bootstrap, ["topic", "delete", TOPIC])
     return told
-
-
-@pytest.mark.apache
-def test_commands_say_the_same_of_both(ours: str, apaches: str, tmp_path: Path) -> None:
-    for here, there in zip(story(ours, tmp_path), story(apaches, tmp_path), strict=True):
-        assert here == there
