@@ -20,16 +20,15 @@ CONFIG = {
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three brokers for every client of this directory; each test makes topics of its own."""
-    with running(tmp_path_factory.mktemp("cluster"), 3) as started:
+    config = [f"{key}={value}" for key, value in CONFIG.items()]
+    with running(tmp_path_factory.mktemp("cluster"), 3, *config) as started:
         yield started
 
 
 @pytest.fixture(scope="session")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def ours(cluster: Cluster) -> str:
     """Where three brokers of ours are."""
-    config = [f"{key}={value}" for key, value in CONFIG.items()]
-    with running(tmp_path_factory.mktemp("ours"), 3, *config) as started:
-        yield started.bootstrap
+    return cluster.bootstrap
 
 
 @pytest.fixture(scope="session")
