@@ -108,11 +108,31 @@ HOT_PATH = (
 """What a produce and a fetch spend their time in. A class here has no base and no subclass that is not here as well."""
 MYPYC = ("mypy==2.4.1", "setuptools>=80")
 TO_C = """
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+
 from mypyc.build import mypycify
 from setuptools import setup
-setup(name="barnabas", ext_modules=mypycify({}, opt_level="1", debug_level="0", multi_file=True))
+from setuptools.command.build_ext import build_ext
+
+
+class OnEveryCore(build_ext):
+    def build_extensions(self):
+        compiles = self.compiler.compile
+
+        def beside_others(sources, **how):
+            with ThreadPoolExecutor(cpu_count()) as pool:
+                return [made for each in pool.map(lambda source: compiles([source], **how), sources) for made in each]
+
+        self.compiler.compile = beside_others
+        super().build_extensions()
+
+
+modules = mypycify({}, opt_level="1", debug_level="0", multi_file=True)
+setup(name="barnabas", ext_modules=modules, cmdclass={{"build_ext": OnEveryCore}})
 """
-"""A C file for each module: all of them in one, as mypyc does by itself, take the compiler three times as long."""
+"""A C file for each module, and a compiler for each core: all of them in one file, as mypyc does by itself, take the
+compiler three times as long."""
 
 
 def compiled_from() -> list[str]:
