@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import zlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,7 @@ __all__ = [
     "ZooKeeperEnsemble",
     "classpath",
     "cluster_view",
+    "compiled",
     "four_letter_word",
     "free_port",
     "is_in_cluster",
@@ -104,7 +107,29 @@ def tool(name: str, *arguments: str, text: str = "", timeout: float = 90) -> sub
 
 def program_command(source: Path, *options: str) -> list[str]:
     """The command line of a Java program, a file beside a test, that uses Kafka's classes."""
-    return [java(), "-Xmx256m", *quick_start(), *options, "-cp", classpath(), str(source)]
+    return [java(), "-Xmx256m", *quick_start(), *options, *compiled(source, classpath())]
+
+
+def compiled(source: Path, jars: str) -> tuple[str, str, str]:
+    """The options with which Java runs a program, a file with a class of its name; compiled once, not at each start."""
+    content = source.read_bytes() + jars.encode()
+    classes = cache_directory() / "java" / f"{source.stem}-{zlib.crc32(content):08x}"
+    with _one_process():
+        if not classes.exists():
+            part = classes.with_suffix(".part")
+            part.mkdir(parents=True, exist_ok=True)
+            compiler = ("-XX:TieredStopAtLevel=1", "-cp", jars, "-m", "jdk.compiler/com.sun.tools.javac.Main")
+            subprocess.run([java(), *compiler, "-d", str(part), str(source)], check=True)
+            part.rename(classes)
+    return ("-cp", f"{jars}:{classes}", source.stem)
+
+
+@contextlib.contextmanager
+def _one_process() -> Iterator[None]:
+    """What is made for all test runs is made by one of them."""
+    with (cache_directory() / "classes.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @cache
@@ -118,8 +143,7 @@ def quick_start() -> tuple[str, ...]:
     jars = Path(classpath()).parent
     said = subprocess.run([java(), "-version"], capture_output=True, check=True).stderr
     archive = jars.with_name(f"classes-{zlib.crc32(said):08x}.jsa")
-    with (cache_directory() / "classes.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _one_process():
         if not archive.exists():
             _archive_classes(archive, compiles)
     return (compiles, f"-XX:SharedArchiveFile={archive}") if archive.exists() else (compiles,)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apache import program_command
+from apache import compiled, program_command
 
 from barnabas.bench.apache import VERSION, ApacheUnavailable, cache_directory, fetch_jars, java
 
@@ -96,7 +96,7 @@ def streams_command(source: str, bootstrap: str, name: str, state: Path) -> list
     """The command line of an application of Kafka Streams, a file in ``java``; its stores lie below `state`."""
     options = ("-Xmx512m", "-XX:TieredStopAtLevel=1")
     return [
-        java(), *options, "-cp", applications_classpath(), str(HERE / "java" / source), bootstrap, name, str(state),
+        java(), *options, *compiled(HERE / "java" / source, applications_classpath()), bootstrap, name, str(state),
     ]  # fmt: skip
 
 
