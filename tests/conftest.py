@@ -31,7 +31,11 @@ def spark() -> Any:
     from barnabas.bench.apache import ApacheUnavailable
     from barnabas.spark.session import SparkUnavailable, session
 
-    config = {"spark.sql.python.filterPushdown.enabled": "true", "spark.sql.shuffle.partitions": "2"}
+    config = {
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.codegen.wholeStage": "false",  # of a few rows, compiling a query takes most of the time
+    }
     try:
         started = session("tests", master="local[2]", config={**apache.official_connector(), **config})
     except (SparkUnavailable, ApacheUnavailable) as error:

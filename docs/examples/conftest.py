@@ -14,8 +14,10 @@ def spark() -> Any:
     """A Spark session, as `barnabas.spark.session.session` makes one; the same for every example."""
     from barnabas.spark.session import SparkUnavailable, session
 
+    # Of a few rows, compiling a query takes most of the time.
+    config = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}
     try:
-        return session("examples", master="local[2]", config={"spark.sql.shuffle.partitions": "2"})
+        return session("examples", master="local[2]", config=config)
     except SparkUnavailable as error:
         if os.environ.get("CI") == "true":
             pytest.fail(str(error))
