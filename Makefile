@@ -49,9 +49,10 @@ demo: setup
 	$(BIN)/barnabas demo
 
 # Side by side: real processes mostly wait, and what runs in virtual time or in memory takes what they leave of the cores.
+# That begins early, and what lasts longest does: else it has the end, and one core, for itself.
 test: check
 	+@$(MAKE) --no-print-directory --jobs=3 --output-sync=target \
-		test-conformance test-processes test-clusters test-in-memory test-examples test-fuzz $(if $(CI),package spark-matrix)
+		test-conformance test-processes test-in-memory test-clusters test-fuzz $(if $(CI),package) test-examples $(if $(CI),spark-matrix)
 
 IN_MEMORY := tests/unit tests/property tests/simulation
 PAGES := tests/unit/docs tests/unit/web/test_metrics_table.py tests/process/test_recorded_output.py
