@@ -119,6 +119,11 @@ class LogUpkeep:
         def delete(log: Log) -> int:
             start = log.log_start_offset
             deleted = log.delete_old_segments(now_ms=self._clock.now_ms())
+            if deleted:
+                settings, first = log.settings, log.log_start_offset
+                because = f"retention.ms {settings.retention_ms}, retention.bytes {settings.retention_bytes}"
+                moved = f"the log began at offset {start}, and begins at {first}"
+                logger.info("[%s] retention deleted %d segments (%s): %s", log.topic_partition, deleted, because, moved)
             if log.log_start_offset != start and not log.is_future:
                 self._logs.on_log_start_moved(log.topic_partition)
             return deleted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 from pathlib import Path
 
@@ -174,7 +175,9 @@ def test_an_index_of_a_segment_that_was_not_cleaned_whole_does_not_become_the_ne
     dirs.close()
 
 
-def test_retention_goes_on_with_the_others_where_a_segment_is_damaged(tmp_path: Path) -> None:
+def test_retention_goes_on_with_the_others_where_a_segment_is_damaged_and_says_what_it_deleted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     config = {"log.retention.ms": "1", "log.segment.delete.delay.ms": "0"}
     stopped(tmp_path, **config)
     dirs = started(tmp_path, **config)
@@ -189,8 +192,14 @@ def test_retention_goes_on_with_the_others_where_a_segment_is_damaged(tmp_path: 
     dirs = started(tmp_path, **config)
     for log in dirs.logs.values():
         log.update_high_watermark(log.log_end_offset)
-    asyncio.run(dirs.upkeep.delete_old_segments())
+    with caplog.at_level(logging.INFO, logger="barnabas.log.upkeep"):
+        asyncio.run(dirs.upkeep.delete_old_segments())
     assert dirs.logs[B].log_start_offset == 1
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
+    assert told == [
+        f"[{B}] retention deleted 1 segments (retention.ms 1, retention.bytes -1): "
+        "the log began at offset 0, and begins at 1"
+    ]
     dirs.close()
 
 
