@@ -13,7 +13,7 @@ from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import Bounds, DataLoss, OffsetRange, cut
 from barnabas.spark.topics import bounds, covered, resolved
 from barnabas.spark.versions import arrow_type_of
-from barnabas.spark.worker import keep_libraries
+from barnabas.spark.worker import keep_libraries, keep_memory
 
 if TYPE_CHECKING:
     import pyarrow
@@ -108,6 +108,7 @@ def read_range(partition: InputPartition, options: SourceOptions, schema: Struct
     from barnabas.spark.fetching import fetched
 
     keep_libraries()
+    keep_memory()
     global _records_here
     wanted = partition.offset_range
     _records_here += wanted.size

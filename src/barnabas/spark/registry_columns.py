@@ -21,7 +21,7 @@ from barnabas.spark.dead_letter_topic import dead_letter
 from barnabas.spark.decoded import PREFIX, Decoded, Payloads, SchemaFormat
 from barnabas.spark.registry import Registry, Schema
 from barnabas.spark.versions import arrow_type_of
-from barnabas.spark.worker import keep_libraries
+from barnabas.spark.worker import keep_libraries, keep_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -166,6 +166,7 @@ class _Reader:
 
     def __call__(self, values: Any) -> Any:
         keep_libraries()
+        keep_memory()
         found = decode(values, self._payloads, self.target)
         if self.mode in ("REPORT", "DEADLETTER"):
             return _reported(found)

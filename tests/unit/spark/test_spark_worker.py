@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import subprocess
 import sys
@@ -37,6 +38,31 @@ assert gc.get_freeze_count() >= kept + len(made_by_a_task)
 
 def test_what_was_imported_is_spared_by_later_collections_once() -> None:
     subprocess.run([sys.executable, "-c", IN_A_PROCESS_OF_ITS_OWN], check=True)
+
+
+AS_LARGE_EACH_TIME = """
+import resource
+from barnabas.spark.worker import keep_memory
+keep_memory()
+
+def task():
+    del [bytearray(8 << 20) for _ in range(4)][:]
+
+for _ in range(3):
+    task()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+task()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+PAGES_OF_A_TASK = 4 * (8 << 20) // 4096
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallopt"), reason="memory is not glibc's here"
+)
+def test_a_task_has_the_pages_of_the_task_before_it() -> None:
+    run = subprocess.run([sys.executable, "-c", AS_LARGE_EACH_TIME], check=True, capture_output=True, text=True)
+    assert int(run.stdout) < PAGES_OF_A_TASK / 10
 
 
 def test_columns_by_a_registry_spare_what_their_libraries_made(monkeypatch: pytest.MonkeyPatch) -> None:
