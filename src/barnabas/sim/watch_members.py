@@ -197,13 +197,18 @@ class MemberWatch:
     # G4
 
     def _around_commit(self, original: Any) -> Any:
-        async def commit(member: GroupMember, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> None:
+        async def commit(
+            member: GroupMember,
+            offsets: Mapping[TopicPartition, int | CommittedOffset],
+            *,
+            timeout_ms: int | None = None,
+        ) -> None:
             asked = {str(place): committed_offset(offset).offset for place, offset in offsets.items()}
             self._asked_last[member] = asked
             by_itself = node() in self.history.commit_by_themselves
             if by_itself:
                 self.history.asks_to_commit(member.group, asked, self.world.loop.now_ns)
-            await original(member, offsets)
+            await original(member, offsets, timeout_ms=timeout_ms)
             if by_itself:
                 self.history.has_committed(member.group, asked, self.world.loop.now_ns)
             self._is_the_last(member, asked)
