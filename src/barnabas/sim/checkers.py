@@ -46,6 +46,7 @@ from barnabas.sim.watch_leftovers import LeftoverWatch
 from barnabas.sim.watch_logs import LogWatch
 from barnabas.sim.watch_members import MemberWatch
 from barnabas.sim.watch_namesakes import NamesakeWatch
+from barnabas.sim.watch_orders import OrderWatch
 from barnabas.sim.watch_repeats import RepeatWatch
 from barnabas.sim.watch_restarts import UNDER_WAY_NS
 from barnabas.sim.watch_stable import StableWatch
@@ -97,6 +98,7 @@ class Checkers:
         self.fetch_sessions = FetchSessionWatch(world, self.probes)
         self.repeats = RepeatWatch(world, self.probes)
         self.namesakes = NamesakeWatch(self.logs, self.probes)
+        self.orders = OrderWatch(world, self.ensemble, self.probes)
         self.cluster.generations_may_begin_anew = lambda group: (
             self.logs.losses.may_be_lost(self.offsets_partition(group), owner=group)
             or self.offsets_partition(group) in self.logs.leaders.begun_anew
