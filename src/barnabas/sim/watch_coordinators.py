@@ -41,6 +41,8 @@ from barnabas.wire.records import BatchHeader, batches, records_of
 
 LATE_NS: Final = 5_000_000_000
 """For a partition to be loaded, and for a broker that stops to have stopped."""
+LEADS_NO_MORE_NS: Final = 1_000_000_000
+"""For a broker that runs to coordinate no more what it leads no more, be it that its disk has failed."""
 Place: TypeAlias = tuple[str, TopicPartition]
 """A group, and what it reads."""
 
@@ -108,7 +110,9 @@ class CoordinatorWatch:
             wrong += [(name, number, False) for number in hosted if number not in led]
             unlike.update((key, self._unlike_ns.get(key, self.world.loop.now_ns)) for key in wrong)
         for key, since_ns in unlike.items():
-            if self.world.loop.now_ns - since_ns > LATE_NS:
+            name, _, leads = key
+            within_ns = LATE_NS if leads or self.world.brokers[name].state != "RUNNING" else LEADS_NO_MORE_NS
+            if self.world.loop.now_ns - since_ns > within_ns:
                 self._is_unlike(*key)
                 unlike[key] = self.world.loop.now_ns
         self._unlike_ns = unlike
@@ -126,7 +130,7 @@ class CoordinatorWatch:
     def _is_unlike(self, name: str, number: int, leads: bool) -> None:
         partition = f"{GROUP_METADATA_TOPIC}-{number}"
         what = "leads {} and does not coordinate" if leads else "coordinates {} and does not lead it"
-        self.world.violated("G9", f"{name} {what.format(partition)}, for {LATE_NS // 10**9} s", partition, name)
+        self.world.violated("G9", f"{name} {what.format(partition)}", partition, name)
 
     def judge(self) -> None:
         """At the end, when nothing is under way."""
