@@ -140,6 +140,7 @@ class Checkers:
             self.alive.look()
             self.members.look()
             self.waiting.look()
+            self.fetch_sessions.look()
             self.cleaner.look()
         self.cluster.look_at_groups()
         self.world.loop.call_later(SWEEP_MS / 1000, self._sweep)

@@ -36,6 +36,9 @@ RETAINED: Final = 5
 NOTHING_OPEN: Final = -1
 FOR_EVER_MS: Final = 1 << 62
 
+UPKEEP: Final = ("flush", "delete_old_segments", "delete_marked_files")
+"""Of a log, what is done for all logs now and then."""
+
 
 class Remembered(NamedTuple):
     """One batch of a producer, as its state has it."""
@@ -125,6 +128,8 @@ class DerivedWatch:
         for name in ("truncate_to", "truncate_fully_and_start_at"):
             probes.after(Log, name, self._is_gone_for_good)
         probes.after(Log, "flush", self._flushed)
+        for name in UPKEEP:
+            probes.after(Log, name, self.is_kept_up)
         probes.after(Log, "maybe_increment_log_start_offset", self._start_moved)
         probes.after(LogDirs, "checkpoint_log_start_offsets", self._starts_written)
         probes.after(LogDirs, "checkpoint_recovery_points", self._recovery_points_written)
@@ -185,6 +190,13 @@ class DerivedWatch:
                 "R15", f"{chain.partition} on {chain.node} counts as flushed to {log.recovery_point}, and its epochs "
                 f"{log.leader_epochs.entries} are not on the platter", chain.partition, chain.node,
             )  # fmt: skip
+
+    def is_kept_up(self, _: object, log: Log, **__: object) -> None:
+        """R16: whoever works through all logs leaves those alone that are closed, of which nothing may be left."""
+        self.world.check("R16")
+        if log.closed:
+            place = str(log.topic_partition)
+            self.world.violated("R16", f"{node()} works on {log.directory}, which it has closed", place, node())
 
     def _start_moved(self, moved: bool, log: Log, *_: object) -> None:
         """R13: the epochs that are left are those of the batches that are left."""

@@ -9,6 +9,8 @@ An answer names what has changed as well: a high watermark that was told once is
 how many requests there were, the follower of a partition that has all of it has to have the high watermark that the
 leader's side notes as told, and where the partition rests at the leader that has to be the one that there is.
 
+And what a follower fetches it fetches on, be another partition of that leader damaged on its way.
+
 R31: a consumer is sent to a replica that is in sync; at one that lags it would stand still for as long (KIP-392).
 """
 
@@ -38,11 +40,26 @@ class FetchSessionWatch:
     def __init__(self, world: World, probes: Probes) -> None:
         self.world = world
         self._asked: dict[FetchSessionHandler, dict[Key, None]] = {}
+        self._given_up: dict[tuple[str, str], None] = {}
+        """By broker and partition: what was followed no more when it was last looked."""
         probes.after(FetchSessionHandler, "build", self._built)
         probes.after(FetchSessionHandler, "build_one", self._built_one)
         probes.after(FetchSessionHandler, "handle", self._handled)
         probes.after(ReadablePartition, "preferred_read_replica", self._sent)
         probes.after(Partition, "isr_altered", self.ask_where_to_read)
+
+    def look(self) -> None:
+        """A partition is followed as long as its leader leads, whatever becomes of others, where no disk fails."""
+        before, self._given_up = self._given_up, {}
+        for name, broker in self.world.brokers.items():
+            machine = self.world.nodes[name]
+            if machine.disk.errors or machine.volume.refused_writes or self.world.faults.get("bit-rot"):
+                continue
+            self.world.check("R30")
+            for place in map(str, broker.replicas.fetchers.failed_partitions):
+                self._given_up[name, place] = None
+                if (name, place) not in before:
+                    self.world.violated("R30", f"{name} follows {place} no more, and its disk is well", place, name)
 
     def ask_where_to_read(self, _: bool, partition: Partition, *__: object) -> None:
         """As whoever chooses a replica for a consumer, when another ISR is known: all that there are to choose from."""
