@@ -1,7 +1,8 @@
 """A client that sends several batches of a partition one behind the other, by one connection, before any is answered,
 as the producers of Java and of librdkafka do; ours waits for each answer. Some of it is in transactions.
 
-T1: a leader takes them in their order: where one is written, the next is not out of order.
+T1: a leader takes them in their order: where one is written, the next is not out of order. L1: when all has healed, as
+many as may be under way are taken one behind the other.
 """
 
 from __future__ import annotations
@@ -27,10 +28,16 @@ from barnabas.wire.records import Record, build_batch
 if TYPE_CHECKING:
     from barnabas.sim.workload import Workload
 
+FEWEST: Final = 2
 IN_FLIGHT: Final = 5
 REQUEST_TIMEOUT_MS: Final = 5_000
 TRANSACTION_TIMEOUT_MS: Final = 8_000
 REGRETS: Final = 0.2
+GETS_ON_NS: Final = 60_000_000_000
+AGAIN_S: Final = 0.5
+AFTERWARDS: Final = 5
+MAY_FAIL: Final = 1
+"""Of them: a leader may move once more."""
 KEYS: Final = tuple(b"key %d" % number for number in range(9))
 
 
@@ -52,15 +59,38 @@ class Pipeliner:
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
         producer: Transaction[Any] | None = None
         while not self._is_over():
-            try:
-                if producer is None:
-                    producer = await self._begin(cluster)
-                if not await self._burst(runtime, cluster, producer):
-                    producer = None
-            except (KafkaError, OSError) as error:
-                self.workload.failed(self.client, error)
-                producer = None
+            producer = await self._go_on(runtime, cluster, producer, FEWEST)
             await asyncio.sleep(self.chance.exponential_ns(self.pause_ns) / 1e9)
+        await self.workload.healed.wait()
+        await self._gets_on(runtime, cluster, producer)
+
+    async def _gets_on(self, runtime: Runtime, cluster: ClusterClient, producer: Transaction[Any] | None) -> None:
+        """L1: as many as may be under way are taken, and not by luck: hardly ever has it to begin anew."""
+        world = self.workload.world
+        world.check("L1")
+        ends_ns = world.loop.now_ns + GETS_ON_NS
+        while (producer := await self._go_on(runtime, cluster, producer, IN_FLIGHT)) is None:
+            if world.loop.now_ns > ends_ns:
+                self.workload.judge_waiting(f"{self.client} sends {IN_FLIGHT} batches at once, and never are all taken")
+                return
+            await asyncio.sleep(AGAIN_S)
+        failed = 0
+        for _ in range(AFTERWARDS):
+            producer = await self._go_on(runtime, cluster, producer, IN_FLIGHT)
+            failed += producer is None
+        if failed > MAY_FAIL:
+            self.workload.judge_waiting(f"{failed} of {AFTERWARDS} times {IN_FLIGHT} batches at once are not all taken")
+
+    async def _go_on(
+        self, runtime: Runtime, cluster: ClusterClient, producer: Transaction[Any] | None, fewest: int
+    ) -> Transaction[Any] | None:
+        """Sends as many batches, or more; None where the producer cannot go on as it is."""
+        try:
+            producer = producer or await self._begin(cluster)
+            return producer if await self._burst(runtime, cluster, producer, fewest) else None
+        except (KafkaError, OSError) as error:
+            self.workload.failed(self.client, error)
+            return None
 
     def _is_over(self) -> bool:
         loop = self.workload.world.loop
@@ -79,7 +109,7 @@ class Pipeliner:
         producer.identity = TransactionIdentity(self.client, given.producer_id, given.producer_epoch)
         return producer
 
-    async def _burst(self, runtime: Runtime, cluster: ClusterClient, producer: Transaction[Any]) -> bool:
+    async def _burst(self, runtime: Runtime, cluster: ClusterClient, producer: Transaction[Any], fewest: int) -> bool:
         """Several batches to one partition. False where the producer cannot go on as it is."""
         known = (await cluster.refresh([self.topic])).partitions(self.topic)
         if not known:
@@ -91,7 +121,8 @@ class Pipeliner:
             transaction = f"{self.client} {self.written + 1}"
             producer.begin()
             await producer.add([each])
-        batches = [self._batch(runtime, each, producer, transaction) for _ in range(self.chance.whole(2, IN_FLIGHT))]
+        count = self.chance.whole(fewest, IN_FLIGHT)
+        batches = [self._batch(runtime, each, producer, transaction) for _ in range(count)]
         transactional_id = self.client if self.is_transactional else None
         asked = [
             connection.send_nowait(
