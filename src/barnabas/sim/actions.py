@@ -95,7 +95,7 @@ ADMINISTRATION: Final[dict[str, str]] = {
     "legacy-reassign": "topic, partition, replicas. By /admin/reassign_partitions, as tools before KIP-455",
     "legacy-elect": "topic. Preferred election by /admin/preferred_replica_election, as tools before KIP-460",
     "elect": "topic, unclean. Preferred or unclean election of every partition",
-    "config": "topic, key, value",
+    "config": "topic (none: of all brokers), key, value",
     "delete-records": "topic, partition. Up to half of what is there",
     "move-replica": "topic, partition, broker, path. To another of its log directories",
     "lookup": "topic, partition, back_ms. The first record that is not older than so long ago",

@@ -14,6 +14,7 @@ from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STA
 from barnabas.sim.chance import Chance
 from barnabas.sim.events import DISK, EVENTS, RPC, ZK
 from barnabas.sim.plan import MS, SECOND, Action, Argument, Plan, TopicPlan, with_actions, with_arguments
+from barnabas.sim.widen_amid import AMID
 from barnabas.sim.widen_dense import DENSE
 from barnabas.sim.widen_moments import MOMENTS
 from barnabas.sim.widen_operations import (
@@ -104,7 +105,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         usurped, blinded, book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time,
         cut_short, alone, grown_amid_moves, deleted_by_both, drowsy, together, by_themselves, far,
         uneven, unheard, called_off, interrupted, nearby, brisk,
-        stopped_then_lost, *MOMENTS, *DENSE, *WINDOWS, *RIVALS,
+        stopped_then_lost, *MOMENTS, *DENSE, *WINDOWS, *RIVALS, *AMID,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
@@ -403,10 +404,10 @@ def _damage(plan: Plan, chance: Chance) -> Plan:
     """Bits of records that change on their way from broker to broker; segments whose index is soon full."""
     more: list[tuple[int, str, dict[str, Any], int]] = []
     if chance.happens(0.5 if plan.profile == "DLY" else 0.03):
-        source, target = _broker(plan, chance), _broker(plan, chance)
-        if source != target:
-            said = {"links": [f"{source}>{target}"], "count": chance.whole(1, 3)}
-            more.append((chance.whole(SECOND, plan.length_ns // 2), "bit-flip", said, plan.length_ns // 3))
+        topic = chance.one_of(plan.topics)
+        place = f"{topic.name}-{chance.whole(0, topic.partitions - 1)}"
+        said = {"links": [f"leader:{place}>follower:{place}"], "count": chance.whole(1, 3)}
+        more.append((chance.whole(SECOND, plan.length_ns // 2), "bit-flip", said, plan.length_ns // 3))
     if chance.happens(0.3 if plan.profile in ("LDRx2", "CLK") else 0.03):
         sizes = {"log.index.size.max.bytes": str(8 * chance.whole(2, 8)), "log.index.interval.bytes": "1"}
         plan = replace(plan, config={**plan.config, **sizes})

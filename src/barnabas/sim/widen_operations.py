@@ -53,7 +53,7 @@ def away(plan: Plan, chance: Chance) -> Plan:
             ("elect", {"topic": topic.name, "unclean": False}),
             ("delete-topic", passing),
         ]
-        if _tells_topics_apart(plan):
+        if tells_topics_apart(plan):
             asked += [("recreate-topic", {**made, "replicas": replicas}) for replicas in (with_it, without)]
         name, said = chance.one_of(asked)
         more.append((at_ns + session_ns + chance.whole(500, 6_000) * MS, name, said, 0))
@@ -177,7 +177,7 @@ def busier(plan: Plan, chance: Chance) -> Plan:
 def made_again(plan: Plan, chance: Chance) -> Plan:
     """A topic that clients use is deleted and made again; not where ids tell no topic from the next of its name."""
     topics = [topic for topic in plan.topics if topic.name != RESULTS and "cleanup.policy" not in topic.configs]
-    if not topics or not _tells_topics_apart(plan) or not chance.happens(0.2):
+    if not topics or not tells_topics_apart(plan) or not chance.happens(0.2):
         return plan
     partitions = chance.whole(1, topics[-1].partitions + 1)
     said: dict[str, Any] = {"topic": topics[-1].name, "partitions": partitions, "replication_factor": 3}
@@ -407,6 +407,6 @@ def operations_at_events(plan: Plan, chance: Chance) -> Plan:
     return replace(plan, actions=tuple(put_off(action) for action in plan.actions))
 
 
-def _tells_topics_apart(plan: Plan) -> bool:
+def tells_topics_apart(plan: Plan) -> bool:
     """Whether an id tells a topic from the next one of its name (KIP-516)."""
     return metadata_version_of(broker_config(plan.config)).is_topic_ids_supported

@@ -428,8 +428,8 @@ class Workload:
 
     async def configure(self, admin: Admin, action: Action) -> str:
         said = action.arguments
-        key, value = str(said["key"]), str(said["value"])
-        await admin.alter_configs(ResourceType.TOPIC, str(said["topic"]), [(AlterOperation.SET, key, value)])
+        kind, name = (ResourceType.TOPIC, str(said["topic"])) if "topic" in said else (ResourceType.BROKER, "")
+        await admin.alter_configs(kind, name, [(AlterOperation.SET, str(said["key"]), str(said["value"]))])
         return "done"
 
     async def depose(self, admin: Admin, action: Action) -> str:
