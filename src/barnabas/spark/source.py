@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.spark.versions import LIMITS_SINCE, require_spark, spark_version
+from barnabas.spark.worker import keep_libraries
 
 try:
     from pyspark.sql.datasource import DataSource
@@ -43,6 +44,7 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
     def schema(self) -> str:
         from barnabas.spark.options import SourceOptions
 
+        keep_libraries()
         return SourceOptions.parse(self.options).schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -61,6 +63,7 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         """Raises ``ValueError`` where a schema that the user gave is not one of the source's."""
         from barnabas.spark.options import SourceOptions
 
+        keep_libraries()
         options = SourceOptions.parse(self.options)
         options.check_schema(schema)
         return options

@@ -76,3 +76,16 @@ def test_columns_by_a_registry_spare_what_their_libraries_made(monkeypatch: pyte
     reader = _Reader(Registry.of("http://127.0.0.1:1"), Schema("AVRO", "{}"), None, target, "FAILFAST")
     assert reader(pyarrow.array([None], pyarrow.binary())).to_pylist() == [None]
     assert gc.get_freeze_count() > 10_000
+
+
+def test_who_plans_a_read_spares_what_its_libraries_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    from pyspark.sql.types import StructType
+
+    from barnabas.spark.source import BarnabasDataSource
+
+    for plan in (BarnabasDataSource.schema, lambda source: source._source_options(StructType())):
+        monkeypatch.setattr(worker, "_modules_kept", 0)
+        gc.unfreeze()
+        plan(BarnabasDataSource({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}))
+        assert gc.get_freeze_count() > 10_000
