@@ -431,7 +431,6 @@ class Checkers:
             each = [TopicPartition(topic, number) for number in partitions]
             ends = await cluster.list_offsets(dict.fromkeys(each, LATEST))
             begins = await cluster.list_offsets(dict.fromkeys(each, EARLIEST))
-            starts.update((str(one), begins[one].offset) for one in each)
             consumer = Consumer(cluster, max_wait_ms=100, isolation_level=isolation)
             await consumer.assign({one: begins[one].offset for one in each})
             for _ in range(400):
@@ -444,6 +443,8 @@ class Checkers:
             else:
                 self.world.violated("L1", f"topic {topic} could not be read to its end")
             await consumer.close()
+            begins = await cluster.list_offsets(dict.fromkeys(each, EARLIEST))  # retention deletes meanwhile
+            starts.update((str(one), begins[one].offset) for one in each)
         everything[_STARTS] = starts
         return everything
 

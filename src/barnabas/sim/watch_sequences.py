@@ -96,7 +96,8 @@ class SequenceWatch:
         """T1: neither the sequence that comes next is refused, nor any of a producer of whom nothing is known.
 
         Of whom a marker is all that is left, its records being deleted, a broker that has read that anew takes nothing
-        but a beginning, Kafka's as well (``ProducerAppendInfo.checkSequence``).
+        but a beginning, Kafka's as well (``ProducerAppendInfo.checkSequence``). Nor does it take of a transaction what
+        comes behind a batch that it has seen and not written (KIP-890).
         """
         header = next((header for header, _, _ in batches(view)), None)
         if header is None:
@@ -105,7 +106,8 @@ class SequenceWatch:
         entry = log.producers.entries.get(header.producer_id)
         known = chain.producers.get(header.producer_id)
         follows = known == (header.producer_epoch, (header.base_sequence - 1) % SEQUENCES)
-        if entry is not None and not entry.batches and header.base_sequence != 0:
+        begun_before = header.is_transactional if entry is None else not entry.batches
+        if begun_before and header.base_sequence != 0:
             self.world.waive("T1")
         elif entry is None or follows:
             self.world.violated(

@@ -2543,6 +2543,19 @@ def test_whose_records_were_deleted_and_whose_marker_was_not_is_refused_what_com
     assert cluster.world.waived["T1"] == waived + 1
 
 
+def test_of_a_transaction_what_comes_behind_a_batch_that_was_not_written_is_refused(cluster: Cluster) -> None:
+    _, _, log, chain = cluster.leading(with_records(cluster))
+    known = {"producer_id": 4713, "producer_epoch": 0, "is_transactional": True}
+    first, next_one = (build_batch([Record(0, EPOCH_MS, None, b"one")], base_sequence=at, **known) for at in (0, 2))
+    cluster.world.violations.clear()
+    waived = cluster.world.waived.get("T1", 0)
+    cluster.logs.sequences.refused(chain, log, memoryview(next_one))
+    assert cluster.world.violations == []
+    assert cluster.world.waived["T1"] == waived + 1
+    cluster.logs.sequences.refused(chain, log, memoryview(first))
+    assert [violation.invariant for violation in cluster.world.violations] == ["T1"]
+
+
 def test_a_commit_may_be_lost_between_the_question_and_the_answer(cluster: Cluster) -> None:
     cluster.history.asked_to_commit["strangers", "orders-0"] = {2: 0, 3: 0}
     cluster.history.commits["strangers", "orders-0"] = 3, 0
