@@ -44,8 +44,8 @@ def _too_long(*_: object) -> None:
 def main() -> None:
     from mutants.plays import play_of
 
-    from barnabas.sim.draw import draw
-    from barnabas.sim.plan import Plan
+    from barnabas.sim.plans.draw import draw
+    from barnabas.sim.plans.plan import Plan
     from barnabas.sim.run import run_plan
     from barnabas.sim.scenarios import play
     from barnabas.sim.transactions import run_transactions

@@ -23,7 +23,7 @@ from mutants.mutant import Mutant
 from mutants.named_tests import NAMED_TESTS, is_noticed
 from mutants.plays import plays_for
 
-from barnabas.sim.draw import draw
+from barnabas.sim.plans.draw import draw
 
 ORDINARY_CAMPAIGN = ("all",)
 """What ``make sim`` draws, for a mutant that has no profiles of its own."""

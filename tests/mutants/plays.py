@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mutants.table import Mutant
 
-from barnabas.sim.plan import Plan
+from barnabas.sim.plans.plan import Plan
 from barnabas.sim.run import Outcome
 from barnabas.sim.scenarios import SCENARIOS, Scenario, at, plan, produce
 

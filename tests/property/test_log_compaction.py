@@ -17,8 +17,8 @@ from barnabas.log.validation import end_txn_marker
 from barnabas.model.config import broker_config
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import real_runtime
-from barnabas.sim.chance import Chance
-from barnabas.sim.disk import SimDisk, Volume
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.world.disk import SimDisk, Volume
 from barnabas.wire.records import ControlType, Record, build_batch, control_batch, records_of
 
 DAY_MS = 86_400_000

@@ -14,8 +14,8 @@ from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import broker_config
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import real_runtime
-from barnabas.sim.chance import Chance
-from barnabas.sim.disk import Loss, SimDisk, Volume
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.world.disk import Loss, SimDisk, Volume
 from barnabas.wire.records import Record, build_batch, records_of
 
 NOW = 1_700_000_000_000

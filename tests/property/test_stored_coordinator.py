@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import mutated
 
-from barnabas.sim.disk import SimDisk, Volume
+from barnabas.sim.world.disk import SimDisk, Volume
 from barnabas.zk.protocol.data import OpCode
 from barnabas.zk.protocol.jute import INT, encode_buffer
 from barnabas.zk.protocol.ops import Create, SetData

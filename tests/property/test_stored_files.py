@@ -26,7 +26,7 @@ from barnabas.model.errors import ConfigError, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime import Runtime
 from barnabas.runtime.real import real_runtime
-from barnabas.sim.disk import SimDisk, Volume
+from barnabas.sim.world.disk import SimDisk, Volume
 from barnabas.wire.records import ControlType, Record, build_batch, control_batch
 
 NOW = 1_700_000_000_000

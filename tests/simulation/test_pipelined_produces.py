@@ -14,8 +14,8 @@ from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.runtime.turns import SLICE
-from barnabas.sim.network import MS
-from barnabas.sim.world import World
+from barnabas.sim.world.network import MS
+from barnabas.sim.world.world import World
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.wire.records import Record, build_batch

@@ -23,7 +23,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime import Runtime
 from barnabas.security.password_encoder import PasswordEncoder
-from barnabas.sim.world import ZOOKEEPER, World, broker_name
+from barnabas.sim.world.world import ZOOKEEPER, World, broker_name
 from barnabas.wire.messages.create_topics import CreateTopicsRequest
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest

@@ -15,7 +15,7 @@ from barnabas.client.transaction import Transaction
 from barnabas.client.transaction_requests import TransactionIdentity
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.doors import Runtime
-from barnabas.sim.world import World
+from barnabas.sim.world.world import World
 
 TOPIC = "orders"
 PARTITIONS = 6

@@ -21,8 +21,8 @@ from barnabas.client.producer import Producer
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.runtime.doors import Runtime
-from barnabas.sim.silent_member import SilentMember
-from barnabas.sim.world import World, broker_name
+from barnabas.sim.clients.silent_member import SilentMember
+from barnabas.sim.world.world import World, broker_name
 from barnabas.wire.api import ApiKey
 
 TOPIC = "orders"

@@ -12,11 +12,11 @@ import os
 import pytest
 
 from barnabas.runtime.doors import Runtime
-from barnabas.sim.chance import Chance, EventHash
-from barnabas.sim.disk import Loss
-from barnabas.sim.loop import SimLoop
-from barnabas.sim.network import SimulatedNetwork
-from barnabas.sim.node import Node, ProcessDied
+from barnabas.sim.plans.chance import Chance, EventHash
+from barnabas.sim.world.disk import Loss
+from barnabas.sim.world.loop import SimLoop
+from barnabas.sim.world.network import SimulatedNetwork
+from barnabas.sim.world.node import Node, ProcessDied
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.protocol.errors import NodeExists, ZooKeeperError
 from barnabas.zk.protocol.ops import Create, Multi, SetData

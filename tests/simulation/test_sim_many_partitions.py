@@ -13,8 +13,8 @@ from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.ids import TopicPartition
 from barnabas.replica.replicas import Replicas
-from barnabas.sim.probes import Around, Probes
-from barnabas.sim.world import World
+from barnabas.sim.world.probes import Around, Probes
+from barnabas.sim.world.world import World
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.sim.plan import Plan
+from barnabas.sim.plans.plan import Plan
 from barnabas.sim.run import run_plan
 
 PLANS = sorted(Path(__file__).with_name("plans").glob("*.json"))

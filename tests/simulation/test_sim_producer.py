@@ -19,7 +19,7 @@ from barnabas.client.transactions import State, TransactionalProducer
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
 from barnabas.runtime.doors import Runtime
-from barnabas.sim.world import World, broker_name
+from barnabas.sim.world.world import World, broker_name
 
 TOPIC = "orders"
 Seen = TypeVar("Seen")

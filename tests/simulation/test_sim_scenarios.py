@@ -10,7 +10,7 @@ from mutants.copies import make_copy
 from mutants.examples import EXAMPLES, barnabas
 from mutants.table import MUTANTS
 
-from barnabas.sim.plan import Plan
+from barnabas.sim.plans.plan import Plan
 from barnabas.sim.run import run_plan
 from barnabas.sim.scenarios import SCENARIOS, play
 from barnabas.sim.timeline import report

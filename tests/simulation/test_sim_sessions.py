@@ -16,10 +16,10 @@ from barnabas.model.config import broker_config
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime import Runtime
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
-from barnabas.sim.chance import Chance
-from barnabas.sim.node import Node
-from barnabas.sim.world import LOG_DIR, ZOOKEEPER, World
-from barnabas.sim.zookeeper import Ensemble
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.world.node import Node
+from barnabas.sim.world.world import LOG_DIR, ZOOKEEPER, World
+from barnabas.sim.world.zookeeper import Ensemble
 from barnabas.zk.client.client import ConnectionState, StateChangeHandler, ZooKeeperClient
 from barnabas.zk.kafka.config_znodes import BROKERS, DEFAULT_ENTITY, TOPICS, USERS, ConfigEntityZNode
 from barnabas.zk.kafka.zk_client import KafkaZkClient

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from barnabas.sim import scenarios
-from barnabas.sim.actions import CLIENTS, FAULTS, INVARIANTS
-from barnabas.sim.draw import FAULTS_MIN, PROFILES, draw, drawn_from
-from barnabas.sim.plan import Plan, TopicPlan
+from barnabas.sim.plans.actions import CLIENTS, FAULTS, INVARIANTS
+from barnabas.sim.plans.draw import FAULTS_MIN, PROFILES, draw, drawn_from
+from barnabas.sim.plans.plan import Plan, TopicPlan
 from barnabas.sim.run import run_plan, run_seed
 from barnabas.sim.scenarios import at
 

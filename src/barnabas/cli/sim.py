@@ -20,7 +20,7 @@ from barnabas.cli import sim_plans
 from barnabas.cli.command import CommandGroup, Option
 from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import Exit, Format, print_json
-from barnabas.sim.actions import ADMINISTRATION, CLIENTS, FAULTS, INVARIANTS
+from barnabas.sim.plans.actions import ADMINISTRATION, CLIENTS, FAULTS, INVARIANTS
 
 app = CommandGroup("The simulated cluster: faults drawn from a seed.")
 console = Console(stderr=True)

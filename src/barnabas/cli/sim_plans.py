@@ -14,7 +14,7 @@ from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import CommandError, Exit, Format, UsageError, print_json, print_table
 
 if TYPE_CHECKING:
-    from barnabas.sim.plan import Plan
+    from barnabas.sim.plans.plan import Plan
     from barnabas.sim.run import Outcome
 
 console = Console(stderr=True)
@@ -29,8 +29,8 @@ FormatOption = OutputFormat
 
 def plan_of(run: str, profile: str) -> Plan:
     """The plan drawn from a seed, or read from a file. Raises `UsageError`."""
-    from barnabas.sim.draw import PROFILES, draw
-    from barnabas.sim.plan import Plan
+    from barnabas.sim.plans.draw import PROFILES, draw
+    from barnabas.sim.plans.plan import Plan
 
     if profile not in ("all", *PROFILES):
         raise UsageError(f"there is no profile {profile}; there are all, {', '.join(PROFILES)}.")

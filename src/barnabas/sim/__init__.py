@@ -4,11 +4,11 @@ The product's own code runs here unchanged: brokers, controller, coordinator and
 `runtime`, and this package is what stands on the doors' other side. A run is a seed: every delay, every order in which
 ready callbacks run, every fault comes from it, so a failing run is reproduced by its number.
 
-`loop` is asyncio's contract on virtual time; `network`, `disk` and `zookeeper` are the world outside, and a `node` is a
-machine with processes that can be killed (no ``finally`` runs) or lose power (unsynced pages may go); `world` puts them
-together. `draw` makes a `plan` from a seed and a profile; `nemesis` carries its faults out, `workload` its clients and
-administrators; `run` does it all and lets the cluster recover. What must hold is watched through `probes` of the
-product: by `watch_logs`, `watch_zookeeper` and `watch_cluster` as the run goes, by `checkers` at its end.
+Four rooms, each of which knows only those named before it: `plans` has what is to happen, as values that a seed draws;
+`world` what is outside of a broker, virtual time, machines that can be killed (no ``finally`` runs) or lose power, a
+network, disks and ZooKeeper; `clients` those who use the cluster meanwhile; `judges` what must hold, looked at through
+`probes` of the product as the run goes and at its end. `run` does it all, with the faults of `nemesis`, and lets the
+cluster recover.
 
 To run seeds, plans and scenarios, or code of one's own in a `World`, what stands in ``__all__`` is enough
 (docs/simulator.md). It is imported when it is first used.
@@ -20,11 +20,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barnabas.sim.plan import Action, Plan, TopicPlan
+    from barnabas.sim.plans.plan import Action, Plan, TopicPlan
     from barnabas.sim.run import Outcome, run_plan, run_seed
     from barnabas.sim.scenarios import SCENARIOS, Scenario, play
-    from barnabas.sim.trace import Event, Violation
-    from barnabas.sim.world import World, broker_name
+    from barnabas.sim.world.trace import Event, Violation
+    from barnabas.sim.world.world import World, broker_name
 
 __all__ = [
     "SCENARIOS",
@@ -43,11 +43,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "plan": ("Action", "Plan", "TopicPlan"),
+    "plans.plan": ("Action", "Plan", "TopicPlan"),
     "run": ("Outcome", "run_plan", "run_seed"),
     "scenarios": ("SCENARIOS", "Scenario", "play"),
-    "trace": ("Event", "Violation"),
-    "world": ("World", "broker_name"),
+    "world.trace": ("Event", "Violation"),
+    "world.world": ("World", "broker_name"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -18,10 +18,10 @@ from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.sim.chance import Chance
-from barnabas.sim.loop import NS
-from barnabas.sim.slices import small_slices
-from barnabas.sim.world import World
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.world.loop import NS
+from barnabas.sim.world.slices import small_slices
+from barnabas.sim.world.world import World
 
 RECOVERY_S: Final = 120.0
 

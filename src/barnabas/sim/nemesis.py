@@ -12,18 +12,18 @@ from dataclasses import replace
 from typing import Any, Final
 
 from barnabas.log.log_dirs import CLEAN_SHUTDOWN_FILE
-from barnabas.sim.chance import Chance
-from barnabas.sim.disk import Loss, covered_by_crc
-from barnabas.sim.events import DISK, in_places
-from barnabas.sim.loop import NS
-from barnabas.sim.network import Link
-from barnabas.sim.plan import MS, Action, number_of
-from barnabas.sim.stranger import intrude, visit
-from barnabas.sim.trace import Happening
-from barnabas.sim.twin import start_twin
-from barnabas.sim.watch_sequences import EXPIRES
-from barnabas.sim.world import DATA, ZOOKEEPER, World, broker_name
-from barnabas.sim.zookeeper_faults import ZooKeeperFaults
+from barnabas.sim.clients.stranger import intrude, visit
+from barnabas.sim.judges.watch_sequences import EXPIRES
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.events import DISK, in_places
+from barnabas.sim.plans.plan import MS, Action, number_of
+from barnabas.sim.world.disk import Loss, covered_by_crc
+from barnabas.sim.world.loop import NS
+from barnabas.sim.world.network import Link
+from barnabas.sim.world.trace import Happening
+from barnabas.sim.world.twin import start_twin
+from barnabas.sim.world.world import DATA, ZOOKEEPER, World, broker_name
+from barnabas.sim.world.zookeeper_faults import ZooKeeperFaults
 
 _SESSION_MS: Final = 6_000
 

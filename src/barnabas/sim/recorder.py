@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from barnabas.broker.server import Broker
 from barnabas.replica.partition import Partition
-from barnabas.sim.loop import NS
-from barnabas.sim.trace import Happening
-from barnabas.sim.world import World, broker_name
+from barnabas.sim.world.loop import NS
+from barnabas.sim.world.trace import Happening
+from barnabas.sim.world.world import World, broker_name
 
 EVERY_NS: Final = 20_000_000
 

@@ -11,18 +11,18 @@ from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
 from barnabas.model.errors import KafkaError
 from barnabas.model.internal_topics import INTERNAL_TOPICS
-from barnabas.sim.checkers import Checkers
-from barnabas.sim.draw import draw
-from barnabas.sim.history import History
-from barnabas.sim.loop import NS
+from barnabas.sim.clients.history import History
+from barnabas.sim.clients.workload import Workload
+from barnabas.sim.judges.checkers import Checkers
 from barnabas.sim.nemesis import Nemesis
-from barnabas.sim.plan import Action, Plan
+from barnabas.sim.plans.draw import draw
+from barnabas.sim.plans.plan import Action, Plan
 from barnabas.sim.recorder import Recorder
-from barnabas.sim.slices import small_slices
-from barnabas.sim.trace import Event, Violation
 from barnabas.sim.unforeseen import Unforeseen
-from barnabas.sim.workload import Workload
-from barnabas.sim.world import World
+from barnabas.sim.world.loop import NS
+from barnabas.sim.world.slices import small_slices
+from barnabas.sim.world.trace import Event, Violation
+from barnabas.sim.world.world import World
 
 RECOVERY_S = 120.0
 """L1: after the last fault everything works again within so much virtual time."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from barnabas.sim.plan import MS, SECOND, Action, Plan, TopicPlan
+from barnabas.sim.plans.plan import MS, SECOND, Action, Plan, TopicPlan
 from barnabas.sim.run import Outcome, run_plan
-from barnabas.sim.trace import Event, Happening
+from barnabas.sim.world.trace import Event, Happening
 
 Expectation = Callable[[Outcome], Iterable[str]]
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from barnabas.sim.plan import MS, SECOND, Action, Plan
-from barnabas.sim.trace import Violation
+from barnabas.sim.plans.plan import MS, SECOND, Action, Plan
+from barnabas.sim.world.trace import Violation
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final
 
-from barnabas.sim.plan import Plan
-from barnabas.sim.trace import SECOND, Event, Happening, Violation
+from barnabas.sim.plans.plan import Plan
+from barnabas.sim.world.trace import SECOND, Event, Happening, Violation
 
 _DOWN: Final = ("killed", "power-lost", "down", "died", "exited")
 _TOLD: Final = frozenset(Happening) - {Happening.LOG}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id
-from barnabas.sim.world import LOG_DIR, World
+from barnabas.sim.world.world import LOG_DIR, World
 from barnabas.wire.records import BatchHeader, Record, batches, records_of
 
 

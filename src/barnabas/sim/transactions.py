@@ -33,10 +33,10 @@ from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.campaign import RECOVERY_S, Campaign, CampaignOutcome, Strike
-from barnabas.sim.chance import Chance
-from barnabas.sim.loop import NS
+from barnabas.sim.plans.chance import Chance
 from barnabas.sim.transaction_logs import epochs_are_used_up_one_by_one, logs_are_right
-from barnabas.sim.world import LOG_DIR
+from barnabas.sim.world.loop import NS
+from barnabas.sim.world.world import LOG_DIR
 
 ACCOUNTS: Final = "accounts"
 SOURCE: Final = "source"

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from barnabas.model.errors import ConfigError, KafkaError
-from barnabas.sim.probes import node
-from barnabas.sim.world import World
+from barnabas.sim.world.probes import node
+from barnabas.sim.world.world import World
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 _FORESEEN: Final = (KafkaError, OSError, ConfigError)

@@ -22,7 +22,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Disk, Runtime
 from barnabas.runtime.real import RealClock, RealDisk, RealEntropy
 from barnabas.security.keyring import BROKERS, CERTIFICATES
-from barnabas.sim.disk import SimDisk, Volume
+from barnabas.sim.world.disk import SimDisk, Volume
 from barnabas.testing.history import ClusterHistory
 from barnabas.testing.injection import Injections, follow_high_watermarks, instrument
 from barnabas.testing.keys import LISTENERS, ClusterKeys

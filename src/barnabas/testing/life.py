@@ -11,7 +11,7 @@ from typing import Any
 from barnabas.model.ids import Uuid
 from barnabas.runtime.doors import Runtime
 from barnabas.runtime.real import RealEntropy, uuid_from
-from barnabas.sim.disk import SimDisk, Volume
+from barnabas.sim.world.disk import SimDisk, Volume
 from barnabas.testing.disk import MortalDisk
 from barnabas.testing.loop import Process, StallFreeClock
 from barnabas.testing.network import LinkNetwork, Links

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from barnabas.sim.timeline import Picture, broker_id
-from barnabas.sim.trace import Event, Happening
+from barnabas.sim.world.trace import Event, Happening
 from barnabas.web.history import HISTORY_BYTES_MAX, SeenHistory, broker_fact, leader_fact, partition_fact
 
 _MOVES: Final = (Happening.LEADING, Happening.FOLLOWING, Happening.LOG, Happening.TRUNCATED)

@@ -22,10 +22,10 @@ from barnabas.model.leadership import LeaderAndIsr
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.runtime import Tasks
 from barnabas.runtime.doors import Runtime
-from barnabas.sim.chance import Chance, EventHash
-from barnabas.sim.loop import SimLoop
-from barnabas.sim.network import SimulatedNetwork
-from barnabas.sim.node import Node
+from barnabas.sim.plans.chance import Chance, EventHash
+from barnabas.sim.world.loop import SimLoop
+from barnabas.sim.world.network import SimulatedNetwork
+from barnabas.sim.world.node import Node
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse

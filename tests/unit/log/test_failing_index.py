@@ -10,7 +10,7 @@ from log_worlds import NOW, PARTITION, idempotent, marker
 from barnabas.log.log import AppendOrigin, Log
 from barnabas.log.log_dir import LogDirFailure
 from barnabas.model.config import broker_config, topic_config
-from barnabas.sim.disk import SimDisk, Volume
+from barnabas.sim.world.disk import SimDisk, Volume
 from barnabas.wire.records import ControlType
 
 

@@ -12,8 +12,8 @@ from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import broker_config, topic_config
 from barnabas.runtime.real import real_runtime
-from barnabas.sim.chance import Chance
-from barnabas.sim.disk import Loss, SimDisk, Volume
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.world.disk import Loss, SimDisk, Volume
 
 
 class Killed(BaseException):

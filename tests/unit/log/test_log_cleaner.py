@@ -21,10 +21,10 @@ from barnabas.log.log_dirs import LogDirs
 from barnabas.model.config import broker_config, topic_config
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import real_runtime
-from barnabas.sim.chance import Chance, EventHash
-from barnabas.sim.disk import SimDisk, Volume
-from barnabas.sim.loop import SimLoop
-from barnabas.sim.node import SimClock
+from barnabas.sim.plans.chance import Chance, EventHash
+from barnabas.sim.world.disk import SimDisk, Volume
+from barnabas.sim.world.loop import SimLoop
+from barnabas.sim.world.node import SimClock
 from barnabas.wire.records import DELETE_HORIZON, ControlType, Record, build_batch, records_of
 
 BEGIN_MS = 1_700_000_000_000

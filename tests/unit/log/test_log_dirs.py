@@ -21,10 +21,10 @@ from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
-from barnabas.sim.chance import Chance, EventHash
-from barnabas.sim.disk import SimDisk, Volume
-from barnabas.sim.loop import SimLoop
-from barnabas.sim.node import SimClock
+from barnabas.sim.plans.chance import Chance, EventHash
+from barnabas.sim.world.disk import SimDisk, Volume
+from barnabas.sim.world.loop import SimLoop
+from barnabas.sim.world.node import SimClock
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 

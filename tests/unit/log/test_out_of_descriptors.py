@@ -12,7 +12,7 @@ from barnabas.log.log import Log
 from barnabas.log.log_dir import LogDir, LogDirFailure
 from barnabas.model.config import broker_config, topic_config
 from barnabas.model.ids import TopicPartition, Uuid
-from barnabas.sim.disk import SimDisk, Volume
+from barnabas.sim.world.disk import SimDisk, Volume
 
 
 class ShortOfDescriptors:

@@ -6,8 +6,8 @@ from log_worlds import NOW, PARTITION, append
 
 from barnabas.log.log import Log
 from barnabas.model.config import broker_config, topic_config
-from barnabas.sim.chance import Chance
-from barnabas.sim.disk import Loss, SimDisk, Volume
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.world.disk import Loss, SimDisk, Volume
 
 
 def test_the_epochs_of_flushed_records_are_in_their_file_after_a_power_loss() -> None:

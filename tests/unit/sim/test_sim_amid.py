@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from barnabas.model.config import ALTER_LOG_DIRS_RATE
-from barnabas.sim.chance import Chance
-from barnabas.sim.draw import draw, drawn_from
-from barnabas.sim.plan import Plan
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.draw import draw, drawn_from
+from barnabas.sim.plans.plan import Plan
+from barnabas.sim.plans.widen_amid import AMID, FAST
 from barnabas.sim.run import run_plan
 from barnabas.sim.scenarios import at, events, plan, produce
-from barnabas.sim.trace import Happening
-from barnabas.sim.widen_amid import AMID, FAST
+from barnabas.sim.world.trace import Happening
 
 SEEDS = range(150)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.sim.draw import draw
-from barnabas.sim.plan import TopicPlan
+from barnabas.sim.clients.sender import AFTERWARDS
+from barnabas.sim.plans.draw import draw
+from barnabas.sim.plans.plan import TopicPlan
 from barnabas.sim.run import Outcome, run_plan
 from barnabas.sim.scenarios import at, consume, events, plan, produce
-from barnabas.sim.sender import AFTERWARDS
-from barnabas.sim.trace import Happening
+from barnabas.sim.world.trace import Happening
 
 
 def test_whoever_writes_writes_a_little_more_when_all_has_healed() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from barnabas.sim.chain import ChainedBatch, LinkKind
-from barnabas.sim.watch_derived import Ended, Remembered, told_by
+from barnabas.sim.judges.chain import ChainedBatch, LinkKind
+from barnabas.sim.judges.watch_derived import Ended, Remembered, told_by
 
 ONE, OTHER = 7, 8
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.sim.draw import draw
-from barnabas.sim.events import DISK, KINDS, RPC, ZK, Events
-from barnabas.sim.plan import Plan
+from barnabas.sim.plans.draw import draw
+from barnabas.sim.plans.events import DISK, KINDS, RPC, ZK, Events
+from barnabas.sim.plans.plan import Plan
 from barnabas.sim.run import Outcome, run_plan
 from barnabas.sim.scenarios import at, consume, plan, produce
 

@@ -58,42 +58,43 @@ from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replica_selector import ReplicaView
 from barnabas.replica.replicas import Replicas
-from barnabas.sim import judge_transactions, watch_coordinator, watch_inquiries, watch_lag, watch_repeats
-from barnabas.sim.actions import INVARIANTS
-from barnabas.sim.bookkeeper import DELETES, Bookkeeper, books_are_right
-from barnabas.sim.chain import Chain, LinkKind
-from barnabas.sim.checkers import Checkers
-from barnabas.sim.history import History, Sent
-from barnabas.sim.judge_answers import groups_are_listed
-from barnabas.sim.judge_leaders import leaders_are_balanced
-from barnabas.sim.judge_places import begins_anywhere
-from barnabas.sim.judge_records import is_as_sent, lookups_are_right
-from barnabas.sim.judge_transactions import (
+from barnabas.sim.clients.bookkeeper import DELETES, Bookkeeper
+from barnabas.sim.clients.history import History, Sent
+from barnabas.sim.clients.keeper import KeeperView, lookers_know
+from barnabas.sim.clients.readers import Reader, everything_works, readers_get_to_the_end
+from barnabas.sim.clients.teller import Teller
+from barnabas.sim.clients.worker import every_record_has_one_result, result
+from barnabas.sim.clients.workload import Workload
+from barnabas.sim.judges import judge_transactions, watch_coordinator, watch_inquiries, watch_lag, watch_repeats
+from barnabas.sim.judges.chain import Chain, LinkKind
+from barnabas.sim.judges.checkers import Checkers
+from barnabas.sim.judges.judge_answers import groups_are_listed
+from barnabas.sim.judges.judge_books import books_are_right
+from barnabas.sim.judges.judge_leaders import leaders_are_balanced
+from barnabas.sim.judges.judge_places import begins_anywhere
+from barnabas.sim.judges.judge_records import is_as_sent, lookups_are_right
+from barnabas.sim.judges.judge_transactions import (
     epochs_are_used_up_one_by_one,
     markers_are_in_order,
     nothing_stays_open,
     transactions_are_whole,
 )
-from barnabas.sim.keeper import KeeperView, lookers_know
-from barnabas.sim.node import EPOCH_MS
-from barnabas.sim.plan import Action
-from barnabas.sim.probes import life
-from barnabas.sim.readers import Reader, everything_works, readers_get_to_the_end
+from barnabas.sim.judges.watch_cleaner import Written
+from barnabas.sim.judges.watch_cluster import _committed
+from barnabas.sim.judges.watch_coordinator import restarted, survives_a_snapshot
+from barnabas.sim.judges.watch_joins import UnansweredJoin
+from barnabas.sim.judges.watch_lag import Behind, Wanted
+from barnabas.sim.judges.watch_restarts import Dead
+from barnabas.sim.judges.watch_sequences import EXPIRES
+from barnabas.sim.judges.watch_stable import EndedHere
+from barnabas.sim.judges.watch_zookeeper import TopicSeen
+from barnabas.sim.plans.actions import INVARIANTS
+from barnabas.sim.plans.plan import Action
 from barnabas.sim.scenarios import consume, plan, produce
-from barnabas.sim.teller import Teller
 from barnabas.sim.unforeseen import Unforeseen
-from barnabas.sim.watch_cleaner import Written
-from barnabas.sim.watch_cluster import _committed
-from barnabas.sim.watch_coordinator import restarted, survives_a_snapshot
-from barnabas.sim.watch_joins import UnansweredJoin
-from barnabas.sim.watch_lag import Behind, Wanted
-from barnabas.sim.watch_restarts import Dead
-from barnabas.sim.watch_sequences import EXPIRES
-from barnabas.sim.watch_stable import EndedHere
-from barnabas.sim.watch_zookeeper import TopicSeen
-from barnabas.sim.worker import every_record_has_one_result, result
-from barnabas.sim.workload import Workload
-from barnabas.sim.world import LOG_DIR, World, broker_name, broker_number
+from barnabas.sim.world.node import EPOCH_MS
+from barnabas.sim.world.probes import life
+from barnabas.sim.world.world import LOG_DIR, World, broker_name, broker_number
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import ControlType, Record, build_batch, control_batch
@@ -1692,7 +1693,7 @@ def g4_of_an_older_commit(cluster: Cluster) -> None:
     member: Any = Committing()
     place = TopicPartition("orders", 11)
 
-    async def original(_: object, offsets: dict[TopicPartition, int]) -> None:
+    async def original(_: object, offsets: dict[TopicPartition, int], *, timeout_ms: int | None) -> None:
         if offsets[place] == 3:
             await commit(member, {place: 5})
 

@@ -8,10 +8,10 @@ import gc
 import pytest
 
 from barnabas.runtime import Runtime
-from barnabas.sim.chance import Chance, EventHash
-from barnabas.sim.loop import Deadlock, Restless, SimLoop
-from barnabas.sim.network import SimulatedNetwork
-from barnabas.sim.node import Node, ProcessDied
+from barnabas.sim.plans.chance import Chance, EventHash
+from barnabas.sim.world.loop import Deadlock, Restless, SimLoop
+from barnabas.sim.world.network import SimulatedNetwork
+from barnabas.sim.world.node import Node, ProcessDied
 
 
 class World:
@@ -112,6 +112,8 @@ def test_a_task_that_a_killed_process_had_not_begun_is_dropped_silently(recwarn:
         node.begin(process)
         world.run(asyncio.sleep(1))
 
+    gc.collect()  # what is left of other tests' worlds
+    recwarn.clear()
     die_at_once()
     gc.collect()
     assert begun == []

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from barnabas.sim.chain import Chain, ChainedBatch, Committed
-from barnabas.sim.probes import Probes
-from barnabas.sim.watch_logs import LogWatch
-from barnabas.sim.watch_losses import LossWatch, owners_in
-from barnabas.sim.world import World
+from barnabas.sim.judges.chain import Chain, ChainedBatch, Committed
+from barnabas.sim.judges.watch_logs import LogWatch
+from barnabas.sim.judges.watch_losses import LossWatch, owners_in
+from barnabas.sim.world.probes import Probes
+from barnabas.sim.world.world import World
 from barnabas.wire.records import ControlType, Record, build_batch, control_batch
 
 SECOND = 1_000_000_000

@@ -11,15 +11,15 @@ import pytest
 from barnabas.client.produce_requests import Produced
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
-from barnabas.sim.chance import Chance
-from barnabas.sim.draw import draw, drawn_from
-from barnabas.sim.history import History
-from barnabas.sim.pipeliner import Pipeliner
-from barnabas.sim.plan import Action, Plan
+from barnabas.sim.clients.history import History
+from barnabas.sim.clients.pipeliner import Pipeliner
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.draw import draw, drawn_from
+from barnabas.sim.plans.plan import Action, Plan
+from barnabas.sim.plans.widen_moments import MOMENTS, left_alone
 from barnabas.sim.run import run_plan
 from barnabas.sim.scenarios import at, plan
-from barnabas.sim.widen_moments import MOMENTS, left_alone
-from barnabas.sim.world import World
+from barnabas.sim.world.world import World
 
 SEEDS = range(100)
 

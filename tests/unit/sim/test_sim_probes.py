@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.sim.probes import Probes
+from barnabas.sim.world.probes import Probes
 
 
 class Base:

@@ -14,7 +14,7 @@ from barnabas.model.ids import Uuid
 from barnabas.model.leadership import CommittedIsr
 from barnabas.replica.fetch_session_handler import FetchSessionHandler
 from barnabas.replica.replica_selector import ReplicaView
-from barnabas.sim.world import LOG_DIR
+from barnabas.sim.world.world import LOG_DIR
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 
 TOPIC_ID: Final = Uuid(bytes(range(16)))

@@ -8,12 +8,12 @@ import pytest
 
 from barnabas.coordinator.group_answers import partition_for
 from barnabas.model.internal_topics import TRANSACTION_STATE_TOPIC
-from barnabas.sim.chance import Chance
-from barnabas.sim.draw import drawn_from
-from barnabas.sim.plan import Plan
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.draw import drawn_from
+from barnabas.sim.plans.plan import Plan
+from barnabas.sim.plans.widen_rivals import RIVALS, at_once, unreplicated
 from barnabas.sim.run import run_plan
 from barnabas.sim.scenarios import at, plan
-from barnabas.sim.widen_rivals import RIVALS, at_once, unreplicated
 
 SEEDS = range(150)
 

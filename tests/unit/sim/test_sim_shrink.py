@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from barnabas.sim.plan import SECOND, Action, Plan, TopicPlan
+from barnabas.sim.plans.plan import SECOND, Action, Plan, TopicPlan
 from barnabas.sim.shrink import shrink
-from barnabas.sim.trace import Violation
+from barnabas.sim.world.trace import Violation
 
 
 def plan_of(*names: str) -> Plan:

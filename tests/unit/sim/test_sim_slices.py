@@ -9,11 +9,11 @@ from barnabas.broker.handlers import leave_group
 from barnabas.coordinator import partition_loading
 from barnabas.replica import metadata_cache
 from barnabas.runtime import turns
-from barnabas.sim.draw import draw
-from barnabas.sim.plan import Plan
+from barnabas.sim.plans.draw import draw
+from barnabas.sim.plans.plan import Plan
 from barnabas.sim.run import run_plan
 from barnabas.sim.scenarios import consume, plan, produce
-from barnabas.sim.slices import small_slices
+from barnabas.sim.world.slices import small_slices
 
 MODULES = (leave_group, partition_loading, metadata_cache)
 

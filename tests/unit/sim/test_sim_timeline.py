@@ -3,9 +3,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from barnabas.sim.plan import SECOND, Action, Plan, TopicPlan
+from barnabas.sim.plans.plan import SECOND, Action, Plan, TopicPlan
 from barnabas.sim.timeline import Picture, page, picture_at, report, timeline
-from barnabas.sim.trace import Event, Happening, Violation
+from barnabas.sim.world.trace import Event, Happening, Violation
 
 PLAN = Plan(
     42, "KILL", 2, 20 * SECOND, (TopicPlan("orders", 1, 2),), (Action(0, SECOND, "kill", {"node": "broker-0"}),)

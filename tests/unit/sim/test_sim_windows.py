@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.sim.chance import Chance
-from barnabas.sim.draw import draw, drawn_from
-from barnabas.sim.plan import Plan
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.draw import draw, drawn_from
+from barnabas.sim.plans.plan import Plan
+from barnabas.sim.plans.widen_windows import WINDOWS, at_last
+from barnabas.sim.plans.widen_windows import amid_transactions as amid
 from barnabas.sim.run import run_plan
 from barnabas.sim.scenarios import at, plan
-from barnabas.sim.widen_windows import WINDOWS, at_last
-from barnabas.sim.widen_windows import amid_transactions as amid
 
 SEEDS = range(100)
 

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from barnabas.sim.chance import Chance, EventHash
-from barnabas.sim.loop import SimLoop
-from barnabas.sim.standstill import Standstill, no_standstill
+from barnabas.sim.plans.chance import Chance, EventHash
+from barnabas.sim.world.loop import SimLoop
+from barnabas.sim.world.standstill import Standstill, no_standstill
 
 
 async def never_waits() -> None:
@@ -38,7 +38,7 @@ async def turns_over() -> None:
 def test_what_turns_for_ever_is_ended_and_named(
     monkeypatch: pytest.MonkeyPatch, story: Callable[[], Awaitable[None]], named: str
 ) -> None:
-    monkeypatch.setattr("barnabas.sim.loop.no_standstill", lambda now_ns: no_standstill(now_ns, 0.05))
+    monkeypatch.setattr("barnabas.sim.world.loop.no_standstill", lambda now_ns: no_standstill(now_ns, 0.05))
     loop = SimLoop(Chance(1, "still").stream("loop"), EventHash())
 
     async def later() -> None:

@@ -6,10 +6,10 @@ import asyncio
 from typing import cast
 
 from barnabas.runtime import Runtime
-from barnabas.sim.chance import Chance, EventHash
-from barnabas.sim.loop import SimLoop
-from barnabas.sim.network import SimulatedNetwork
-from barnabas.sim.node import Node
+from barnabas.sim.plans.chance import Chance, EventHash
+from barnabas.sim.world.loop import SimLoop
+from barnabas.sim.world.network import SimulatedNetwork
+from barnabas.sim.world.node import Node
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.protocol.data import PING_XID
 from barnabas.zk.protocol.frames import ConnectResponse, encode_request, framed

@@ -23,8 +23,8 @@ from barnabas.replica.alter_partition import LAST_WITH_TOPIC_NAMES, AlterPartiti
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.runtime.doors import Runtime
 from barnabas.runtime.story import Tasks
-from barnabas.sim.loop import Incarnation
-from barnabas.sim.world import broker_name, broker_number
+from barnabas.sim.world.loop import Incarnation
+from barnabas.sim.world.world import broker_name, broker_number
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse

@@ -17,16 +17,16 @@ from barnabas.model.config import Config, broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
-from barnabas.sim.chance import Chance, EventHash
-from barnabas.sim.loop import NS, SimLoop
-from barnabas.sim.network import SimulatedNetwork
-from barnabas.sim.node import Node
+from barnabas.sim.plans.chance import Chance, EventHash
 from barnabas.sim.rehearsal.broker import RehearsedBroker, endpoint_of
 from barnabas.sim.rehearsal.forecast import Cost, Forecast
 from barnabas.sim.rehearsal.steps import DRAIN, ELECT, FAILOVER, KILL, RACK, REASSIGN, START, RehearsalStep
 from barnabas.sim.rehearsal.tree import KEYS, ClusterTree, RehearsalError, Snapshot, snapshot
-from barnabas.sim.world import ZOOKEEPER, ZOOKEEPER_PORT, broker_name
-from barnabas.sim.zookeeper import Ensemble
+from barnabas.sim.world.loop import NS, SimLoop
+from barnabas.sim.world.network import SimulatedNetwork
+from barnabas.sim.world.node import Node
+from barnabas.sim.world.world import ZOOKEEPER, ZOOKEEPER_PORT, broker_name
+from barnabas.sim.world.zookeeper import Ensemble
 from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest
 from barnabas.zk.inspection.check.finding import listed

@@ -1,0 +1,122 @@
+"""Who writes and reads to the end. L1: when all has healed, every partition takes a record. G5: every consumer is given
+all there is, and every group commits it; but for what its leader, when it came back, left to nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer import Consumer
+from barnabas.client.producer import Producer
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.runtime.doors import Runtime
+from barnabas.sim.world.world import World, leading_logs
+
+WITHIN_S: Final = 90.0
+"""For members to be missed, for others to join, and for what they have not read."""
+IN_VAIN_S: Final = 30.0
+"""A client that was not told that its broker lost power waits for so long (``request.timeout.ms``), on one connection
+after the other: each broker's, and the coordinator's."""
+
+
+class Reader(NamedTuple):
+    """A consumer at work, alone or for a group; `committed` are those whose bound is the last stable offset."""
+
+    consumer: Consumer
+    group: str
+    topics: tuple[str, ...]
+    committed: bool
+    commits: bool = False
+    """Whether what it has committed is in the history."""
+
+
+Commits = Mapping[tuple[str, str], tuple[int, int]]
+"""By group and partition: the offset whose commit was acknowledged, and when."""
+WasThere = Callable[[str, str], bool]
+"""Whether a static leader came back to this generation of a group, when there was this partition."""
+
+
+class Left(NamedTuple):
+    """Who has not read to the end of what, or not committed it, where it is, and where the end is."""
+
+    who: str
+    partition: TopicPartition
+    at: int
+    end: int
+    group: str = ""
+
+
+async def everything_works(world: World, topics: Mapping[str, Iterable[int]]) -> None:
+    """L1: a fresh record can be produced to each of these partitions."""
+    world.check("L1")
+
+    async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+        producer = Producer(cluster, delivery_timeout_ms=60_000)
+        for topic, partitions in topics.items():
+            for number in () if topic.startswith("__") else partitions:
+                await producer.send(topic, b"after all", key=b"after all", partition=number)
+        await producer.close()
+
+    try:
+        await world.client(story, "survivor")
+    except (KafkaError, OSError) as error:
+        world.violated("L1", f"a record could not be produced after all had healed: {error!r}")
+
+
+async def readers_get_to_the_end(
+    world: World, reading: Mapping[str, Reader], commits: Commits, was_there: WasThere
+) -> None:
+    if not reading:
+        return
+    world.check("G5")
+
+    def is_excused(each: Left) -> bool:
+        """Nobody of the group is assigned it: its leader takes what there is for what it once dealt (KIP-814,
+        ``ConsumerCoordinator.onLeaderElected``)."""
+        return bool(each.group) and each.at < 0 and was_there(each.group, str(each.partition))
+
+    def behind() -> list[Left]:
+        return [each for each in left(world, reading, commits) if not is_excused(each)]
+
+    def nobody_waits_in_vain() -> bool:
+        ways = ((client, broker) for client in reading for broker in world.broker_names)
+        return not any(world.network.waits_in_vain(*way) for way in ways)
+
+    with suppress(TimeoutError):  # a connection that nobody uses any more stays as it is
+        patience_s = IN_VAIN_S * (len(world.broker_names) + 1)
+        await world.until(lambda: nobody_waits_in_vain() or not behind(), "readers that wait in vain", patience_s)
+    try:
+        await world.until(lambda: not behind(), "readers at the end", WITHIN_S)
+    except TimeoutError:
+        for who, partition, at, end, _ in behind()[:3]:
+            world.violated("G5", f"{who} is at {at} in {partition}, whose end is {end}", str(partition))
+    if any(map(is_excused, left(world, reading, commits))):
+        world.waive("G5")
+
+
+def left(world: World, reading: Mapping[str, Reader], commits: Commits) -> Iterator[Left]:
+    topics = dict.fromkeys(topic for reader in reading.values() for topic in reader.topics)
+    ends = {
+        partition: (log.high_watermark, log.last_stable_offset)
+        for partition, (_, log) in leading_logs(world, topics).items()
+    }
+    of_groups: dict[tuple[str, TopicPartition], int] = {}
+    for name, reader in reading.items():
+        positions = reader.consumer.positions()
+        for partition, end in ends.items():
+            bound = end[1] if reader.committed else end[0]
+            if reader.group and partition.topic in reader.topics:
+                key = reader.group, partition
+                of_groups[key] = max(positions.get(partition, -1), of_groups.get(key, -1))
+            elif partition in positions and positions[partition] < bound:
+                yield Left(name, partition, positions[partition], bound)
+    of_group = {reader.group: reader for reader in reading.values()}
+    for (group, partition), at in of_groups.items():
+        bound = ends[partition][1] if of_group[group].committed else ends[partition][0]
+        if at < bound:
+            yield Left(f"group {group}", partition, at, bound, group)
+        elif of_group[group].commits and (acknowledged := commits.get((group, str(partition)), (-1, 0))[0]) < bound:
+            yield Left(f"group {group} by its commits", partition, acknowledged, bound)

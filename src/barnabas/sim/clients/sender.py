@@ -1,0 +1,175 @@
+"""A client that writes distinct values to a topic over its time, and a few more when all has healed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.produce_requests import BATCH_BYTES, DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS
+from barnabas.client.producer import Producer
+from barnabas.client.producing import NO_PRODUCER, PartitionQueue
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.runtime.doors import Runtime
+from barnabas.sim.clients.history import Sent
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.plan import Action
+
+if TYPE_CHECKING:
+    from barnabas.sim.clients.workload import Workload
+
+AFTERWARDS: Final = 4
+"""How much more everybody writes when all has healed: records, or transactions."""
+AFTERWARDS_NS: Final = 20_000_000
+GETS_ON_NS: Final = 60_000_000_000
+"""Records are given up in their time, and a request to a broker that was gone without a word ends in its own: 30 s."""
+
+
+KEYS: Final = (b"\0\0\0\0", b"\0\0\0\1", b"a key of more than 16 bytes", *(b"key %d" % number for number in range(21)))
+"""The first two are those of the ends of transactions (KAFKA-14055)."""
+
+
+def keys_of(action: Action) -> Sequence[bytes]:
+    """Those that the client takes: the first `keys`, or by default all but the odd ones."""
+    return KEYS[: action.whole("keys", 0)] or KEYS[3:]
+
+
+class Sender:
+    def __init__(self, workload: Workload, action: Action) -> None:
+        self.workload = workload
+        self.action = action
+        self.client = str(action.arguments["client"])
+        self.topic = str(action.arguments["topic"])
+        self.acks = action.whole("acks", -1)
+        self.idempotent = bool(action.arguments.get("idempotent", self.acks == -1))
+        self.records = action.whole("records", 100)
+        self.padding = b"." * action.whole("bytes", 0)
+        self.skew_ms = action.whole("skew_ms", 0)
+        self.keys = keys_of(action)
+        self.headed = bool(action.arguments.get("headers"))
+        self.tombstones = action.whole("tombstones", 0) / 100
+        self.chance = Chance(workload.world.seed, f"action/{action.number}")
+        self.ends_ns = workload.world.loop.now_ns + action.duration_ns
+        self.pause_ns = max(1, action.duration_ns // max(1, self.records))
+        self._pending: list[asyncio.Future[Any]] = []
+        self._last: asyncio.Future[Any] | None = None
+        """Of the last record, if it was sent."""
+
+    async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
+        loop, producer = self.workload.world.loop, self._producer(cluster)
+        for number in range(self.records):
+            if loop.now_ns > self.ends_ns or self.workload.stopping:
+                break
+            await self._send(producer, runtime, number)
+        await self.workload.healed.wait()
+        self.pause_ns = AFTERWARDS_NS
+        for number in range(self.records, self.records + AFTERWARDS):
+            await self._send(producer, runtime, number)
+        for future in self._pending:
+            with suppress(KafkaError, OSError):
+                await future
+        await self._gets_on(producer, runtime)
+        await producer.close()
+
+    async def _gets_on(self, producer: Producer, runtime: Runtime) -> None:
+        """L1: all has healed, and what it sends now is written. What went wrong before may be told a last time."""
+        world, number = self.workload.world, self.records + AFTERWARDS
+        world.check("L1")
+        ends_ns = world.loop.now_ns + GETS_ON_NS
+        while not await self._is_answered():
+            if world.loop.now_ns > ends_ns:
+                world.violated("L1", f"{self.client} writes nothing to {self.topic}, though all has healed")
+                return
+            await self._send(producer, runtime, number)
+            number += 1
+
+    async def _is_answered(self) -> bool:
+        """Whether the last record was sent, and is acknowledged or surely not written."""
+        try:
+            await (self._last or asyncio.sleep(0))
+        except KafkaError as error:
+            return error.code in _SURELY_NOT
+        except OSError:
+            return False
+        return self._last is not None
+
+    def _value(self, number: int) -> bytes:
+        return b"%s %d" % (self.client.encode(), number) + self.padding
+
+    def _producer(self, cluster: ClusterClient) -> Producer:
+        action, sequence = self.action, self.action.whole("sequence", 0)
+        kind = _FromSequence if sequence else Producer
+        producer = kind(
+            cluster,
+            acks=self.acks,
+            idempotent=self.idempotent,
+            linger_ms=action.whole("linger_ms", 2),
+            request_timeout_ms=action.whole("request_timeout_ms", REQUEST_TIMEOUT_MS),
+            delivery_timeout_ms=action.whole("delivery_timeout_ms", DELIVERY_TIMEOUT_MS),
+            batch_bytes=action.whole("batch_bytes", BATCH_BYTES),
+            compression=str(action.arguments.get("compression", "none")),
+        )
+        if isinstance(producer, _FromSequence):
+            producer.first_sequence = sequence
+        return producer
+
+    async def _send(self, producer: Producer, runtime: Runtime, number: int) -> None:
+        history, loop, chance = self.workload.history, self.workload.world.loop, self.chance
+        sent = history.sent[(value := self._value(number))] = Sent(
+            self.client, number, self.topic, self.acks, self.idempotent, loop.now_ns
+        )
+        sent.key = self._key()
+        if self.skew_ms:
+            sent.timestamp = runtime.clock.now_ms() + chance.whole(-self.skew_ms, self.skew_ms)
+        if self.headed:
+            sent.headers = ("sender", self.client.encode()), ("number", b"%d" % number), ("nothing", None)
+        try:
+            # Who waits for a topic that is gone sends nothing meanwhile.
+            future = await producer.append(
+                self.topic, value, key=sent.key, headers=sent.headers,
+                timestamp=sent.timestamp if self.skew_ms else None,
+            )  # fmt: skip
+            if self.tombstones and chance.happens(self.tombstones):
+                self._pending.append(await producer.append(self.topic, None, key=self._key()))
+        except (KafkaError, OSError):
+            sent.answered, self._last = "never sent", None
+            await asyncio.sleep(0.5)
+            return
+        future.add_done_callback(lambda done: self._settle(sent, done))
+        self._last = future
+        self._pending.append(future)
+        await asyncio.sleep(chance.exponential_ns(self.pause_ns) / 1e9)
+
+    def _key(self) -> bytes:
+        return self.chance.one_of(self.keys)
+
+    def _settle(self, sent: Sent, future: asyncio.Future[Any]) -> None:
+        sent.answered_ns = self.workload.world.loop.now_ns
+        error = future.exception()
+        if error is None:
+            delivered = future.result()
+            sent.answered = "acknowledged"
+            sent.partition, sent.offset = delivered.partition, delivered.offset
+            self.workload.history.on_acknowledged(sent)
+        elif isinstance(error, KafkaError) and error.code in _SURELY_NOT:
+            sent.answered = f"refused: {error.code.name}"
+        else:
+            sent.answered = f"unknown: {error!r}"
+
+
+class _FromSequence(Producer):
+    """As one that has written very much already."""
+
+    first_sequence = 0
+
+    async def _prepare(self, ready: Sequence[PartitionQueue]) -> None:
+        fresh = [queue for queue in ready if queue.producer_id == NO_PRODUCER]
+        await super()._prepare(ready)
+        for queue in fresh:
+            queue.next_sequence = self.first_sequence
+
+
+_SURELY_NOT: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_REQUIRED_ACKS})
+"""Nothing that is tried again is surely not written: an earlier attempt may have been."""

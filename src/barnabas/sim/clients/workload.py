@@ -1,0 +1,529 @@
+"""What clients and administrators do during a run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+from barnabas.client.admin import Admin, NewTopic, ResourceType
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer import Consumer
+from barnabas.client.group import RANGE
+from barnabas.client.offsets import EARLIEST, READ_COMMITTED, ListedOffset, isolation_level
+from barnabas.model.config import AlterOperation
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import ElectionType
+from barnabas.runtime.doors import Runtime
+from barnabas.sim.clients.asker import Asker
+from barnabas.sim.clients.bookkeeper import Bookkeeper
+from barnabas.sim.clients.history import History, Sent
+from barnabas.sim.clients.keeper import Keeper, KeeperView, Looker
+from barnabas.sim.clients.near import NearConsumer
+from barnabas.sim.clients.pipeliner import Pipeliner
+from barnabas.sim.clients.readers import Reader
+from barnabas.sim.clients.sender import AFTERWARDS, Sender
+from barnabas.sim.clients.silent_member import SilentMember
+from barnabas.sim.clients.teller import Teller
+from barnabas.sim.clients.wanderer import Wanderer
+from barnabas.sim.clients.worker import Worker
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.plan import MS, Action
+from barnabas.sim.world.trace import Happening
+from barnabas.sim.world.world import ZOOKEEPER, ZOOKEEPER_PORT, World
+from barnabas.wire.records import Record
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.protocol.errors import ZooKeeperError
+
+COMMIT_EVERY_S: Final = 0.7
+QUIET_NS: Final = 45_000_000_000
+"""For requests over connections whose peer is gone to be given up, and for groups to share anew."""
+_MAY_STAY: Final = (
+    ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)  # fmt: skip
+"""No answer, over connections whose peers are gone, and which are given up one by one; and a topic that is none."""
+METADATA_MAX_AGE_MS: Final = 3_000
+"""So soon a member hears of partitions that were added."""
+
+
+class Workload:
+    """Clients and administrators of one run; each on a machine of its own."""
+
+    def __init__(self, world: World, history: History) -> None:
+        self.world = world
+        self.history = history
+        self.stopping = False
+        self.healed = asyncio.Event()
+        """Nothing strikes any more, and all is in sync: who writes writes a little more, with what it has left over."""
+        self.healed_ns: int | None = None
+        self.producers: list[asyncio.Future[Any]] = []
+        self.consumers: list[asyncio.Future[Any]] = []
+        self.administrators: list[asyncio.Future[Any]] = []
+        self.operations: dict[str, int] = {}
+        self.seen: dict[str, KeeperView] = {}
+        """By client: what those know who look on at an application's znodes."""
+        self.books: list[Bookkeeper] = []
+        self.reading: dict[str, Reader] = {}
+        """By client: consumers that read on until the end of the run."""
+        self.on_read: Callable[[str, Record], None] = lambda partition, record: None
+        self.on_asked_offsets: Callable[[str], Callable[[str, int], None]] = lambda group: (
+            lambda partition, offset: None
+        )
+        """A group's offsets are asked for; whoever is told of a partition's answer comes back."""
+        self.on_looked_up: Callable[[TopicPartition, Sent], Callable[[ListedOffset], None]] = lambda partition, sent: (
+            lambda found: None
+        )
+        """A record is looked for by its time; whoever is told of the answer comes back."""
+        self.on_goes_on: Callable[..., None] = lambda *_: None
+        """A poll gave records to a consumer: see `watch_members`."""
+        self.on_goes_back: Callable[[str, str, str, int, int], None] = lambda *_: None
+        """A consumer that sought a place was given its first record from there."""
+        self.on_begins: Callable[[str, str, int], None] = lambda *_: None
+        """A consumer that went to a partition's beginning was given its first record from there."""
+        self.coordinators_lost_something: Callable[[], bool] = lambda: False
+        self._waiting: list[Callable[[], None]] = []
+        self._stories: dict[str, Callable[[Action], None]] = {
+            "produce": self._produce,
+            "consume": self._consume,
+            "group": self._group,
+            "silent-member": self._silent_member,
+            "transact": self._transact,
+            "wander": self._wander,
+            "work": self._work,
+            "pipeline": self._pipeline,
+            "keep-books": self._keep_books,
+            "ask": self._ask,
+            "keep": self._keep,
+            "look-on": self._look_on,
+        }
+
+    def begin(self, action: Action) -> None:
+        """Begins it now, or at the event that it waits for."""
+        event = action.arguments.get("when")
+        if event is None:
+            self._begin(action)
+            return
+
+        def strike(here: str, there: str) -> None:
+            self.world.loop.call_soon(self._begin, action, context=self.world.context)
+
+        self._waiting.append(self.world.events.wait_for(str(event), _number(action, "nth", 1), strike))
+
+    def heal(self) -> None:
+        self.healed_ns = self.world.loop.now_ns
+        self.healed.set()
+
+    def failed(self, client: str, error: Exception) -> None:
+        """L1: when all has been well for a while, no broker answers with what passes."""
+        world = self.world
+        if self.healed_ns is None or not isinstance(error, KafkaError) or error.code in _MAY_STAY:
+            return
+        if error.code is ErrorCode.LEADER_NOT_AVAILABLE and self.history.recreated_ns:
+            return  # a partition that its topic has no more, since it was made anew with fewer
+        well_ns = world.loop.now_ns - self.healed_ns
+        if error.code.retriable and well_ns > QUIET_NS:
+            self.judge_waiting(f"{client} is told {error!r}, {well_ns / 1e9:.1f} s after all had healed")
+
+    def judge_waiting(self, sentence: str) -> None:
+        """L1: somebody waits for what does not come; not where a coordinator lost what it had written."""
+        self.world.check("L1")
+        if self.coordinators_lost_something():
+            self.world.waive("L1")
+            self.world.excuse("L1", sentence)
+        else:
+            self.world.violated("L1", sentence)
+
+    def wait_no_more(self) -> None:
+        """What waits for its event does not begin any more."""
+        while self._waiting:
+            self._waiting.pop()()
+
+    def _begin(self, action: Action) -> None:
+        self.operations[action.name] = self.operations.get(action.name, 0) + 1
+        story = self._stories.get(action.name)
+        if story is not None:
+            story(action)
+        else:
+            self._administrate(action)
+
+    # Producers
+
+    def _produce(self, action: Action) -> None:
+        sender = Sender(self, action)
+        self.producers.append(self.world.client(sender.work, sender.client))
+
+    def _transact(self, action: Action) -> None:
+        chance, loop = Chance(self.world.seed, f"action/{action.number}"), self.world.loop
+        teller = Teller(self.history, action, chance, lambda: loop.now_ns)
+        ends_ns = loop.now_ns + action.duration_ns
+
+        async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+            await teller.work(cluster, lambda: self.stopping or loop.now_ns > ends_ns)
+            if teller.is_a_twin:
+                return
+            await self.healed.wait()
+            self.world.check("L1")
+            if not await teller.work_on(cluster, AFTERWARDS):
+                self.judge_waiting(f"{teller.client} could end no transaction after all had healed")
+
+        self.producers.append(self.world.client(story, teller.client, again=True))
+
+    def _pipeline(self, action: Action) -> None:
+        pipeliner = Pipeliner(self, action)
+        self.producers.append(self.world.client(pipeliner.work, pipeliner.client))
+
+    # Consumers
+
+    def _consume(self, action: Action) -> None:
+        client, topic = str(action.arguments["client"]), str(action.arguments["topic"])
+        isolation = isolation_level(str(action.arguments.get("isolation", "read_uncommitted")))
+        rack = str(action.arguments.get("rack", ""))
+
+        async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+            while not self.stopping:
+                try:
+                    await self._follow(cluster, client, topic, isolation, rack)
+                except (KafkaError, OSError, ValueError) as error:
+                    # The topic is gone, records were deleted, no broker answers: begin again with what is there now.
+                    self.failed(client, error)
+                    await asyncio.sleep(0.5)
+
+        self.consumers.append(self.world.client(story, client))
+
+    async def _follow(self, cluster: ClusterClient, client: str, topic: str, isolation: int, rack: str) -> None:
+        metadata = await cluster.refresh([topic])
+        partitions = metadata.partitions(topic)
+        if not partitions:
+            await asyncio.sleep(0.3)
+            return
+        self.history.reads_committed[client] = isolation == READ_COMMITTED
+        consumer = (NearConsumer if rack else Consumer)(cluster, isolation_level=isolation, max_wait_ms=300)
+        if isinstance(consumer, NearConsumer):
+            consumer.rack = rack
+        await consumer.assign({TopicPartition(topic, number): EARLIEST for number in range(len(partitions))})
+        self.reading[client] = Reader(consumer, "", (topic,), isolation == READ_COMMITTED)
+        while not self.stopping:
+            await self.take(consumer, client, "", 500)
+            await asyncio.sleep(0.1)
+        await consumer.close()
+
+    async def take(
+        self,
+        consumer: Consumer,
+        client: str,
+        group: str,
+        max_ms: int,
+        sought: dict[TopicPartition, int | None] | None = None,
+        floors: dict[TopicPartition, int] | None = None,
+    ) -> dict[TopicPartition, int]:
+        """One poll: what is given, and how far positions went. One that was reset has not passed what is between.
+        Returns where what is given begins.
+
+        `sought` are offsets that the consumer was told to go to, before or while it polls (none: an end that it looks
+        up), and `floors` those before which nothing may be given then; what it went on from is taken out of both.
+        """
+        history, before = self.history, consumer.positions()
+        generation = -1 if consumer.member is None else consumer.member.generation
+        records = await consumer.poll(max_ms)
+        first: dict[TopicPartition, int] = {}
+        for topic, number, record in records:
+            partition = f"{topic}-{number}"
+            first.setdefault(TopicPartition(topic, number), record.offset)
+            history.given.setdefault((client, partition), {})[record.offset] = None
+            if group:
+                history.given_to_groups.setdefault((group, partition), {})[record.offset] = None
+            self.on_read(partition, record)
+            if history.reads_committed.get(client):
+                history.committed_reads[record.value or b""] = partition, record.offset
+        if sought is None:
+            self.on_goes_on(client, consumer, before, generation, first)
+        for place in [known for known in first if floors and known in floors]:
+            assert floors is not None, "one of them is known"
+            self.on_goes_back(client, group, str(place), first[place], floors.pop(place))
+        for place, end in consumer.positions().items():
+            begin = before.get(place, first.get(place, end))
+            if sought and place in first and place in sought:
+                went_to = sought.pop(place)
+                begin = first[place] if went_to is None else went_to
+            if place in first and begin <= first[place] < end:
+                history.went(client, str(place), begin, end, self.world.loop.now_ns)
+        return first
+
+    def _group(self, action: Action) -> None:
+        client, group = str(action.arguments["client"]), str(action.arguments["group"])
+        loop = self.world.loop
+        topics = [str(action.arguments[each]) for each in ("topic", "also") if each in action.arguments]
+        also_ns = loop.now_ns + (_number(action, "also_ms", 0) * MS if len(topics) > 1 else 0)
+        stays = bool(action.arguments.get("stays")) or not action.duration_ns
+        ends_ns = 1 << 62 if stays else loop.now_ns + action.duration_ns
+        assignors = str(action.arguments.get("assignors", RANGE)).split()
+        instance = client if action.arguments.get("static") else None
+        session_ms = _number(action, "session_timeout_ms", 6_000)
+        auto_commit_ms = _number(action, "auto_commit_ms", 0) or None
+        if auto_commit_ms is not None:
+            self.history.commit_by_themselves[client] = None
+
+        async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+            while not self.stopping and loop.now_ns < ends_ns:
+                # A join is waited for as long as a poll, also at a coordinator that lost power and cannot say so.
+                consumer = Consumer(
+                    cluster, group=group, max_wait_ms=300, session_timeout_ms=session_ms,
+                    max_poll_interval_ms=_number(action, "rebalance_timeout_ms", 20_000),
+                    heartbeat_interval_ms=min(3_000, session_ms // 3), assignors=assignors,
+                    group_instance_id=instance, metadata_max_age_ms=METADATA_MAX_AGE_MS,
+                    auto_commit_interval_ms=auto_commit_ms,
+                )  # fmt: skip
+                try:
+                    while not self.stopping and loop.now_ns < ends_ns:
+                        has_all = loop.now_ns >= also_ns
+                        wanted, until_ns = (topics, ends_ns) if has_all else (topics[:1], min(also_ns, ends_ns))
+                        await consumer.subscribe(wanted)
+                        if stays:
+                            self.reading[client] = Reader(consumer, group, tuple(wanted), committed=False, commits=True)
+                        await self._read_and_commit(consumer, client, group, until_ns)
+                    await consumer.close()
+                except (KafkaError, OSError, ValueError) as error:
+                    self.failed(client, error)
+                    await asyncio.sleep(0.5)
+
+        self.consumers.append(self.world.client(story, client))
+
+    def _wander(self, action: Action) -> None:
+        wanderer = Wanderer(self, action)
+        self.consumers.append(self.world.client(wanderer.work, wanderer.client))
+
+    def _keep(self, action: Action) -> None:
+        keeper = Keeper(self, action)
+        self.consumers.append(self.world.client(keeper.work, keeper.client))
+
+    def _look_on(self, action: Action) -> None:
+        looker = Looker(self, action)
+        self.consumers.append(self.world.client(looker.work, looker.client))
+
+    def _ask(self, action: Action) -> None:
+        asker = Asker(self, action)
+        self.consumers.append(self.world.client(asker.work, asker.client))
+
+    def _keep_books(self, action: Action) -> None:
+        self.books.append(keeper := Bookkeeper(self, action))
+        self.consumers.append(self.world.client(keeper.work, keeper.client))
+
+    def _work(self, action: Action) -> None:
+        worker = Worker(self, action)
+        self.consumers.append(self.world.client(worker.work, worker.client, again=True))
+
+    def _silent_member(self, action: Action) -> None:
+        group, topic = str(action.arguments["group"]), str(action.arguments["topic"])
+        ends_ns = self.world.loop.now_ns + action.duration_ns
+
+        async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+            while not self.stopping and self.world.loop.now_ns < ends_ns:
+                try:
+                    await SilentMember(cluster, group, topic).stay(lambda: self.world.loop.now_ns >= ends_ns)
+                except (KafkaError, OSError):
+                    await asyncio.sleep(0.5)
+
+        self.consumers.append(self.world.client(story, str(action.arguments["client"])))
+
+    async def _read_and_commit(self, consumer: Consumer, client: str, group: str, ends_ns: int) -> None:
+        loop, due_ns = self.world.loop, 0
+        by_itself = client in self.history.commit_by_themselves
+        while not self.stopping and loop.now_ns < ends_ns:
+            await self.take(consumer, client, group, 300)
+            if not by_itself and loop.now_ns >= due_ns and consumer.assignment:
+                due_ns = loop.now_ns + round(COMMIT_EVERY_S * 1e9)
+                offsets = {str(partition): offset for partition, offset in consumer.positions().items()}
+                self.history.asks_to_commit(group, offsets, loop.now_ns)
+                try:
+                    await consumer.commit()
+                except KafkaError as error:
+                    if error.code is not ErrorCode.REBALANCE_IN_PROGRESS:
+                        raise
+                    continue  # the next poll goes on with what it has then
+                self.history.has_committed(group, offsets, loop.now_ns)
+            await asyncio.sleep(0.1)
+
+    # Administrators
+
+    def _administrate(self, action: Action) -> None:
+        world = self.world
+        said = " ".join([action.name, *(f"{key}={value}" for key, value in action.arguments.items())])
+        world.trace.tell(
+            "", Happening.ACTION, said,
+            number=action.number, name=action.name, arguments=dict(action.arguments), duration_ns=action.duration_ns,
+        )  # fmt: skip
+
+        if action.name == "rolling-restart":
+            self.administrators.append(world.loop.create_task(self._restart_all(action), name="rolling restart"))
+            return
+        do = _ADMINISTRATION[action.name]
+
+        async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+            try:
+                outcome = await do(self, Admin(cluster), action)
+            except (KafkaError, OSError) as error:
+                outcome = repr(error)
+            world.trace.tell("", Happening.CLIENT, f"{action.name}: {outcome}", client="admin", what=str(outcome))
+
+        self.administrators.append(world.client(story, f"admin-{action.number}"))
+
+    async def _restart_all(self, action: Action) -> None:
+        for name in self.world.broker_names:
+            if self.stopping:
+                return
+            self.world.struck("shutdown", await self.world.shut_down(name))
+            self.world.start(name)
+            await asyncio.sleep(_number(action, "pause_ns", 2_000_000_000) / 1e9)
+
+    async def create_topic(self, admin: Admin, action: Action) -> str:
+        said = action.arguments
+        configs = {key: str(value) for key, value in said.items() if "." in key}
+        name, partitions = str(said["topic"]), _number(action, "partitions", 1)
+        topic = NewTopic(name, partitions, _number(action, "replication_factor", 3), configs=configs)
+        by_hand = said.get("replicas")
+        if isinstance(by_hand, list):
+            replicas = [int(replica) for replica in by_hand]
+            turned = {number: replicas[number % len(replicas) :] + replicas[: number % len(replicas)]
+                      for number in range(partitions)}  # fmt: skip
+            topic = NewTopic(name, configs=configs, assignment=turned)
+        return _said(await admin.create_topics([topic]))
+
+    async def delete_topic(self, admin: Admin, action: Action) -> str:
+        topic = str(action.arguments["topic"])
+        self.history.recreated_ns[topic] = self.world.loop.now_ns
+        try:
+            return _said(await admin.delete_topics([topic]))
+        finally:
+            self.history.recreated_ns[topic] = self.world.loop.now_ns
+
+    async def recreate_topic(self, admin: Admin, action: Action) -> str:
+        deleted = await self.delete_topic(admin, action)
+        for _ in range(20):
+            created = await self.create_topic(admin, action)
+            if "TOPIC_ALREADY_EXISTS" not in created:
+                break
+            await asyncio.sleep(0.3)
+        return f"{deleted}, {created}"
+
+    async def add_partitions(self, admin: Admin, action: Action) -> str:
+        return _said(await admin.create_partitions({str(action.arguments["topic"]): _number(action, "partitions", 2)}))
+
+    async def reassign(self, admin: Admin, action: Action) -> str:
+        replicas = action.arguments["replicas"]
+        assert isinstance(replicas, list)
+        return _said(await admin.alter_reassignments({_partition(action): [int(replica) for replica in replicas]}))
+
+    async def cancel_reassignment(self, admin: Admin, action: Action) -> str:
+        return _said(await admin.alter_reassignments({_partition(action): None}))
+
+    async def elect(self, admin: Admin, action: Action) -> str:
+        kind = ElectionType.UNCLEAN if action.arguments.get("unclean") else ElectionType.PREFERRED
+        topic = str(action.arguments["topic"])
+        known = (await admin.cluster.refresh([topic])).partitions(topic)
+        return _said(await admin.elect_leaders(known, kind))
+
+    async def configure(self, admin: Admin, action: Action) -> str:
+        said = action.arguments
+        kind, name = (ResourceType.TOPIC, str(said["topic"])) if "topic" in said else (ResourceType.BROKER, "")
+        await admin.alter_configs(kind, name, [(AlterOperation.SET, str(said["key"]), str(said["value"]))])
+        return "done"
+
+    async def depose(self, admin: Admin, action: Action) -> str:
+        """Somebody deletes ``/controller``, so that another broker is elected."""
+        runtime = admin.cluster.runtime
+        return await _in_zookeeper(runtime, lambda client: KafkaZkClient(runtime, client).delete_path("/controller"))
+
+    async def legacy_reassign(self, admin: Admin, action: Action) -> str:
+        asked = {**_of_partition(_partition(action)), "replicas": action.arguments["replicas"]}
+        return await _ask_by_znode(admin.cluster.runtime, "/admin/reassign_partitions", [asked])
+
+    async def legacy_elect(self, admin: Admin, action: Action) -> str:
+        known = (await admin.cluster.refresh([str(action.arguments["topic"])])).partitions(
+            str(action.arguments["topic"])
+        )
+        asked = [_of_partition(partition) for partition in known]
+        return await _ask_by_znode(admin.cluster.runtime, "/admin/preferred_replica_election", asked)
+
+    async def look_up(self, admin: Admin, action: Action) -> str:
+        each = _partition(action)
+        timestamp = max(0, admin.cluster.runtime.clock.now_ms() - _number(action, "back_ms", 1_000))
+        return f"{each}@{(await admin.cluster.list_offsets({each: timestamp}))[each].offset}"
+
+    async def move_replica(self, admin: Admin, action: Action) -> str:
+        return _said(
+            await admin.alter_replica_log_dirs(
+                _number(action, "broker", 0), {_partition(action): str(action.arguments["path"])}
+            )
+        )
+
+    async def delete_records(self, admin: Admin, action: Action) -> str:
+        each = _partition(action)
+        end = (await admin.cluster.list_offsets({each: -1}))[each].offset
+        before = end // 2
+        key = str(each)
+        self.history.records_deleted[key] = max(before, self.history.records_deleted.get(key, 0))
+        return _said(await admin.delete_records({each: before}))
+
+
+_ADMINISTRATION: Final[dict[str, Callable[[Workload, Admin, Action], Coroutine[Any, Any, str]]]] = {
+    "create-topic": Workload.create_topic,
+    "delete-topic": Workload.delete_topic,
+    "recreate-topic": Workload.recreate_topic,
+    "add-partitions": Workload.add_partitions,
+    "reassign": Workload.reassign,
+    "cancel-reassignment": Workload.cancel_reassignment,
+    "elect": Workload.elect,
+    "config": Workload.configure,
+    "delete-records": Workload.delete_records,
+    "move-replica": Workload.move_replica,
+    "lookup": Workload.look_up,
+    "legacy-reassign": Workload.legacy_reassign,
+    "legacy-elect": Workload.legacy_elect,
+    "depose": Workload.depose,
+    "rolling-restart": Workload.create_topic,  # carried out by `_restart_all`
+}
+
+
+async def _in_zookeeper(runtime: Runtime, do: Callable[[ZooKeeperClient], Awaitable[object]]) -> str:
+    """What an administrator does with a session of its own."""
+    connect = f"{ZOOKEEPER}:{ZOOKEEPER_PORT}"
+    client = ZooKeeperClient(runtime, connect, session_timeout_ms=6_000, connection_timeout_ms=6_000, name="admin")
+    try:
+        await client.start()
+        await do(client)
+    except ZooKeeperError as error:
+        return repr(error)
+    finally:
+        await client.close()
+    return "done"
+
+
+async def _ask_by_znode(runtime: Runtime, path: str, partitions: list[dict[str, Any]]) -> str:
+    data = json.dumps({"version": 1, "partitions": partitions}).encode()
+    return await _in_zookeeper(runtime, lambda client: client.create(path, data))
+
+
+def _of_partition(each: TopicPartition) -> dict[str, Any]:
+    return {"topic": each.topic, "partition": each.partition}
+
+
+def _partition(action: Action) -> TopicPartition:
+    return TopicPartition(str(action.arguments["topic"]), _number(action, "partition", 0))
+
+
+def _number(action: Action, name: str, default: int) -> int:
+    value = action.arguments.get(name, default)
+    assert isinstance(value, int | float)
+    return int(value)
+
+
+def _said(outcomes: Any) -> str:
+    """What became of each, without the texts."""
+    told = []
+    for key, outcome in outcomes.items():
+        told.append(f"{key} {outcome.code.name}" if isinstance(outcome, KafkaError) else f"{key} ok")
+    return ", ".join(told)

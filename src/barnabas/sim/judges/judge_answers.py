@@ -1,0 +1,150 @@
+"""What operators are told: G6, R23, and C18, that what is configured counts. Nobody is blamed who leads no more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from barnabas.client.admin import Admin
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.offsets import ListedOffset
+from barnabas.log.settings import LogSettings
+from barnabas.model.config import topic_config
+from barnabas.model.ids import TopicPartition
+from barnabas.sim.clients.history import Sent
+from barnabas.sim.world.world import World
+
+if TYPE_CHECKING:
+    from barnabas.sim.judges.checkers import Checkers
+
+
+class Answers:
+    def __init__(self, checkers: Checkers) -> None:
+        self.checkers = checkers
+
+    def _leads_alone(self, partition: str) -> bool:
+        """Whether no more than one broker takes itself for the leader. Who has not heard of another answers as well."""
+        topic, _, number = partition.rpartition("-")
+        each, brokers = TopicPartition(topic, int(number)), self.checkers.world.brokers.values()
+        led = (broker.replicas.partition(each) for broker in brokers)
+        return sum(1 for partition in led if partition is not None and partition.is_leader) <= 1
+
+    def offsets_asked(self, group: str) -> Callable[[str, int], None]:
+        """G6: a group is never told less than what was acknowledged before it asked, nor what nobody committed."""
+        checkers, before = self.checkers, dict(self.checkers.history.commits)
+        kept_in = checkers.offsets_partition(group)
+        alone = self._leads_alone(kept_in)
+
+        def told(partition: str, offset: int) -> None:
+            if checkers.gone_ns(partition.rpartition("-")[0]) >= 0:
+                return
+            checkers.world.check("G6")
+            commit, asked = before.get((group, partition)), checkers.history.asked_to_commit
+            acknowledged = -1 if commit is None else commit[0]
+            # Who had got so far, or farther, into what is lost is thrown back, and commits less.
+            thrown_back = checkers.logs.losses.may_be_lost(partition, reaching=acknowledged - 1)
+            # It may have been lost since the question, too: who asks waits for a coordinator.
+            less = thrown_back or (commit is not None and checkers.commit_may_be_lost(group, partition, commit))
+            if less and acknowledged >= 0:
+                checkers.world.waive("G6")
+            earlier = not less and offset < acknowledged and alone and self._leads_alone(kept_in)
+            if earlier or (offset >= 0 and offset not in asked.get((group, partition), {})):
+                sentence = f"group {group} is told {offset} for {partition}; {acknowledged} was acknowledged"
+                checkers.world.violated("G6", sentence, partition)
+
+        return told
+
+    def may_be_thrown_back(self, group: str, partition: str, floor: int) -> bool:
+        """Whether a reader, of a group or of none, may have to go back behind `floor`: what was there, or the group's
+        commit of it, may be lost, or was of the topic before; or a leader deleted it, and the next one, where it begins
+        anew, has not yet."""
+        checkers = self.checkers
+        return (
+            floor < checkers.logs.deleted_to(partition)
+            or checkers.gone_ns(partition.rpartition("-")[0]) >= 0
+            or checkers.logs.losses.may_be_lost(partition, reaching=floor - 1)
+            or ((group, partition) in checkers.history.commits and checkers.commit_may_be_lost(group, partition))
+        )
+
+    def begins(self, client: str, partition: str, offset: int) -> None:
+        """G4: who goes to the beginning is given nothing later than what somebody was given of what is there."""
+        checkers, topic = self.checkers, partition.rpartition("-")[0]
+        begins = checkers.logs.deleted_to(partition)
+        known = [at for place, at in checkers.history.read if place == partition and at >= begins]
+        checkers.world.check("G4")
+        if topic in checkers.compacted or checkers.gone_ns(topic) >= 0 or checkers.logs.losses.may_be_lost(partition):
+            checkers.world.waive("G4")
+        elif known and min(known) < offset:
+            sentence = f"{client} goes to the beginning of {partition} and is given {offset}; {min(known)} is there"
+            checkers.world.violated("G4", sentence, partition)
+
+    def looked_up(self, each: TopicPartition, sent: Sent) -> Callable[[ListedOffset], None]:
+        """R23: a lookup by a record's time ends at it, or at one before it that is as young."""
+        checkers, partition = self.checkers, str(each)
+        alone = self._leads_alone(partition)
+
+        def told(found: ListedOffset) -> None:
+            checkers.world.check("R23")
+            if (
+                not (alone and self._leads_alone(partition))
+                or checkers.logs.losses.may_be_lost(partition)
+                or checkers.gone_ns(sent.topic) >= 0
+                or sent.offset < checkers.logs.deleted_to(partition)
+                or sent.topic in checkers.compacted
+                or partition in checkers.logs.stamped
+            ):
+                checkers.world.waive("R23")
+            elif not 0 <= found.offset <= sent.offset or found.timestamp < sent.timestamp:
+                sentence = f"a lookup in {partition} by {sent.timestamp}, the time of {sent.offset}, ends at {found}"
+                checkers.world.violated("R23", sentence, partition)
+
+        return told
+
+
+async def groups_are_listed(checkers: Checkers, cluster: ClusterClient) -> None:
+    """G6: in the end every group that has committed is among those that are listed."""
+    listed = {known.group for known in await Admin(cluster).list_groups()}
+    commits = checkers.history.commits
+    for group in sorted({group for group, _ in commits}):
+        checkers.world.check("G6")
+        if all(checkers.commit_may_be_lost(*key) for key in commits if key[0] == group):
+            checkers.world.waive("G6")
+        elif group not in listed:
+            checkers.world.violated("G6", f"group {group} has committed, and is not among those that are listed")
+
+
+def unlike_configured(world: World, knows_config: Callable[[str, str], bool]) -> list[str]:
+    """C18: what is configured for a topic counts for each of its logs, on a broker that `knows_config`."""
+    wrong: list[str] = []
+    for name, broker in world.brokers.items():
+        for partition in broker.replicas.partitions:
+            stored = world.znode(f"/config/topics/{partition.topic_partition.topic}")
+            values = json.loads(stored)["config"] if stored else {}
+            right = LogSettings.of(topic_config(broker.config, values))
+            known = knows_config(name, str(partition.topic_partition))
+            if known and partition.log is not None and partition.log.settings != right:
+                wrong.append(f"{name} keeps {partition.topic_partition} by {partition.log.settings}, not {right}")
+    return wrong
+
+
+def unlike_zookeeper(world: World, topics: Mapping[str, Mapping[int, list[int]]]) -> list[str]:
+    """C14: what every broker knows of `topics`, and of brokers, is what ZooKeeper has."""
+    wrong: list[str] = []
+    for name, broker in world.brokers.items():
+        image = broker.metadata.image
+        if sorted(image.topics) != sorted(topics):
+            wrong.append(f"{name} knows the topics {sorted(image.topics)}, ZooKeeper has {sorted(topics)}")
+            continue
+        if sorted(image.brokers) != list(range(len(world.broker_names))):
+            wrong.append(f"{name} knows the brokers {sorted(image.brokers)}")
+        for topic, partitions in topics.items():
+            if strangers := sorted(image.topics[topic].partitions.keys() - partitions):
+                wrong.append(f"{name} knows the partitions {strangers} of {topic}, which are not in ZooKeeper")
+            for number in partitions:
+                state, info = world.state(f"{topic}-{number}"), image.topics[topic].partitions.get(number)
+                known = None if info is None else (info.leader, info.leader_epoch, sorted(info.isr))
+                there = None if state is None else (state["leader"], state["leader_epoch"], sorted(state["isr"]))
+                if known != there:
+                    wrong.append(f"{name} has {topic}-{number} as {known}, ZooKeeper as {there}")
+    return wrong

@@ -1,0 +1,31 @@
+"""Whether what is committed is what a group's keeper of books wrote last (G1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.group import committed_offsets
+from barnabas.sim.clients.bookkeeper import NOTHING
+from barnabas.sim.clients.workload import Workload
+
+if TYPE_CHECKING:
+    from barnabas.sim.judges.checkers import Checkers
+
+
+async def books_are_right(checkers: Checkers, workload: Workload, cluster: ClusterClient) -> None:
+    for keeper in workload.books:
+        wanted = {**keeper.written, **keeper.perhaps}
+        found = await committed_offsets(cluster, keeper.group, sorted(wanted)) if wanted else {}
+        for place, offset in found.items():
+            checkers.world.check("G1")
+            kept_in, right = checkers.offsets_partition(keeper.group), keeper.written.get(place, NOTHING)
+            if checkers.gone_ns(place.topic) >= 0 or checkers.logs.losses.may_be_lost(kept_in, owner=keeper.group):
+                checkers.world.waive("G1")
+            elif offset == right or offset in keeper.perhaps.get(place, {}):
+                continue
+            elif offset == keeper.unburied.get(place):
+                checkers.world.waive("G1")
+            else:
+                sentence = f"group {keeper.group!r} has {offset} for {place}, and {right} was written last"
+                checkers.world.violated("G1", sentence, str(place))

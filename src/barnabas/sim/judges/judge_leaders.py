@@ -1,0 +1,47 @@
+"""Who leads in the end. C22: where leaders are balanced, every broker leads what it should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from barnabas.model.config import broker_config
+from barnabas.sim.world.world import World, broker_name
+
+FIRST_LOOK_S: Final = 10
+"""For a controller that is new to look for the first time, and for its elections."""
+
+
+async def leaders_are_balanced(world: World, topics: Mapping[str, Mapping[int, list[int]]]) -> None:
+    """Only where the controller looks often enough to be waited for."""
+    config = broker_config(world.config_of(0, broker_name(0)))
+    interval_s = config.number("leader.imbalance.check.interval.seconds")
+    if interval_s > FIRST_LOOK_S or not config.flag("auto.leader.rebalance.enable"):
+        return
+    world.check("C22")
+    allowed = config.number("leader.imbalance.per.broker.percentage")
+    try:
+        await world.until(
+            lambda: next(_unbalanced(world, topics, allowed), None) is None, "leaders", FIRST_LOOK_S + 2 * interval_s
+        )
+    except TimeoutError:
+        for broker_id, led_by_others, count in list(_unbalanced(world, topics, allowed)):
+            world.violated(
+                "C22", f"broker {broker_id} should lead {count} partitions, and others lead {led_by_others} of them; "
+                f"the controller looks every {interval_s} s", node=broker_name(broker_id),
+            )  # fmt: skip
+
+
+def _unbalanced(
+    world: World, topics: Mapping[str, Mapping[int, list[int]]], allowed: int
+) -> Iterator[tuple[int, list[str], int]]:
+    """Brokers of whose partitions too many are led by others, which of them, and how many there are."""
+    preferred: dict[int, list[str]] = {}
+    for topic, partitions in topics.items():
+        for number, replicas in partitions.items():
+            preferred.setdefault(replicas[0], []).append(f"{topic}-{number}")
+    for broker_id, led in sorted(preferred.items()):
+        states = {partition: world.state(partition) for partition in led}
+        others = [partition for partition, state in states.items() if state is None or state["leader"] != broker_id]
+        if len(others) * 100 > allowed * len(led):
+            yield broker_id, others, len(led)

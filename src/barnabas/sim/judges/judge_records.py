@@ -1,0 +1,108 @@
+"""What clients are told of single records. R22: a record is what its sender gave. R23: a lookup by time finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from barnabas.client.admin import Admin
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.offsets import MAX_TIMESTAMP, ListedOffset
+from barnabas.log.log import Log
+from barnabas.model.ids import TopicPartition
+from barnabas.sim.clients.history import History
+from barnabas.sim.judges.watch_logs import LogWatch
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.world.node import EPOCH_MS
+from barnabas.sim.world.world import World, leading_logs
+from barnabas.wire.records import LOG_APPEND_TIME, Record, parse_header, records_of
+
+LOOKUPS: Final = 3
+"""Of each partition."""
+
+
+class Moment(NamedTuple):
+    """When a record of a log was made, in milliseconds since the epoch."""
+
+    offset: int
+    timestamp: int
+
+
+def is_as_sent(world: World, history: History, logs: LogWatch, partition: str, record: Record) -> None:
+    """R22: key, headers and timestamp are the sender's, or the timestamp is its batch's where the broker stamps it."""
+    sent = history.sent.get(record.value or b"")
+    if sent is None:
+        return
+    world.check("R22")
+    for what, given, wanted in (("key", record.key, sent.key), ("headers", tuple(record.headers), tuple(sent.headers))):
+        if given != wanted:
+            sentence = (
+                f"the {what} of {sent.client} {sent.number} at {partition}@{record.offset} is {given!r}, {wanted!r} was"
+            )
+            world.violated("R22", f"{sentence} sent", partition)
+    stamps = logs.stamps_at(partition, record.offset) if partition in logs.stamped else []
+    if partition in logs.stamped and not stamps:
+        return  # who has a copy is dead, and so is the only one who knows its time
+    right = {sent.timestamp if stamp is None else EPOCH_MS + stamp for stamp in stamps or [None]}
+    if record.timestamp not in right and -1 not in right:
+        world.violated(
+            "R22", f"{sent.client} {sent.number} at {partition}@{record.offset} is of {record.timestamp}, and "
+            f"{' or '.join(map(str, sorted(right)))} is right", partition,
+        )  # fmt: skip
+
+
+def moments_of(world: World, log: Log, name: str) -> list[Moment]:
+    """Of every record that is there, those of transactions' ends among them, as lookups see them."""
+    found: list[Moment] = []
+    with world.nodes[name].disk.as_it_is():
+        for segment in log.segments:
+            for batch in segment.batches():
+                data = memoryview(segment.read_batch(batch))
+                header = parse_header(data)
+                stamped = header.attributes & LOG_APPEND_TIME
+                for record in records_of(data, 0, len(data)):
+                    if record.offset >= log.log_start_offset:
+                        found.append(Moment(record.offset, header.max_timestamp if stamped else record.timestamp))
+    return found
+
+
+async def lookups_are_right(world: World, cluster: ClusterClient, topics: Iterable[str]) -> None:
+    """R23: now that it is quiet, by the very time of a record, a millisecond later, and by the latest of all."""
+    chance, admin = Chance(world.seed, "lookups"), Admin(cluster)
+    known = {partition: moments_of(world, log, name) for partition, (name, log) in leading_logs(world, topics).items()}
+    known = {partition: moments for partition, moments in known.items() if moments}
+    asked = [
+        {partition: chance.one_of(moments).timestamp + (number == 1) for partition, moments in sorted(known.items())}
+        for number in range(LOOKUPS)
+    ]
+    answers = [await admin.list_offsets(timestamps) for timestamps in asked]
+    latest = await admin.list_offsets(dict.fromkeys(known, MAX_TIMESTAMP))
+    now = leading_logs(world, topics)
+    for partition, moments in known.items():
+        if partition not in now or moments_of(world, now[partition][1], now[partition][0]) != moments:
+            world.check("R23")
+            world.waive("R23")  # the cleaner or retention was at it, or leadership moves
+            continue
+        for timestamps, answer in zip(asked, answers, strict=True):
+            _is_right(world, partition, timestamps[partition], answer[partition], moments)
+        _is_latest(world, partition, latest[partition], moments)
+
+
+def _is_right(world: World, each: TopicPartition, timestamp: int, answer: object, moments: list[Moment]) -> None:
+    right = next((moment for moment in moments if moment.timestamp >= timestamp), Moment(-1, -1))
+    world.check("R23")
+    if not isinstance(answer, ListedOffset) or (answer.offset, answer.timestamp) != right:
+        world.violated(
+            "R23", f"the first record of {each} that is not before {timestamp} is {right}, and {answer} is told",
+            str(each),
+        )  # fmt: skip
+
+
+def _is_latest(world: World, each: TopicPartition, answer: object, moments: list[Moment]) -> None:
+    right = max(moment.timestamp for moment in moments)
+    told = Moment(answer.offset, answer.timestamp) if isinstance(answer, ListedOffset) else None
+    world.check("R23")
+    if told is not None and told.offset < moments[0].offset and told.timestamp >= right:
+        world.waive("R23")  # deleted, and in a segment that is there: Apache Kafka looks at these too
+    elif told is None or told.timestamp != right or told not in moments:
+        world.violated("R23", f"the latest record of {each} is of {right}, and {answer} is told", str(each))

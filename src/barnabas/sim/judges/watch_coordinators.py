@@ -1,0 +1,374 @@
+"""Watches what coordinators know beside what their logs tell: G9 of groups, T9 of transactions.
+
+Who leads a partition of ``__consumer_offsets`` coordinates its groups, and nobody else does: whoever asks a coordinator
+that was is told what was. And what a coordinator knows is what the records of its log tell, which are read here once
+more: when it has loaded them, and at the end. What it knows and has not written is gone with the next coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any, Final, TypeAlias
+
+from barnabas.broker.offsets_log import ReplicatedLog
+from barnabas.broker.server import Broker
+from barnabas.coordinator.group_members import Join, Ticket
+from barnabas.coordinator.group_values import GroupDecision, Now
+from barnabas.coordinator.groups import Group
+from barnabas.coordinator.offsets_partition import OffsetsPartition
+from barnabas.coordinator.offsets_records import OffsetKey, read_key, read_offset
+from barnabas.coordinator.transaction_coordinator import TransactionCoordinator
+from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id
+from barnabas.coordinator.transactions import (
+    LAST_GIVEN_EPOCH,
+    ONGOING,
+    ProducerIdAndEpoch,
+    TransactionMachine,
+    TransactionMetadata,
+)
+from barnabas.log.log import Log
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.sim.judges.chain import LinkKind, kind_of
+from barnabas.sim.judges.watch_logs import LogWatch
+from barnabas.sim.world.node import EPOCH_MS
+from barnabas.sim.world.probes import Probes, life, node
+from barnabas.sim.world.world import World, broker_name
+from barnabas.wire.records import BatchHeader, batches, records_of
+
+LATE_NS: Final = 5_000_000_000
+"""For a partition to be loaded, and for a broker that stops to have stopped."""
+LEADS_NO_MORE_NS: Final = 1_000_000_000
+"""For a broker that runs to coordinate no more what it leads no more, be it that its disk has failed."""
+Place: TypeAlias = tuple[str, TopicPartition]
+"""A group, and what it reads."""
+
+
+@dataclass(slots=True)
+class ToldOffsets:
+    """What the records of a log tell that groups have committed: the record's offset, and what it says."""
+
+    committed: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    in_transactions: dict[int, dict[Place, tuple[int, int]]] = field(default_factory=dict)
+    """By producer id, of transactions without an end."""
+
+    def take(self, header: BatchHeader, kind: LinkKind, key: bytes, value: bytes | None) -> None:
+        read = None if kind in (LinkKind.COMMIT, LinkKind.ABORT) else read_key(key)
+        if kind is LinkKind.COMMIT:
+            for place, known in self.in_transactions.pop(header.producer_id, {}).items():
+                self.committed[place] = max(known, self.committed.get(place, known))
+        elif kind is LinkKind.ABORT:
+            self.in_transactions.pop(header.producer_id, None)
+        elif isinstance(read, OffsetKey):
+            place = read.group_id, read.topic_partition
+            of_kind = self.committed
+            if kind is LinkKind.DATA:
+                of_kind = self.in_transactions.setdefault(header.producer_id, {})
+            if value is None:
+                of_kind.pop(place, None)
+            else:
+                of_kind[place] = header.base_offset, read_offset(value).offset
+
+
+class CoordinatorWatch:
+    def __init__(self, world: World, logs: LogWatch, probes: Probes) -> None:
+        self.world = world
+        self.logs = logs
+        self._unlike_ns: dict[tuple[str, int, bool], int] = {}
+        """By node, partition and whether it leads: since when it does not coordinate what it leads, or the reverse."""
+        self._unwritten: dict[tuple[str, int, str], None] = {}
+        """By node, life and partition: of what it could not write its log may have all the same, or nothing."""
+        self._given: dict[str, ProducerIdAndEpoch] = {}
+        """By transactional id: whom it was last given to."""
+        probes.after(OffsetsPartition, "complete", self._loaded)
+        probes.after(OffsetsPartition, "replay_marker", self._ended)
+        probes.around(Group, "join", self._around_join)
+        probes.around(ReplicatedLog, "append", self._around_append)
+        probes.across(TransactionMachine, "add_partitions", lambda machine: machine.metadata, self._added)
+        probes.around(TransactionMachine, "complete", self._around_complete)
+        probes.around(TransactionCoordinator, "init_producer_id", self._around_init_producer_id)
+
+    def look(self) -> None:
+        unlike: dict[tuple[str, int, bool], int] = {}
+        for name, broker in self.world.brokers.items():
+            if self.world.disturbed(name):
+                continue
+            self.world.check("G9")
+            led = {
+                partition.topic_partition.partition: None
+                for partition in broker.replicas.leader_partitions
+                if partition.topic_partition.topic == GROUP_METADATA_TOPIC
+            }
+            hosted = {partition.partition: None for partition in broker.groups.hosted}
+            owned = {partition.partition: None for partition in broker.groups.owned}
+            self._look_at_names(name, broker.groups.owned)
+            may_load = name not in self.world.nodes_in_disk_trouble()
+            wrong = [(name, number, True) for number in led if number not in owned and may_load]
+            wrong += [(name, number, False) for number in hosted if number not in led]
+            unlike.update((key, self._unlike_ns.get(key, self.world.loop.now_ns)) for key in wrong)
+        for key, since_ns in unlike.items():
+            name, _, leads = key
+            within_ns = LATE_NS if leads or self.world.brokers[name].state != "RUNNING" else LEADS_NO_MORE_NS
+            if self.world.loop.now_ns - since_ns > within_ns:
+                self._is_unlike(*key)
+                unlike[key] = self.world.loop.now_ns
+        self._unlike_ns = unlike
+
+    def _look_at_names(self, name: str, owned: Iterable[OffsetsPartition]) -> None:
+        """Who comes again by its name is known, whoever coordinates its group by now."""
+        for group in (group for partition in owned for group in partition.groups.values()):
+            named = {each.group_instance_id: each.member_id for each in group.members.values() if each.is_static}
+            if group.static_members != named:
+                self.world.violated(
+                    "G9", f"{name} knows {group.static_members} of group {group.group_id} by their names; its static "
+                    f"members are {named}", node=name,
+                )  # fmt: skip
+
+    def _is_unlike(self, name: str, number: int, leads: bool) -> None:
+        partition = f"{GROUP_METADATA_TOPIC}-{number}"
+        what = "leads {} and does not coordinate" if leads else "coordinates {} and does not lead it"
+        self.world.violated("G9", f"{name} {what.format(partition)}", partition, name)
+
+    def judge(self) -> None:
+        """At the end, when nothing is under way."""
+        for name, broker in self.world.brokers.items():
+            for partition in broker.groups.owned:
+                self._compare_offsets(name, partition)
+            for led in broker.replicas.leader_partitions:
+                if led.topic_partition.topic == TRANSACTION_STATE_TOPIC and led.log is not None:
+                    self._compare_transactions(name, broker, str(led.topic_partition), led.log)
+
+    # G9
+
+    def _loaded(self, _: object, partition: OffsetsPartition) -> None:
+        self._compare_offsets(node(), partition)
+        self._look_at_names(node(), [partition])
+
+    def _around_join(self, original: Any) -> Any:
+        """What a member says that it wants, and has, is what the group shares by, unless it is refused."""
+
+        def join(group: Group, asked: Join, ticket: Ticket, now: Now) -> GroupDecision:
+            decided: GroupDecision = original(group, asked, ticket, now)
+            refused = any(of == ticket and answer.error is not ErrorCode.NONE for of, answer in decided.answers)
+            member = group.members.get(asked.member_id or asked.new_member_id)
+            self.world.check("G9")
+            if not refused and member is not None and member.protocols != asked.protocols:
+                self.world.violated(
+                    "G9", f"{node()} takes {member.member_id} into {group.group_id}, and not what it says of itself",
+                    node=node(),
+                )  # fmt: skip
+            return decided
+
+        return join
+
+    def _ended(self, _: object, partition: OffsetsPartition, producer_id: int, committed: bool) -> None:
+        """What a transaction has committed counts, or not, by the marker in the log of the groups, and when that is on
+        all replicas in sync. Where one was refused behind its append, another one follows."""
+        name, kept_in = node(), f"{GROUP_METADATA_TOPIC}-{partition.partition}"
+        log = self.logs.of.get((name, kept_in))
+        chain = None if log is None else self.logs.chain_of(log)
+        if partition.loading or log is None or chain is None:
+            return
+        self.world.check("G9")
+        own = (link for link in reversed(chain.links) if link.producer_id == producer_id)
+        markers = list(takewhile(lambda link: link.kind is not LinkKind.DATA, own))
+        wanted = LinkKind.COMMIT if committed else LinkKind.ABORT
+        if not any(link.kind is wanted and link.last < log.high_watermark for link in markers):
+            self.world.violated(
+                "G9", f"{name} takes the transaction of producer {producer_id} for ended; {kept_in} has {markers} of "
+                f"its end, and reaches {log.high_watermark}", kept_in, name,
+            )  # fmt: skip
+
+    def _compare_offsets(self, name: str, partition: OffsetsPartition) -> None:
+        kept_in = f"{GROUP_METADATA_TOPIC}-{partition.partition}"
+        log = self.logs.of.get((name, kept_in))
+        if log is None or self._may_be_unwritten(name, kept_in, "G9"):
+            return
+        told = ToldOffsets()
+        for header, kind, key, value in self._records(name, log):
+            told.take(header, kind, key, value)
+        of_groups = {group_id: group.offsets for group_id, group in partition.groups.items()}
+        known = {
+            (group_id, place): kept.committed.offset
+            for group_id, offsets in of_groups.items()
+            for place, kept in offsets.committed.items()
+        }
+        right = {place: offset for place, (_, offset) in told.committed.items()}
+        self._differ("G9", name, kept_in, "of committed offsets", known, right)
+        known_in_transactions = {
+            (producer_id, group_id, place): kept.committed.offset
+            for group_id, offsets in of_groups.items()
+            for producer_id, places in offsets.pending_transactional.items()
+            for place, kept in places.items()
+        }
+        right_in_transactions = {
+            (producer_id, *place): offset
+            for producer_id, places in told.in_transactions.items()
+            for place, (_, offset) in places.items()
+        }
+        self._differ("G9", name, kept_in, "of open transactions' offsets", known_in_transactions, right_in_transactions)
+
+    def _differ(
+        self, invariant: str, name: str, kept_in: str, of_what: str, known: dict[Any, Any], right: dict[Any, Any]
+    ) -> None:
+        self.world.check(invariant)
+        wrong = [key for key in {**known, **right} if known.get(key) != right.get(key)]
+        if wrong:
+            key = wrong[0]
+            self.world.violated(
+                invariant, f"{of_what} {name} knows {known.get(key)} for {key}, and {kept_in} tells {right.get(key)}",
+                kept_in, name,
+            )  # fmt: skip
+
+    def _may_be_unwritten(self, name: str, kept_in: str, invariant: str) -> bool:
+        process = self.world.nodes[name].process
+        if process is None or (name, process.number, kept_in) in self._unwritten:
+            self.world.check(invariant)
+            self.world.waive(invariant)
+            return True
+        return False
+
+    def _around_append(self, original: Any) -> Any:
+        async def append(log: ReplicatedLog, partition: TopicPartition, *arguments: Any, **named: Any) -> int:
+            key = node(), life(), str(partition)
+            try:
+                offset: int = await original(log, partition, *arguments, **named)
+            except KafkaError:
+                self._unwritten[key] = None
+                raise
+            return offset
+
+        return append
+
+    def _records(self, name: str, log: Log) -> Iterator[tuple[BatchHeader, LinkKind, bytes, bytes | None]]:
+        with self.world.nodes[name].disk.as_it_is():
+            stored = [bytes(segment.read_batch(batch)) for segment in log.segments for batch in segment.batches()]
+        for data in stored:
+            for header, start, end in batches(data):
+                if header.last_offset < log.log_start_offset:
+                    continue
+                kind = kind_of(header, data, start, end)
+                for record in records_of(data, start, end):
+                    yield header, kind, record.key or b"", record.value
+
+    # T9
+
+    def _added(
+        self,
+        before: TransactionMetadata,
+        decided: object,
+        machine: TransactionMachine,
+        producer_id: int,
+        epoch: int,
+        partitions: frozenset[TopicPartition],
+        now_ms: int,
+    ) -> None:
+        if isinstance(decided, TransactionMetadata):
+            self.world.check("T9")
+            right = partitions | (before.partitions if before.state is ONGOING else frozenset())
+            if decided.partitions != right:
+                self.world.violated(
+                    "T9", f"the transaction of {machine.transactional_id!r} has {sorted(decided.partitions)}, and "
+                    f"{sorted(right)} were added to it", node=node(),
+                )  # fmt: skip
+
+    def _around_complete(self, original: Any) -> Any:
+        """A transaction is over when it is over everywhere: no partition that it wrote to has it open still, or may
+        have it open again, since no follower has its end."""
+
+        def complete(machine: TransactionMachine, now_ms: int) -> TransactionMetadata:
+            for partition in () if self.world.clocks_touched else machine.metadata.partitions:
+                self._is_over(machine.metadata, partition)
+            completed: TransactionMetadata = original(machine, now_ms)
+            return completed
+
+        return complete
+
+    def _around_init_producer_id(self, original: Any) -> Any:
+        async def init_producer_id(
+            coordinator: TransactionCoordinator, transactional_id: str, *arguments: Any
+        ) -> ProducerIdAndEpoch:
+            given: ProducerIdAndEpoch = await original(coordinator, transactional_id, *arguments)
+            self.is_fenced(f"{TRANSACTION_STATE_TOPIC}-{coordinator.partition_for(transactional_id)}", transactional_id,
+                           given)  # fmt: skip
+            return given
+
+        return init_producer_id
+
+    def is_fenced(self, kept_in: str, transactional_id: str, given: ProducerIdAndEpoch) -> None:
+        """Who had the id before is fenced by a later epoch of the same producer id, as long as there are any: another
+        producer id fences nobody."""
+        before, self._given[transactional_id] = self._given.get(transactional_id), given
+        self.world.check("T9")
+        if before is None or before.producer_id == given.producer_id or before.epoch >= LAST_GIVEN_EPOCH:
+            return
+        if self.logs.losses.may_be_lost(kept_in, owner=transactional_id):
+            self.world.waive("T9")
+        else:
+            self.world.violated(
+                "T9", f"{node()} gives {transactional_id!r} to {given}, and nobody has fenced {before}", kept_in, node()
+            )
+
+    def _is_over(self, ended: TransactionMetadata, topic_partition: TopicPartition) -> None:
+        partition = str(topic_partition)
+        world, state = self.world, self.world.state(partition)
+        log = None if state is None else self.logs.of.get((broker_name(state["leader"]), partition))
+        chain = None if log is None else self.logs.chain_of(log)
+        if chain is None or not self._leads(chain.node, topic_partition):
+            return
+        world.check("T9")
+        own = [link for link in reversed(chain.links) if link.producer_id == ended.producer_id]
+        decided_ms, reached = ended.last_update_ms - EPOCH_MS, self.logs.leaders.reached.get(partition, 0)
+        markers = [
+            link.last
+            for link in own
+            if link.kind in (LinkKind.COMMIT, LinkKind.ABORT) and link.timestamp_ms >= decided_ms
+        ]
+        if markers and min(markers) >= reached:
+            what = f"has its end at {min(markers)}, and {reached} is reached"
+        elif not markers and own and own[0].kind is LinkKind.DATA:
+            what = f"has it open at {own[0].base}"
+        else:
+            return
+        if self.logs.losses.may_be_lost(partition, producer_ids=[ended.producer_id]):
+            world.waive("T9")
+        else:
+            world.violated(
+                "T9", f"{node()} takes the transaction of producer {ended.producer_id} for over; {chain.node} leads "
+                f"{partition} and {what}", partition, chain.node,
+            )  # fmt: skip
+
+    def _leads(self, name: str, topic_partition: TopicPartition) -> bool:
+        """Whether it says so itself: who has lost power and starts has yet to hear what others kept of its log."""
+        broker = self.world.brokers.get(name)
+        partition = None if broker is None else broker.replicas.partition(topic_partition)
+        return partition is not None and partition.is_leader
+
+    def _compare_transactions(self, name: str, broker: Broker, kept_in: str, log: Log) -> None:
+        """What counts of an id is what the last record of it says."""
+        if self._may_be_unwritten(name, kept_in, "T9"):
+            return
+        right: dict[str, Any] = {}
+        for _, _, key, value in self._records(name, log):
+            transactional_id = read_transactional_id(key)
+            if transactional_id is not None:
+                right[transactional_id] = None if value is None else _told(read_transaction(value))
+        known = {transactional_id: self._known(broker, transactional_id) for transactional_id in right}
+        self._differ("T9", name, kept_in, "of transactions", known, right)
+
+    def _known(self, broker: Broker, transactional_id: str) -> tuple[object, ...] | None:
+        try:
+            return _told(broker.transactions.coordinator.describe(transactional_id))
+        except KafkaError:
+            return None
+
+
+def _told(metadata: TransactionMetadata) -> tuple[object, ...]:
+    """What a record has of it."""
+    return (
+        metadata.producer_id, metadata.producer_epoch, metadata.timeout_ms, metadata.state.title,
+        tuple(sorted(metadata.partitions)), metadata.start_ms, metadata.last_update_ms,
+    )  # fmt: skip

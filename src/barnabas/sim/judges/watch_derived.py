@@ -1,0 +1,432 @@
+"""Watches what a log keeps beside its batches: R27, that it is what the batches tell.
+
+Its producers with their last batches and open transactions, the last stable offset that follows from these, the index
+of aborted transactions, each segment's largest timestamp, leader epochs, snapshots, the recovery point: all of it is
+made from the batches as they come, cut when they are cut, and read from files at a start. Here it is made once more
+from the batches alone, and compared where it was cut or read, and at the end. What is wrong there shows in no answer
+for a long time. And what is written down of it gives back what is there, whenever a restart came.
+
+What lies before the log's start is not compared, nor is a log that the cleaner was at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from barnabas.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS
+from barnabas.log.index_file import CorruptIndex
+from barnabas.log.leader_epoch_cache import FILE_NAME as EPOCHS
+from barnabas.log.log import Log
+from barnabas.log.log_dirs import LogDirs
+from barnabas.log.producer_state import ProducerEntry, ProducerStateManager
+from barnabas.log.segment import LOG_SUFFIX, Segment, base_offset_of
+from barnabas.model.ids import TopicPartition
+from barnabas.model.sentinels import NO_TIMESTAMP
+from barnabas.sim.judges.chain import Chain, ChainedBatch, LinkKind, checkpointed
+from barnabas.sim.judges.watch_logs import LogWatch
+from barnabas.sim.world.disk import SimDisk, Volume
+from barnabas.sim.world.node import EPOCH_MS
+from barnabas.sim.world.probes import Probes, node
+from barnabas.sim.world.world import World
+
+RETAINED: Final = 5
+"""So many batches of a producer are remembered."""
+NOTHING_OPEN: Final = -1
+FOR_EVER_MS: Final = 1 << 62
+
+UPKEEP: Final = ("flush", "delete_old_segments", "delete_marked_files")
+"""Of a log, what is done for all logs now and then."""
+
+
+class Remembered(NamedTuple):
+    """One batch of a producer, as its state has it."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+
+
+class Ended(NamedTuple):
+    """A transaction with an end. `stable` is how far all was decided by then."""
+
+    producer_id: int
+    first_offset: int
+    marker: int
+    aborted: bool
+    stable: int
+
+
+@dataclass(slots=True)
+class ToldProducer:
+    epoch: int
+    batches: list[Remembered] = field(default_factory=list)
+    open_from: int = NOTHING_OPEN
+    last_offset: int = -1
+    last_ms: int = -1
+    """The largest timestamp of its last batch, in milliseconds of the run."""
+    last_written_ms: int = -1
+    """Of its last batch that is no marker."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What batches tell."""
+
+    producers: dict[int, ToldProducer] = field(default_factory=dict)
+    ended: list[Ended] = field(default_factory=list)
+
+    def still_open(self) -> list[int]:
+        """Where transactions begin that have no end."""
+        return [known.open_from for known in self.producers.values() if known.open_from != NOTHING_OPEN]
+
+    def undecided(self, high_watermark: int) -> list[int]:
+        """Where transactions begin that are open, or whose end may still be lost."""
+        return self.still_open() + [ended.first_offset for ended in self.ended if ended.marker >= high_watermark]
+
+
+def told_by(links: Iterable[ChainedBatch]) -> Told:
+    told = Told()
+    for link in links:
+        if link.producer_id < 0:
+            continue
+        known = told.producers.setdefault(link.producer_id, ToldProducer(link.producer_epoch))
+        if known.epoch != link.producer_epoch:
+            known.epoch = link.producer_epoch
+            known.batches.clear()
+        known.last_offset, known.last_ms = link.last, link.timestamp_ms
+        if link.kind in (LinkKind.COMMIT, LinkKind.ABORT):
+            _end(told, known, link)
+            continue
+        known.last_written_ms = link.timestamp_ms
+        known.batches.append(Remembered(link.base_sequence, link.last_sequence, link.base, link.last))
+        del known.batches[:-RETAINED]
+        if link.kind is LinkKind.DATA and known.open_from == NOTHING_OPEN:
+            known.open_from = link.base
+    return told
+
+
+def _end(told: Told, known: ToldProducer, marker: ChainedBatch) -> None:
+    first, known.open_from = known.open_from, NOTHING_OPEN
+    if first != NOTHING_OPEN:
+        stable = min(told.still_open(), default=marker.last + 1)
+        told.ended.append(Ended(marker.producer_id, first, marker.last, marker.kind is LinkKind.ABORT, stable))
+
+
+class DerivedWatch:
+    def __init__(self, world: World, logs: LogWatch, probes: Probes) -> None:
+        """Behind `logs`, whose chains are as the logs are when this one looks."""
+        self.world = world
+        self.logs = logs
+        self._looked_at: dict[Log, int] = {}
+        """Where the transaction began that was open when a log was last looked at."""
+        probes.around(Log, "opening", self._around_opening)
+        probes.after(Log, "truncate_to", self._cut)
+        probes.after(Log, "truncate_fully_and_start_at", self._cut)
+        for name in ("truncate_to", "truncate_fully_and_start_at"):
+            probes.after(Log, name, self._is_gone_for_good)
+        probes.after(Log, "flush", self._flushed)
+        for name in UPKEEP:
+            probes.after(Log, name, self.is_kept_up)
+        probes.after(Log, "maybe_increment_log_start_offset", self._start_moved)
+        probes.after(LogDirs, "checkpoint_log_start_offsets", self._starts_written)
+        probes.after(LogDirs, "checkpoint_recovery_points", self._recovery_points_written)
+        probes.around(LogDirs, "replace_with_future", self._around_replace_with_future)
+        probes.around(ProducerStateManager, "remove_expired", self._around_remove_expired)
+
+    def _around_opening(self, original: Any) -> Any:
+        def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
+            log: Log = yield from original(*arguments, **named)
+            self._cut(None, log)
+            return log
+
+        return opening
+
+    def _cut(self, _: object, log: Log, *__: object, **___: object) -> None:
+        """The log was cut, or read: nothing that it keeps goes beyond its end."""
+        chain = self.logs.chain_of(log)
+        if chain is None:
+            return
+        self.look(log, chain)
+        if log.recovery_point > log.log_end_offset:
+            self._wrong(log, chain, f"it counts as flushed to {log.recovery_point}, and ends at {log.log_end_offset}")
+        # Of an empty log one entry is the epoch of what was deleted (``LeaderEpochFileCache.truncateFromStart``).
+        beyond = [
+            entry
+            for entry in log.leader_epochs.entries
+            if entry.start_offset >= log.log_end_offset and entry.start_offset > log.log_start_offset
+        ]
+        if beyond:
+            self._wrong(log, chain, f"its epochs have {beyond}, and it ends at {log.log_end_offset}")
+
+    def _is_gone_for_good(self, _: object, log: Log, *__: object, **___: object) -> None:
+        """R15: no segment that was cut comes back with the power: behind what is written next it would belong to it."""
+        chain = self.logs.chain_of(log)
+        if chain is None:
+            return
+        self.world.check("R15")
+        there = self.world.nodes[chain.node].volume.durable_names(f"{log.directory}/")
+        bases = [base_offset_of(name.rpartition("/")[2], LOG_SUFFIX) for name in there]
+        back = [base for base in bases if base is not None and base > log.log_end_offset]
+        if back:
+            self.world.violated(
+                "R15", f"{chain.partition} on {chain.node} is cut to {log.log_end_offset}, and its segments {back} are "
+                "on the platter", chain.partition, chain.node,
+            )  # fmt: skip
+
+    def _flushed(self, moved: bool, log: Log, **_: object) -> None:
+        """R15: with the records below the recovery point the epochs that they were written in are on the platter: who
+        starts reads nothing before that point."""
+        chain = self.logs.chain_of(log)
+        if not moved or chain is None:
+            return
+        self.world.check("R15")
+        path, volume = f"{log.directory}/{EPOCHS}", self.world.nodes[chain.node].volume
+        file = volume.names.get(path)
+        if file is not None and volume.durable_files(path).get(path) != bytes(file.cached):
+            self.world.violated(
+                "R15", f"{chain.partition} on {chain.node} counts as flushed to {log.recovery_point}, and its epochs "
+                f"{log.leader_epochs.entries} are not on the platter", chain.partition, chain.node,
+            )  # fmt: skip
+
+    def is_kept_up(self, _: object, log: Log, **__: object) -> None:
+        """R16: whoever works through all logs leaves those alone that are closed, of which nothing may be left."""
+        self.world.check("R16")
+        if log.closed:
+            place = str(log.topic_partition)
+            self.world.violated("R16", f"{node()} works on {log.directory}, which it has closed", place, node())
+
+    def _start_moved(self, moved: bool, log: Log, *_: object) -> None:
+        """R13: the epochs that are left are those of the batches that are left."""
+        chain = self.logs.chain_of(log)
+        if moved and chain is not None:
+            self.logs.restarts.epochs_match(log, chain)
+
+    def _starts_written(self, _: object, log_dirs: LogDirs) -> None:
+        """Whoever starts now finds where each log begins: by the file, or by its first segment."""
+        for log, chain, there in self._written_down(log_dirs, LOG_START_OFFSETS):
+            found = max(there, log.segments[0].base_offset)
+            if found != log.log_start_offset:
+                self._wrong(log, chain, f"it begins at {log.log_start_offset}, and after a restart at {found}")
+
+    def _recovery_points_written(self, _: object, log_dirs: LogDirs) -> None:
+        for log, chain, there in self._written_down(log_dirs, RECOVERY_POINTS):
+            if there != log.recovery_point:
+                self._wrong(log, chain, f"it is flushed to {log.recovery_point}, and its directory says {there}")
+
+    def _around_replace_with_future(self, original: Any) -> Any:
+        """A replica moves to another directory, and what is written down of it goes with it: whoever starts now finds
+        it to begin where it did."""
+
+        def replace_with_future(log_dirs: LogDirs, partition: TopicPartition) -> Log:
+            begins = log_dirs.logs[partition].log_start_offset
+            names = self.world.nodes[node()].volume.names
+            log: Log = original(log_dirs, partition)
+            chain = self.logs.chain_of(log)
+            there = checkpointed(names, log.log_dir.path, LOG_START_OFFSETS).get(str(partition), 0)
+            found = max(there, log.segments[0].base_offset)
+            self.world.check("R27")
+            if chain is not None and found < begins:
+                self._wrong(
+                    log, chain, f"it moves to {log.log_dir.path}, which says that it begins at {found}, not {begins}"
+                )
+            return log
+
+        return replace_with_future
+
+    def _around_remove_expired(self, original: Any) -> Any:
+        """Who is forgotten has been silent for long, and leaves nothing open."""
+
+        def remove_expired(producers: ProducerStateManager, now_ms: int) -> None:
+            before = len(producers.entries)
+            original(producers, now_ms)
+            if len(producers.entries) < before:
+                for log, chain in [each for each in self.logs.chains.items() if each[0].producers is producers]:
+                    self.look(log, chain)
+
+        return remove_expired
+
+    def _written_down(self, log_dirs: LogDirs, file: str) -> Iterator[tuple[Log, Chain, int]]:
+        """What a file that was just written says of each log, 0 where it says nothing."""
+        self.world.check("R27")
+        names = self.world.nodes[node()].volume.names
+        for path in log_dirs.online_paths:
+            there = checkpointed(names, path, file)
+            for partition, log in log_dirs.logs_in(path).items():
+                chain = self.logs.chain_of(log)
+                if chain is not None and not log.is_future:
+                    yield log, chain, there.get(str(partition), 0)
+
+    def judge(self) -> None:
+        """At the end, of every log."""
+        for log, chain in self.logs.chains.items():
+            if chain.node in self.world.brokers:
+                self.look(log, chain)
+                for segment, links in _by_segment(log, chain) if not self._was_cleaned(chain) else ():
+                    with self.world.nodes[chain.node].disk.as_it_is():
+                        largest = segment.max_timestamp_and_offset()
+                    self._look_at_timestamps(log, chain, segment, links, largest)
+
+    def look(self, log: Log, chain: Chain) -> None:
+        self.world.check("R27")
+        snapshots = [offset for offset in log.producers.snapshot_offsets if offset > log.log_end_offset]
+        if snapshots:
+            self._wrong(log, chain, f"it has snapshots of {snapshots}, and ends at {log.log_end_offset}")
+        if self._was_cleaned(chain):
+            self.world.waive("R27")
+            return
+        begins, told = log.log_start_offset, told_by(chain.links)
+        self._look_at_producers(log, chain, told, begins)
+        self._look_at_stable(log, chain, told, begins)
+        for segment, _ in _by_segment(log, chain):
+            self._look_at_aborted(log, chain, segment, told, begins)
+
+    def stand(self) -> None:
+        """Of every log with a transaction that has just been opened, or with several, now: its producers are what a
+        restart would make of them from a snapshot; and nobody forgets it, nor cleans what is open."""
+        for log, chain in self.logs.chains.items():
+            begun = [entry.current_txn_first_offset for entry in log.producers.entries.values()]
+            opened = [first for first in begun if first != NOTHING_OPEN]
+            if not opened:
+                continue
+            if len(opened) > 1 or self._looked_at.get(log) != opened[0]:
+                self._survive_a_snapshot(log, chain, min(opened))
+                self._looked_at[log] = opened[0]
+            self.logs.inquiries.ask_the_cleaner(log, chain)
+
+    def _survive_a_snapshot(self, log: Log, chain: Chain, first_open: int) -> None:
+        self.world.check("R27")
+        read = read_back(log.producers)
+        if read.first_unstable_offset != first_open:
+            self._wrong(
+                log, chain, f"a transaction is open from {first_open}, and from a snapshot {read.first_unstable_offset}"
+            )
+        for producer_id, entry in log.producers.entries.items():
+            was, now = _in_a_snapshot(entry), _in_a_snapshot(read.entries[producer_id])
+            if was != now:
+                self._wrong(log, chain, f"of producer {producer_id} it knows {was}, and from a snapshot {now}")
+        # However long it is open: nobody would end it any more.
+        read.remove_expired(FOR_EVER_MS)
+        if forgotten := [each for each in log.producers.entries.values() if each.producer_id not in read.entries
+                         and each.current_txn_first_offset != NOTHING_OPEN]:  # fmt: skip
+            self._wrong(log, chain, f"in time it forgets {forgotten[0].producer_id}, whose transaction is open")
+
+    def _was_cleaned(self, chain: Chain) -> bool:
+        return self.logs.cleaned_to(chain.partition, chain.topic_id) > 0
+
+    def _wrong(self, log: Log, chain: Chain, what: str) -> None:
+        self.world.violated("R27", f"{chain.partition} on {chain.node}: {what}", chain.partition, chain.node)
+
+    def _look_at_producers(self, log: Log, chain: Chain, told: Told, begins: int) -> None:
+        state = log.producers
+        for producer_id, known in told.producers.items():
+            entry = state.entries.get(producer_id)
+            if known.last_offset < begins:
+                continue
+            if entry is None:
+                if known.open_from != NOTHING_OPEN or not self._may_be_expired(log, chain, known.last_ms):
+                    self._wrong(log, chain, f"producer {producer_id} is forgotten, which wrote {known.last_offset}")
+                continue
+            there = [Remembered(*batch[:4]) for batch in entry.batches if batch.last_offset >= begins]
+            right = [batch for batch in known.batches if batch.last_offset >= begins]
+            if entry.producer_epoch != known.epoch or there != right[len(right) - len(there) :]:
+                self._wrong(
+                    log, chain, f"of producer {producer_id} in epoch {entry.producer_epoch} it knows {there}; "
+                    f"there are {right} in epoch {known.epoch}",
+                )  # fmt: skip
+            elif right and not there and not self._may_be_expired(log, chain, known.last_written_ms):
+                # A marker that comes when its producer is forgotten tells of no batch.
+                self._wrong(log, chain, f"of producer {producer_id} it knows none of {right}")
+            opened = entry.current_txn_first_offset
+            if opened != known.open_from and not any(0 <= first < begins for first in (opened, known.open_from)):
+                self._wrong(
+                    log, chain, f"a transaction of producer {producer_id} is open from {known.open_from}, by its state "
+                    f"from {opened}",
+                )  # fmt: skip
+        for entry in state.entries.values():
+            if entry.last_offset >= log.log_end_offset:
+                self._wrong(log, chain, f"it knows {entry.batches[-1]} of producer {entry.producer_id}, beyond its end")
+
+    def _may_be_expired(self, log: Log, chain: Chain, last_ms: int) -> bool:
+        node = self.world.nodes[chain.node]
+        age_ms = node.clock.now_ms() - EPOCH_MS - last_ms
+        return chain.node in self.world.clocks_touched or age_ms >= log.producers.producer_id_expiration_ms
+
+    def _look_at_stable(self, log: Log, chain: Chain, told: Told, begins: int) -> None:
+        undecided = told.undecided(log.high_watermark)
+        known = [entry.current_txn_first_offset for entry in log.producers.entries.values()]
+        if any(0 <= first < begins for first in (*undecided, *known)):
+            return
+        # Which ends may still be lost is forgotten by a restart and by a cut, as in Kafka: then they count at once.
+        least, most = min([log.high_watermark, *undecided]), min([log.high_watermark, *told.still_open()])
+        if not least <= log.last_stable_offset <= most:
+            self._wrong(log, chain, f"it is stable to {least}, and at most to {most}; it says {log.last_stable_offset}")
+
+    def _look_at_aborted(self, log: Log, chain: Chain, segment: Segment, told: Told, begins: int) -> None:
+        try:
+            with self.world.nodes[chain.node].disk.as_it_is():
+                there = {entry.last_offset: entry for entry in segment.txn_index.aborted()}
+        except CorruptIndex:
+            return  # it is made anew when somebody asks for it
+        ends = [base for base in (other.base_offset for other in log.segments) if base > segment.base_offset]
+        end = ends[0] if ends else log.log_end_offset
+        for ended in told.ended:
+            if not ended.aborted or not segment.base_offset <= ended.marker < end or ended.first_offset < begins:
+                continue
+            entry = there.get(ended.marker)
+            if entry is not None and entry.producer_id == ended.producer_id and entry.first_offset < begins:
+                continue  # it began before the log does
+            if entry is None or entry[:3] != ended[:3] or entry.last_stable_offset > ended.stable >= begins:
+                self._wrong(log, chain, f"{ended} was aborted, and its index has {entry}")
+        aborts = [link.last for link in chain.links if link.kind is LinkKind.ABORT]
+        for marker, entry in there.items():
+            if marker not in aborts:
+                self._wrong(log, chain, f"its index of aborted transactions has {entry}, and there is no such end")
+
+    def _look_at_timestamps(
+        self, log: Log, chain: Chain, segment: Segment, links: list[ChainedBatch], largest: tuple[int, int]
+    ) -> None:
+        """A lookup by time begins with the largest timestamp of a segment, and the first batch that has it."""
+        right = max(links, key=lambda link: link.timestamp_ms)
+        wanted = (EPOCH_MS + right.timestamp_ms, right.last)
+        if largest != wanted and NO_TIMESTAMP not in (largest[0], wanted[0]):
+            self._wrong(log, chain, f"{segment} is as young as {wanted}, and says {largest}")
+
+
+def read_back(state: ProducerStateManager) -> ProducerStateManager:
+    """What a restart would make of a snapshot of `state`."""
+    disk = SimDisk(Volume(), lambda *_: None, lambda: 0)
+    disk.makedirs("/log")
+
+    def empty() -> ProducerStateManager:
+        expiration_ms = state.producer_id_expiration_ms
+        return ProducerStateManager(disk, "/log", TopicPartition("", 0), producer_id_expiration_ms=expiration_ms)
+
+    writer = empty()
+    writer.entries.update(state.entries)
+    writer.map_end_offset = state.map_end_offset
+    writer.take_snapshot(sync=False)
+    reader = empty()
+    reader.truncate_and_reload(0, state.map_end_offset)
+    return reader
+
+
+def _in_a_snapshot(entry: ProducerEntry) -> tuple[object, ...]:
+    """What Kafka's format has of a producer."""
+    last = entry.batches[-1] if entry.batches else None
+    place = None if last is None else (last.first_sequence, last.last_sequence, last.first_offset, last.last_offset)
+    return (
+        entry.producer_epoch, entry.coordinator_epoch, entry.last_timestamp, entry.current_txn_first_offset, place
+    )  # fmt: skip
+
+
+def _by_segment(log: Log, chain: Chain) -> Iterator[tuple[Segment, list[ChainedBatch]]]:
+    """The segments that have batches."""
+    segments = list(log.segments)
+    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        end = log.log_end_offset if following is None else following.base_offset
+        links = [link for link in chain.links if segment.base_offset <= link.base < end]
+        if links:
+            yield segment, links

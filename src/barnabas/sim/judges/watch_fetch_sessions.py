@@ -1,0 +1,159 @@
+"""Watches what followers ask for, and what they are told: R30, that a fetch session is asked for all that its follower
+wants, and no more, and that the follower has what the session has told it.
+
+A request of a session names what has changed, and the leader remembers the rest. A partition that is not named, or that
+is forgotten in the request that names it, is not fetched until something else changes of it; one that nobody wants is
+fetched in vain, and its follower looks alive. Here the requests of each session are added up.
+
+An answer names what has changed as well: a high watermark that was told once is not told again. Where both sides agree
+how many requests there were, the follower of a partition that has all of it has to have the high watermark that the
+leader's side notes as told, and where the partition rests at the leader that has to be the one that there is.
+
+And what a follower fetches it fetches on, be another partition of that leader damaged on its way.
+
+R31: a consumer is sent to a replica that is in sync; at one that lags it would stand still for as long (KIP-392).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+from barnabas.model.ids import NO_BROKER, ZERO_UUID, Uuid
+from barnabas.replica.fetch_session import CachedPartition, FetchSession
+from barnabas.replica.fetch_session_handler import FetchSessionHandler
+from barnabas.replica.partition import Partition
+from barnabas.replica.readable_partition import ReadablePartition
+from barnabas.replica.replica_selector import ReplicaView
+from barnabas.replica.replicas import Replicas
+from barnabas.sim.world.probes import Probes, node
+from barnabas.sim.world.world import World, broker_number
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+
+NOW_MS: Final = 0
+FIRST_EPOCH: Final = (0, -1)
+"""Of requests that name everything (KIP-227)."""
+Key: TypeAlias = tuple[Uuid | str, int]
+
+
+class FetchSessionWatch:
+    def __init__(self, world: World, probes: Probes) -> None:
+        self.world = world
+        self._asked: dict[FetchSessionHandler, dict[Key, None]] = {}
+        self._given_up: dict[tuple[str, str], None] = {}
+        """By broker and partition: what was followed no more when it was last looked."""
+        probes.after(FetchSessionHandler, "build", self._built)
+        probes.after(FetchSessionHandler, "build_one", self._built_one)
+        probes.after(FetchSessionHandler, "handle", self._handled)
+        probes.after(ReadablePartition, "preferred_read_replica", self._sent)
+        probes.after(Partition, "isr_altered", self.ask_where_to_read)
+
+    def look(self) -> None:
+        """A partition is followed as long as its leader leads, whatever becomes of others, where no disk fails."""
+        before, self._given_up = self._given_up, {}
+        for name, broker in self.world.brokers.items():
+            machine = self.world.nodes[name]
+            if machine.disk.errors or machine.volume.refused_writes or self.world.faults.get("bit-rot"):
+                continue
+            self.world.check("R30")
+            for place in map(str, broker.replicas.fetchers.failed_partitions):
+                self._given_up[name, place] = None
+                if (name, place) not in before:
+                    self.world.violated("R30", f"{name} follows {place} no more, and its disk is well", place, name)
+
+    def ask_where_to_read(self, _: bool, partition: Partition, *__: object) -> None:
+        """As whoever chooses a replica for a consumer, when another ISR is known: all that there are to choose from."""
+        broker = self.world.brokers.get(node())
+        if broker is None or partition.log is None:
+            return
+
+        def choose(_: str, leader: ReplicaView, followers: Sequence[ReplicaView]) -> ReplicaView:
+            for follower in followers:
+                self._sent(follower.broker_id, partition)
+            return leader
+
+        partition.preferred_read_replica(
+            choose, "", partition.log.log_start_offset, broker.metadata.image.brokers, NOW_MS
+        )
+
+    def _sent(self, replica: int, partition: ReadablePartition, *_: Any) -> None:
+        if replica == NO_BROKER:
+            return
+        self.world.check("R31")
+        place = str(partition.topic_partition)
+        there = self.world.state(place)
+        if replica not in partition.isr_state.isr and (there is None or replica not in there["isr"]):
+            sentence = f"{node()} sends a consumer of {place} to {replica}, which is not in its ISR"
+            self.world.violated("R31", f"{sentence} {sorted(partition.isr_state.isr)}", place, node())
+
+    def _built(self, request: tuple[list[Any], list[Any], int, int], session: FetchSessionHandler) -> None:
+        topics, forgotten, _, epoch = request
+        asked = {} if epoch in FIRST_EPOCH else self._asked.get(session, {})
+        for topic in topics:
+            asked.update(((_name(topic), each.partition), None) for each in topic.partitions)
+        for topic in forgotten:
+            for number in topic.partitions:
+                asked.pop((_name(topic), number), None)
+        self._asked[session] = asked
+        self._is_what_is_wanted(session, asked)
+        self._is_told(session, epoch)
+
+    def _built_one(self, _: int, session: FetchSessionHandler, key: Key) -> None:
+        asked = self._asked.setdefault(session, {})
+        asked[key] = None
+        self._is_what_is_wanted(session, asked)
+
+    def _handled(self, is_taken: bool, session: FetchSessionHandler, response: FetchResponse) -> None:
+        """A session's first answer has all that was asked for, and each later one nothing that was not."""
+        self.world.check("R30")
+        if not is_taken and not response.error_code:
+            told = [f"{topic.topic or topic.topic_id}" for topic in response.responses]
+            self.world.violated("R30", f"{node()} is answered {told}, which is not what it has asked for", node=node())
+
+    def _is_what_is_wanted(self, session: FetchSessionHandler, asked: dict[Key, None]) -> None:
+        self.world.check("R30")
+        if asked.keys() != session.wanted.keys():
+            wrong = sorted(f"{name}-{number}" for name, number in asked.keys() ^ session.wanted.keys())
+            self.world.violated(
+                "R30", f"{node()} has asked for {len(asked)} partitions in a session and wants {len(session.wanted)}; "
+                f"one of them alone has {wrong}", node=node(),
+            )  # fmt: skip
+
+    def _is_told(self, session: FetchSessionHandler, epoch: int) -> None:
+        """Looks at the leader's side, where that has answered all that was asked before, and is asked for more now."""
+        name, brokers = node(), self.world.brokers
+        follower = brokers.get(name)
+        if follower is None:
+            return  # it has not come up yet
+        for leader_name, leader in brokers.items():
+            kept = leader.replicas.fetch_sessions.find(session.session_id)
+            if kept is None or kept.epoch != epoch or kept.replica_id != broker_number(name):
+                continue
+            self.world.check("R30")
+            for key, cached in kept.partitions.items():
+                if key in session.wanted and (wrong := _untold(kept, cached, leader.replicas, follower.replicas)):
+                    self.world.violated(
+                        "R30", f"{leader_name} has told {name} of {cached.topic_partition} the high watermark "
+                        f"{cached.high_watermark}, and tells it no more: {wrong}", str(cached.topic_partition), name,
+                    )  # fmt: skip
+
+
+def _untold(kept: FetchSession, cached: CachedPartition, leading: Replicas, following: Replicas) -> str:
+    """What is wrong about a partition that both sides know in the same leader epoch, and of which the follower has
+    all: with records that it lacks it is told the high watermark again."""
+    place = cached.topic_partition
+    led, copy = (None, None) if place is None else (leading.partition(place), following.partition(place))
+    if led is None or copy is None or led.log is None or copy.log is None or not led.is_leader or copy.is_leader:
+        return ""
+    if led.leader_epoch != copy.leader_epoch or copy.log.log_end_offset != led.log.log_end_offset:
+        return ""
+    if copy.log.high_watermark < min(cached.high_watermark, copy.log.log_end_offset):
+        return f"the follower has all to {copy.log.log_end_offset}, and believes in {copy.log.high_watermark}"
+    rests = led.resting.get(kept.replica_id) is cached and cached.cache_key not in kept.stirred
+    if rests and cached.high_watermark != led.log.high_watermark:
+        return f"it rests, and {led.log.high_watermark} is committed"
+    return ""
+
+
+def _name(topic: FetchRequest.FetchTopic | FetchRequest.ForgottenTopic) -> Uuid | str:
+    return topic.topic_id if topic.topic_id != ZERO_UUID else topic.topic or ""

@@ -1,0 +1,187 @@
+"""Asks what hardly anybody asks in the moment when the answer would be wrong: of a log what it would say to producers
+that come next, of a leader what it says to whoever it had promised an answer, and where it says that leader epochs end,
+of the cleaner how far it would go.
+
+What is asked for decides by values alone and changes none. So a wrong decision shows as soon as there is anything to
+decide about, and not when a client, a fault and a clock have happened to meet.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.log.batches import StoredBatch
+from barnabas.log.cleaner import log_to_clean
+from barnabas.log.log import AppendInfo, Log
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
+from barnabas.replica.partition import Partition
+from barnabas.sim.judges.chain import SEQUENCES, Chain, ChainedBatch, LinkKind
+from barnabas.sim.plans.plan import MS
+from barnabas.sim.world.node import EPOCH_MS
+from barnabas.sim.world.probes import Probes, node
+from barnabas.wire.records import TRANSACTIONAL, batches
+
+if TYPE_CHECKING:
+    from barnabas.sim.judges.watch_logs import LogWatch
+
+NEVER_LED: Final = -1
+TOO_FAR: Final = 1 << 31
+_MAGIC: Final = 2
+
+
+class InquiryWatch:
+    def __init__(self, logs: LogWatch, probes: Probes) -> None:
+        """Behind the probes of `logs`, whose chains are as the logs are when this one looks."""
+        self.world = logs.world
+        self.logs = logs
+        probes.after(Log, "append_as_leader", self._appended)
+        probes.across(Partition, "make_leader", lambda partition: partition.leading_since_epoch, self._leads)
+
+    def _appended(self, info: AppendInfo, log: Log, records: Any, *_: object, **__: object) -> None:
+        chain = self.logs.chain_of(log)
+        if chain is None or not chain.links:
+            return
+        if info.duplicate:
+            self._is_there(chain, info, records)
+            return
+        if len(chain.links) == 1:
+            self.ask_whether_it_rolls(log, chain)
+        link = chain.links[-1]
+        # A group's coordinator gives a transaction's offsets no sequences.
+        if link.producer_id >= 0 and link.base_sequence >= 0 and not chain.partition.startswith(GROUP_METADATA_TOPIC):
+            self.ask_on_behalf_of_producers(log, chain, link)
+
+    # R11
+
+    def ask_whether_it_rolls(self, log: Log, chain: Chain) -> None:
+        """R11: what lies too far behind a segment's first offset for an index, which has four bytes for that, begins a
+        new one (KAFKA-6264)."""
+        self.world.check("R11")
+        segment, now_ms = log.active_segment, EPOCH_MS + self.world.loop.now_ns // MS
+        with self.world.nodes[chain.node].disk.as_it_is():
+            rolls = log.segments.should_roll(segment.base_offset + TOO_FAR, now_ms, now_ms)
+        if not rolls:
+            self.world.violated(
+                "R11", f"{chain.node} would put offset {segment.base_offset + TOO_FAR} of {chain.partition} into the "
+                f"segment that begins at {segment.base_offset}", chain.partition, chain.node,
+            )  # fmt: skip
+
+    # T1, T2
+
+    def _is_there(self, chain: Chain, info: AppendInfo, records: Any) -> None:
+        """T1: what counts as sent again is in the log, where its producer is told that it is."""
+        header = next((header for header, _, _ in batches(memoryview(records))), None)
+        if header is None or info.last_offset < chain.log_start:
+            return
+        self.world.check("T1")
+        link = chain.ending_at(info.last_offset + 1)
+        there = None if link is None else (link.producer_id, link.producer_epoch, link.base_sequence)
+        if there != (header.producer_id, header.producer_epoch, header.base_sequence) and not self._may_be_cleaned(
+            chain, info.last_offset
+        ):
+            self.world.violated(
+                "T1", f"{chain.node} takes sequence {header.base_sequence} of producer {header.producer_id} in epoch "
+                f"{header.producer_epoch} for one that it has at {info.last_offset} of {chain.partition}, where {link} "
+                "is", chain.partition, chain.node,
+            )  # fmt: skip
+
+    def _may_be_cleaned(self, chain: Chain, offset: int) -> bool:
+        return offset < self.logs.cleaned_to(chain.partition, chain.topic_id)
+
+    def ask_on_behalf_of_producers(self, log: Log, chain: Chain, link: ChainedBatch) -> None:
+        """T1: the batch that was appended just now is there, and a later one than the next is refused; T2: so is
+        whatever an earlier epoch of its producer sends. Nothing that a later epoch begins with was there before."""
+        self.world.check("T1")
+        self.world.check("T2")
+        epoch, first = link.producer_epoch, link.base_sequence
+        told = self._told(log, link, epoch, first)
+        if told != link.last:
+            self._wrong("T1", chain, link, "who sends it again", told)
+        told = self._told(log, link, epoch + 1, first)
+        if isinstance(told, int):
+            self._wrong("T1", chain, link, "who sends the same in the next epoch", told)
+        told = self._told(log, link, epoch, (link.last_sequence + 2) % SEQUENCES)
+        if not isinstance(told, str):
+            self._wrong("T1", chain, link, "who leaves one out", told)
+        if epoch > 0:
+            told = self._told(log, link, epoch - 1, 0)
+            if not isinstance(told, str):
+                self._wrong("T2", chain, link, "who comes in the epoch before", told)
+
+    def _told(self, log: Log, link: ChainedBatch, epoch: int, first_sequence: int) -> int | str | None:
+        """What the producer of a batch like this one is told: an error, where it is already, or that it may."""
+        asked = StoredBatch(
+            0, 0, log.log_end_offset, log.log_end_offset + link.last - link.base, link.epoch, _MAGIC, link.crc,
+            TRANSACTIONAL if link.kind is LinkKind.DATA else 0, EPOCH_MS + link.timestamp_ms,
+            EPOCH_MS + link.timestamp_ms, link.producer_id, epoch, first_sequence, link.last - link.base + 1,
+        )  # fmt: skip
+        try:
+            repeated = log.producers.check(asked, check_sequence=True)
+        except KafkaError as error:
+            return error.code.name
+        return None if repeated is None else repeated.last_offset
+
+    def _wrong(self, invariant: str, chain: Chain, link: ChainedBatch, who: str, told: object) -> None:
+        self.world.violated(
+            invariant, f"{chain.node} has {link} in {chain.partition}, and {who} is told {told}", chain.partition,
+            chain.node,
+        )  # fmt: skip
+
+    # R13, R28
+
+    def _leads(self, before: int, _: object, partition: Partition, *__: object) -> None:
+        log = partition.log
+        chain = None if log is None else self.logs.chain_of(log)
+        if log is not None and chain is not None:
+            self.ask_where_epochs_end(log, chain)
+        self._is_over_for_who_waits(before, partition)
+
+    def ask_where_epochs_end(self, log: Log, chain: Chain) -> None:
+        """R13: a follower is told that an epoch ends where the next one that the log has records of begins, and of one
+        that it has none of, which is the one before that: there its own log parts from this one (KIP-279)."""
+        if self.logs.cleaned_to(chain.partition, chain.topic_id):
+            return  # an epoch may have begun with a record that is gone
+        begins: dict[int, int] = {}
+        for link in chain.links:
+            if link.last >= log.log_start_offset:
+                begins.setdefault(link.epoch, max(link.base, log.log_start_offset))
+        self.world.check("R13")
+        for epoch, following in pairwise(begins):
+            for asked in (epoch, following - 1):
+                told = log.end_offset_for_epoch(asked)
+                if told != (epoch, begins[following]):
+                    self.world.violated(
+                        "R13", f"{chain.node} says of epoch {asked} of {chain.partition} {told}, and {epoch} is the "
+                        f"last one up to that, and ends at {begins[following]}", chain.partition, chain.node,
+                    )  # fmt: skip
+
+    def _is_over_for_who_waits(self, before: int, partition: Partition) -> None:
+        """R28: whoever waits for what was appended when this broker led before is told that it leads no more: it may be
+        cut by now, and others stand in its place."""
+        if before == NEVER_LED or partition.leading_since_epoch == before:
+            return
+        self.world.check("R28")
+        _, told = partition.check_enough_replicas_reach_offset(0, before)
+        if told is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self.world.violated(
+                "R28", f"{node()} leads {partition.topic_partition} since epoch {partition.leading_since_epoch}, and "
+                f"answers {told.name} to who wrote when it led since epoch {before}", str(partition.topic_partition),
+                node(),
+            )  # fmt: skip
+
+    # R18
+
+    def ask_the_cleaner(self, log: Log, chain: Chain) -> None:
+        """R18: nothing at or beyond the last stable offset is touched, whenever the cleaner comes."""
+        if not log.settings.compact or log.last_stable_offset >= log.active_segment.base_offset or log.closed:
+            return
+        self.world.check("R18")
+        with self.world.nodes[chain.node].disk.as_it_is():
+            wanted = log_to_clean(log, EPOCH_MS + self.world.loop.now_ns // MS)
+        if wanted.first_uncleanable_offset > max(log.last_stable_offset, wanted.first_dirty_offset):
+            self.world.violated(
+                "R18", f"{chain.node} would clean {chain.partition} to {wanted.first_uncleanable_offset}, and it is "
+                f"stable to {log.last_stable_offset}", chain.partition, chain.node,
+            )  # fmt: skip

@@ -1,0 +1,392 @@
+"""Watches how far followers really are, beside what their leader believes of them (R19, R24 and R30).
+
+R19: a member of the ISR whose log lacks what its leader's had for longer than ``replica.lag.time.max.ms`` has to leave.
+Both logs are looked at now and then, the more often the shorter that time is; what the leader was told of its follower
+plays no part. The time counts while leader, controller and ZooKeeper are well, and the leader can reach both. Of a
+follower that had all and is dead the leader does not know, as in Kafka, until something is appended or its session has
+ended: so long nothing counts.
+
+R24: nobody leaves for its lag who was caught up within that time. At every proposal of a leader each fetch that reached
+it is reckoned with once more, to the millisecond (``Replica.isCaughtUp``). And of a follower to which, and to whose
+leader, nothing has happened for a while, and whose log has at each look what the leader's had at the look before, the
+leader must know it, whatever its fetches say. Nor does anybody count as having what it has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from barnabas.broker.server import Broker
+from barnabas.log.log import Log
+from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import CommittedIsr, PendingShrinkIsr
+from barnabas.replica.partition import Partition
+from barnabas.sim.judges.watch_logs import LogWatch
+from barnabas.sim.world.probes import Probes, life, node
+from barnabas.sim.world.world import ZOOKEEPER, World, broker_name
+
+SLACK_NS: Final = 4_000_000_000
+"""For the look that the leader takes every half of the lag that it allows, and for the ISR to be altered."""
+
+FETCHES_AGAIN_NS: Final = 2_000_000_000
+"""No drawn ``replica.fetch.backoff.ms`` is longer."""
+SWEEP_MS: Final = 100
+MAX_SWEEPS: Final = 5
+"""From one look to the next, at most."""
+ANSWER_NS: Final = 100_000_000
+"""More than a request and its answer take where nothing delays them."""
+GETS_ON_NS: Final = 10_000_000_000
+"""For a follower to fetch what its leader has, if need be after a pause, and once more to be told how far."""
+NEVER_MS: Final = -(1 << 62)
+NEVER_NS: Final = 1 << 62
+SHORT_FETCHES: Final = ("replica.fetch.response.max.bytes", "replica.fetch.max.bytes")
+"""Where these are drawn an answer does not hold all that there is."""
+
+
+class Behind(NamedTuple):
+    """Since when a follower lacks what its leader had then: up to `end`, in `leader_epoch`."""
+
+    since_ns: int
+    end: int
+    leader_epoch: int
+
+
+class DeadBroker(NamedTuple):
+    """Since when a broker is dead, and how often it had died by then."""
+
+    since_ns: int
+    deaths: int
+
+
+class KeepsUp(NamedTuple):
+    """Since when a calm follower has, at each look, what its leader had at the look before."""
+
+    since_ns: int
+    looked_ns: int
+    end: int
+    """Of the leader, at the last look."""
+    leader_epoch: int
+
+
+class Wanted(NamedTuple):
+    """What a follower has to have in time: a leader had it then, in `leader_epoch`."""
+
+    since_ns: int
+    end: int
+    high_watermark: int
+    leader_epoch: int
+
+
+class Caught(NamedTuple):
+    """When a follower was caught up, by its fetches and by its leader's clock.
+
+    In `term`, which is the leader's life, the topic's id and the leader epoch. `fetched_ms` and `leader_end` are those
+    of the last fetch.
+    """
+
+    term: tuple[int, str, int]
+    caught_up_ms: int
+    fetched_ms: int
+    leader_end: int
+    rested: bool = False
+    """It has fetched since without being looked at, which its leader notes when it has to."""
+
+
+class LagWatch:
+    def __init__(self, world: World, logs: LogWatch, states: Mapping[str, Mapping[str, Any]], probes: Probes) -> None:
+        """`states` are those of partitions, as ZooKeeper has them."""
+        self.world = world
+        self.logs = logs
+        config = world.config_of(0, broker_name(0))
+        lag_ms = int(config["replica.lag.time.max.ms"])
+        self._fetches_are_cut_short = any(key in config for key in SHORT_FETCHES)
+        self.sweeps = max(1, min(MAX_SWEEPS, lag_ms // (5 * SWEEP_MS)))
+        """From one look to the next, each of `SWEEP_MS`: five looks or more within the time that a replica may lag."""
+        self._looks_ns = 2 * self.sweeps * SWEEP_MS * 1_000_000
+        self._states = states
+        self._caught: dict[tuple[str, TopicPartition, int], Caught] = {}
+        """By leader, partition and follower."""
+        self._behind: dict[tuple[str, str, int], Behind] = {}
+        """By leader, partition and follower."""
+        self._dead: dict[int, DeadBroker] = {}
+        """By broker."""
+        self._keeps_up: dict[tuple[str, str, int], KeepsUp] = {}
+        self._kept_up_ns: dict[tuple[str, str, int], int] = {}
+        """By leader, partition and follower: until when it has kept up for so long that the leader must know it."""
+        self._wanted: dict[tuple[str, str, int], Wanted] = {}
+        """By leader, partition and follower."""
+        self.calm_since_ns: Mapping[str, int] = {}
+        """By node: since when nothing has happened to it."""
+        self._asked_ns: dict[tuple[str, str], int] = {}
+        """By leader and partition: when it last had a change of the ISR under way, which nobody may answer for long."""
+        probes.after(Partition, "make_leader", self._made_leader)
+        probes.after(Partition, "record_fetch", self._fetched)
+        probes.around(Partition, "stir", self._around_stir)
+        probes.after(Partition, "maybe_shrink_isr", self._proposed)
+
+    def look(self) -> None:
+        behind: dict[tuple[str, str, int], Behind] = {}
+        controller = self.world.controller()
+        self._look_for_dead()
+        for name, broker in self.world.brokers.items():
+            if controller is None or self._is_hindered(name, controller):
+                continue
+            for partition in broker.replicas.partitions:
+                if partition.is_leader:
+                    self._look_at(name, broker, partition, behind)
+        self._behind = behind
+
+    def _is_hindered(self, leader: str, controller: str) -> bool:
+        """Whether the ISR may not be altered in time."""
+        world = self.world
+        there_and_back = [(leader, controller), (controller, leader), (controller, ZOOKEEPER), (ZOOKEEPER, controller)]
+        return (
+            controller not in world.brokers
+            or world.disturbed(leader)
+            or world.disturbed(controller)
+            or any(
+                link.blocked or link.refuses or link.delay_ns or link.jitter_ns
+                for link in (world.network.link(*ends) for ends in there_and_back)
+            )
+            or leader in world.nodes_in_disk_trouble()
+        )
+
+    def _look_for_dead(self) -> None:
+        before, self._dead = self._dead, {}
+        for number, name in enumerate(self.world.broker_names):
+            if name in self.world.brokers:
+                continue
+            # One that lived between two looks, however shortly, had a session that has to end anew.
+            deaths, known = self.world.nodes[name].deaths, before.get(number)
+            if known is None or known.deaths != deaths:
+                known = DeadBroker(self.world.loop.now_ns, deaths)
+            self._dead[number] = known
+
+    def _look_at(
+        self, name: str, broker: Broker, partition: Partition, behind: dict[tuple[str, str, int], Behind]
+    ) -> None:
+        world, log, known = self.world, partition.log, str(partition.topic_partition)
+        state = self._states.get(known)
+        if log is None or state is None or broker_name(state["leader"]) != name:
+            return
+        if state["leader_epoch"] != partition.leader_epoch:
+            return
+        self._followers_get_on(name, partition, log)
+        if state["isr"] == [state["leader"]]:
+            return
+        world.check("R19")
+        if not isinstance(partition.isr_state, CommittedIsr):
+            self._asked_ns[name, known] = world.loop.now_ns
+        lag_ns = broker.replicas.replica_lag_time_max_ms * 1_000_000
+        session_ns = broker.config.number("zookeeper.session.timeout.ms") * 1_000_000
+        for member in state["isr"]:
+            key, now = (name, known, member), Behind(world.loop.now_ns, log.log_end_offset, partition.leader_epoch)
+            dead = self._dead.get(member)
+            missed = dead is None or now.since_ns - dead.since_ns > session_ns
+            since = self._behind.get(key, now) if missed else now
+            copy = self.logs.of.get((broker_name(member), known))
+            end = 0 if copy is None or broker_name(member) not in world.brokers else copy.log_end_offset
+            if member != state["leader"] and self._follows(member, partition):
+                self._looked_at(key, end, now)
+            if member == state["leader"] or end >= since.end or since.leader_epoch != now.leader_epoch:
+                continue
+            behind[key] = since
+            asked_ns = self._asked_ns.get((name, known), since.since_ns)
+            if world.loop.now_ns - max(since.since_ns, asked_ns) > 2 * lag_ns + SLACK_NS:
+                seconds = (world.loop.now_ns - since.since_ns) / 1e9
+                world.violated(
+                    "R19", f"{name} keeps {member} in the ISR {state['isr']} of {known}, which has lacked what is "
+                    f"before {since.end} for {seconds:.1f} s", known, name,
+                )  # fmt: skip
+                behind[key] = now
+
+    def _followers_get_on(self, name: str, partition: Partition, log: Log) -> None:
+        world, known = self.world, str(partition.topic_partition)
+        now = Wanted(world.loop.now_ns, log.log_end_offset, log.high_watermark, partition.leader_epoch)
+        for member in partition.assigned_replicas:
+            key, copy = (name, known, member), self.logs.of.get((broker_name(member), known))
+            wanted = self._wanted.get(key, now)
+            if broker_name(member) == name or copy is None or not self._follows(member, partition):
+                self._wanted.pop(key, None)
+                continue
+            world.check("R30")
+            lost = wanted.end > now.end or wanted.high_watermark > now.high_watermark  # by the leader, with the power
+            if wanted.leader_epoch != now.leader_epoch or lost or _has(copy, wanted):
+                self._wanted[key] = now
+                continue
+            since_ns = max(wanted.since_ns, self.calm_since(name, broker_name(member)))
+            is_late = world.loop.now_ns - since_ns > GETS_ON_NS
+            self._wanted[key] = wanted._replace(since_ns=NEVER_NS) if is_late else wanted  # it is told once
+            if is_late:
+                world.violated(
+                    "R30", f"{broker_name(member)} has {known} to {copy.log_end_offset} and believes in "
+                    f"{copy.high_watermark}; {name} had {wanted.end}, and {wanted.high_watermark} was committed, "
+                    f"{(world.loop.now_ns - wanted.since_ns) / 1e9:.1f} s ago", known, broker_name(member),
+                )  # fmt: skip
+
+    def _looked_at(self, key: tuple[str, str, int], end: int, now: Behind) -> None:
+        """`end` is the follower's log's, `now` what the leader has."""
+        before = self._keeps_up.get(key)
+        if (
+            before is None
+            or end < before.end
+            or before.leader_epoch != now.leader_epoch
+            or now.since_ns - before.looked_ns > self._looks_ns
+        ):
+            before = KeepsUp(now.since_ns, now.since_ns, now.end, now.leader_epoch)
+        began_ns = max(before.since_ns, self.calm_since(key[0], broker_name(key[2])))
+        self._keeps_up[key] = before._replace(looked_ns=now.since_ns, end=now.end)
+        # A change of the ISR that is under way may be one that was asked for before.
+        if now.since_ns - began_ns >= self._looks_ns + FETCHES_AGAIN_NS and self._asked_ns.get(key[:2]) != now.since_ns:
+            self._kept_up_ns[key] = now.since_ns
+
+    def calm_since(self, leader: str, member: str) -> int:
+        """Since when nothing has happened to either, nor to what the second asks the first."""
+        return self.untroubled_since(leader, member, self.calm_since_ns)
+
+    def untroubled_since(self, leader: str, member: str, since_ns: Mapping[str, int]) -> int:
+        """The same, by what is known of each node."""
+        network = self.world.network
+        if network.waits_in_vain(member, leader):
+            network.nobody_told(leader, member)
+        untold_ns = network.untold_ns.get(frozenset((leader, member)), 0)
+        return max(untold_ns, *(since_ns.get(name, 0) for name in (leader, member)))
+
+    def _follows(self, member: int, partition: Partition) -> bool:
+        """Whether the member knows whom it follows, in which epoch; who shuts down begins to follow nobody."""
+        broker = self.world.brokers.get(broker_name(member))
+        if broker is None or broker.replicas.is_shutting_down:
+            return False
+        copy = broker.replicas.partition(partition.topic_partition)
+        return copy is not None and not copy.is_leader and copy.leader_epoch == partition.leader_epoch
+
+    def _made_leader(self, _: bool, partition: Partition, state: object, topic_id: object, now_ms: int) -> None:
+        """From here on members of the ISR have the whole time to show themselves."""
+        if not partition.is_leader:
+            return
+        name, term = node(), self._term(partition)
+        for follower in partition.progress:
+            key = name, partition.topic_partition, follower
+            before = self._caught.get(key)
+            if before is None or before.term != term:
+                caught_up_ms = now_ms if follower in partition.isr_state.isr else NEVER_MS
+                self._caught[key] = Caught(term, caught_up_ms, NEVER_MS, 1 << 62)
+
+    def _fetched(
+        self, _: bool, partition: Partition, follower: int, broker_epoch: int, offset: int, start: int, end: int,
+        now_ms: int,
+    ) -> None:  # fmt: skip
+        """A follower that has all, or what the leader had at its last fetch, was caught up now, or then."""
+        key = node(), partition.topic_partition, follower
+        before = self._caught.get(key)
+        if before is None or partition.log is None:
+            return
+        self._has_what_counts(partition, partition.log, follower, offset)
+        end = partition.log.log_end_offset
+        caught_up_ms = before.caught_up_ms
+        if offset >= end:
+            caught_up_ms = now_ms
+        elif offset >= before.leader_end:
+            caught_up_ms = max(caught_up_ms, before.fetched_ms)
+        self._caught[key] = Caught(before.term, caught_up_ms, now_ms, end)
+        if offset >= end or not before.rested:
+            self._is_noted(partition, follower, self._caught[key])
+
+    def _has_what_counts(self, partition: Partition, log: Log, follower: int, offset: int) -> None:
+        """R24: a follower counts as having what lies before the offset that it asks for when it has the very batches
+        that its leader has there."""
+        name, place = broker_name(follower), str(partition.topic_partition)
+        led, there = self.logs.chain_of(log), self.logs.of.get((name, place))
+        copy = None if there is None else self.logs.chain_of(there)
+        if led is None or copy is None or led.topic_id != copy.topic_id or not self._follows(follower, partition):
+            return
+        self.world.check("R24")
+        here, its_own = led.hash_at(offset), copy.hash_at(offset)
+        if its_own is None or its_own == here:
+            return  # or it has been cut since it asked
+        if offset <= self.logs.start_of(led) or (here is None and offset <= self.logs.cleaned_to(place, led.topic_id)):
+            return  # no leader epoch tells of what is deleted, and what the cleaner took is not there to be compared
+        if self.logs.may_be_lost(name, place) or self.logs.losses.is_forked(place, offset):
+            self.world.waive("R24")
+            return
+        self.world.violated(
+            "R24", f"{node()} takes {name} to have what it has of {place} before {offset}, and it has something else",
+            place, node(),
+        )  # fmt: skip
+
+    def _is_noted(self, partition: Partition, follower: int, caught: Caught) -> None:
+        """R24, before anybody has to leave: what the leader has written down is not less than what fetches said."""
+        progress = partition.progress.get(follower)
+        if progress is None or caught.term != self._term(partition):
+            return
+        self.world.check("R24")
+        if progress.last_caught_up_ms < caught.caught_up_ms:
+            self.world.violated(
+                "R24", f"{node()} takes {follower} to have been caught up in {partition.topic_partition} at "
+                f"{progress.last_caught_up_ms} ms; by its fetches it was at {caught.caught_up_ms} ms",
+                str(partition.topic_partition), node(),
+            )  # fmt: skip
+
+    def _around_stir(self, original: Any) -> Any:
+        def stir(partition: Partition) -> Any:
+            self._rested(partition)
+            return original(partition)
+
+        return stir
+
+    def _rested(self, partition: Partition) -> None:
+        """Whoever has all and rests goes on fetching, and is not looked at."""
+        for follower, fetch in partition.resting.items():
+            key = node(), partition.topic_partition, follower
+            before = self._caught.get(key)
+            if before is not None and fetch.last_fetch_ms > before.caught_up_ms:
+                self._caught[key] = before._replace(
+                    caught_up_ms=fetch.last_fetch_ms, fetched_ms=fetch.last_fetch_ms, rested=True
+                )
+
+    def _proposed(self, proposed: bool, partition: Partition, now_ms: int) -> None:
+        """R24, by the fetches that reached the leader."""
+        pending, name = partition.isr_state, node()
+        broker = self.world.brokers.get(name)
+        if not proposed or broker is None or not isinstance(pending, PendingShrinkIsr):
+            return
+        self._rested(partition)
+        for member in sorted(pending.out_of_sync):
+            caught = self._caught.get((name, partition.topic_partition, member))
+            if caught is None or caught.term != self._term(partition):
+                continue
+            self.world.check("R24")
+            if now_ms - caught.caught_up_ms <= broker.replicas.replica_lag_time_max_ms:
+                self.world.violated(
+                    "R24", f"{name} proposes the ISR of {partition.topic_partition} without {member}, whose fetches "
+                    f"said {now_ms - caught.caught_up_ms} ms ago that it was caught up; the lag may be "
+                    f"{broker.replicas.replica_lag_time_max_ms} ms", str(partition.topic_partition), name,
+                )  # fmt: skip
+
+    def _term(self, partition: Partition) -> tuple[int, str, int]:
+        return life(), str(partition.topic_id), partition.leader_epoch
+
+    def shrunk(self, partition: str, leader: int, member: int) -> None:
+        """R24, by what the follower has: it kept up until a while less ago than the lag allows."""
+        world, name, broker = self.world, broker_name(leader), self.world.brokers.get(broker_name(leader))
+        kept_up_ns = self._kept_up_ns.get((name, partition, member))
+        if broker is None or kept_up_ns is None:
+            return
+        lag_ms = broker.replicas.replica_lag_time_max_ms
+        # A follower that has all waits at its leader for so long before it fetches again.
+        waits_ns = broker.config.number("replica.fetch.wait.max.ms") * 1_000_000 + ANSWER_NS
+        world.check("R24")
+        if self._fetches_are_cut_short:
+            # It takes several to get where the leader was at the first of them, and the leader is elsewhere by then.
+            world.waive("R24")
+        elif world.loop.now_ns - kept_up_ns < lag_ms * 1_000_000 - max(self._looks_ns, waits_ns):
+            world.violated(
+                "R24", f"{name} takes {member} out of the ISR of {partition}, which had all that it has "
+                f"{(world.loop.now_ns - kept_up_ns) / 1e9:.1f} s ago; the lag may be {lag_ms / 1e3:.1f} s",
+                partition, name,
+            )  # fmt: skip
+
+
+def _has(copy: Log, wanted: Wanted) -> bool:
+    return copy.log_end_offset >= wanted.end and copy.high_watermark >= min(wanted.high_watermark, copy.log_end_offset)

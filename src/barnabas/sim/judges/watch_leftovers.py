@@ -1,0 +1,102 @@
+"""Watches what is left of replicas that moved away and of topics that are deleted: C15.
+
+A controller tells a broker once, when it takes a replica out of an assignment, to stop it and delete its log. Who is
+not there then, or whose controller is gone before, keeps the log, as in Kafka. Who was there all the time must not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from barnabas.sim.judges.watch_logs import LogWatch
+from barnabas.sim.world.loop import Incarnation
+from barnabas.sim.world.world import World, broker_name, broker_number
+
+CALM_NS: Final = 10_000_000_000
+"""For so long nothing may have happened to either before a replica is taken out: its move takes a while."""
+DELETED_WITHIN_NS: Final = 20_000_000_000
+
+
+class Dropped(NamedTuple):
+    """A replica that is none any more. `controller` took it out."""
+
+    at_ns: int
+    node: str
+    partition: str
+    topic_id: str
+    controller: str
+
+
+class LeftoverWatch:
+    def __init__(self, world: World, logs: LogWatch, is_assigned: Callable[[str, int], bool]) -> None:
+        """`is_assigned` asks of a partition and a broker's id."""
+        self.world = world
+        self.logs = logs
+        self._is_assigned = is_assigned
+        self._dropped: list[Dropped] = []
+        self._processes: dict[str, Incarnation | None] = {}
+        self.reached_since_ns: dict[str, int] = {}
+        """By node: since when it runs and nothing keeps anybody from it."""
+        self.calm_since_ns: dict[str, int] = {}
+        """By node: since when nothing has happened to it, nor to its disk."""
+
+    def dropped(self, partition: str, broker_id: int) -> None:
+        """The broker is a replica of the partition no more."""
+        node, controller, now_ns = broker_name(broker_id), self.world.controller(), self.world.loop.now_ns
+        log = self.logs.of.get((node, partition))
+        if log is None or controller is None:
+            return
+        if all(now_ns - self.calm_since_ns.get(name, now_ns) >= CALM_NS for name in (node, controller)):
+            self._dropped.append(Dropped(now_ns, node, partition, str(log.topic_id), controller))
+
+    def look(self) -> None:
+        """At least twice a second: what is gone is gone, and who was disturbed need not delete."""
+        in_trouble = self.world.nodes_in_disk_trouble()
+        for name in self.world.broker_names:
+            is_reached = self._is_reached(name)
+            if not is_reached:
+                self.reached_since_ns[name] = self.world.loop.now_ns
+            if not is_reached or name in in_trouble:
+                self.calm_since_ns[name] = self.world.loop.now_ns
+        self._dropped = [dropped for dropped in self._dropped if self._is_left(dropped)]
+
+    def _is_reached(self, name: str) -> bool:
+        world, process = self.world, self.world.nodes[name].process
+        before, self._processes[name] = self._processes.get(name), process
+        pairs = [(name, other) for other in world.broker_names if other != name]
+        links = [world.network.link(*ends) for one, other in pairs for ends in ((one, other), (other, one))]
+        return (
+            process is before
+            and name in world.brokers
+            and not world.disturbed(name)
+            and not any(link.blocked or link.refuses or link.delay_ns or link.jitter_ns for link in links)
+        )
+
+    def _is_left(self, each: Dropped) -> bool:
+        world = self.world
+        log = self.logs.of.get((each.node, each.partition))
+        if self._is_assigned(each.partition, broker_number(each.node)):
+            return False
+        if log is None or str(log.topic_id) != each.topic_id:
+            world.check("C15")
+            return False
+        calm = (self.calm_since_ns.get(name, 0) < each.at_ns for name in (each.node, each.controller))
+        if world.controller() != each.controller or not all(calm):
+            return False
+        if world.loop.now_ns - each.at_ns < DELETED_WITHIN_NS:
+            return True
+        world.check("C15")
+        world.violated(
+            "C15", f"{each.node} keeps {each.partition}, of which it is no replica since {each.at_ns / 1e9:.1f} s",
+            each.partition, each.node,
+        )  # fmt: skip
+        return False
+
+    def judge(self) -> None:
+        """Nothing is left of a topic that is deleted: its deletion waits for every replica."""
+        world = self.world
+        for name, partition in self.logs.of:
+            world.check("C15")
+            if name in world.brokers and world.znode(f"/brokers/topics/{partition.rpartition('-')[0]}") is None:
+                world.violated("C15", f"{name} keeps {partition} of a topic that is deleted", partition, name)

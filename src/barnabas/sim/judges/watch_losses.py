@@ -1,0 +1,161 @@
+"""Watches what may be lost, batch by batch: where R7's premise failed, and what that took.
+
+Kafka's ZooKeeper mode loses what a leader lacks that came to lead all the same: its disk lost it (a copy is *wiped*),
+or it was elected from outside of the ISR. Nothing else is excused: not what that leader has, nor what it writes then.
+
+Two things go beyond the moment. A leader of the time before may write and commit until it hears; its epoch tells. And
+a leader that lost records of its own epoch and goes on in it writes others in their place: Kafka has nothing against
+that, and who copied the lost ones cannot tell, and keeps them (a *fork*). What lies there may be one or the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.runtime.doors import Bytes
+from barnabas.sim.judges.chain import Chain, ChainedBatch
+from barnabas.sim.world.world import World
+from barnabas.wire.records import batches, records_of
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+
+_FOREVER = 1 << 62
+
+
+class AppendedBatch(NamedTuple):
+    """One that a leader appended, and when."""
+
+    base: int
+    last: int
+    epoch: int
+    producer_id: int
+    appended_ns: int
+    owners: frozenset[str] = frozenset()
+    """The groups, or transactional ids, whose state it holds: of an internal topic."""
+
+
+class LostBatches(NamedTuple):
+    """A leader came to lead in `leader_epoch` without some of what was written.
+
+    `epochs` are those of its log with the offsets where they begin, `end` its end. What it had lost of its own epoch,
+    and of older ones where followers do not hear of that, lay before `forked_until`.
+    """
+
+    leader_epoch: int
+    at_ns: int
+    epochs: tuple[tuple[int, int], ...]
+    end: int
+    forked_until: int
+
+    def takes(self, batch: AppendedBatch) -> bool:
+        if batch.epoch > self.leader_epoch:
+            return False
+        if batch.epoch == self.leader_epoch:
+            return self.end <= batch.last < self.forked_until or (
+                batch.last >= self.end and batch.appended_ns <= self.at_ns
+            )
+        if batch.last >= self.end:  # a log may be begun anew within a batch, where records were deleted up to there
+            return True
+        there = next((epoch for epoch, start in reversed(self.epochs) if start <= batch.base), batch.epoch)
+        return there != batch.epoch
+
+
+def owners_in(data: Bytes) -> frozenset[str]:
+    """Of whom batches of an internal topic tell: behind a version every key begins with a group or a transactional id
+    (``OffsetCommitKey``, ``GroupMetadataKey``, ``TransactionLogKey``); markers have no such key."""
+    found: set[str] = set()
+    for header, start, end in batches(data):
+        for record in () if header.is_control else records_of(data, start, end):
+            key = record.key or b""
+            found.add(key[4 : 4 + int.from_bytes(key[2:4], "big")].decode())
+    return frozenset(found)
+
+
+class LossWatch:
+    """By partition and topic id: what leaders wrote, and what of it may be lost."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._written: dict[tuple[str, str], list[AppendedBatch]] = {}
+        self._losses: dict[tuple[str, str], list[LostBatches]] = {}
+        self._lost: dict[str, list[AppendedBatch]] = {}
+        """By partition."""
+
+    def appended(self, chain: Chain, link: ChainedBatch, owners: frozenset[str] = frozenset()) -> None:
+        """A leader wrote a batch, in whichever epoch it believes to lead; of `owners`, where the topic is internal."""
+        key = chain.partition, chain.topic_id
+        now_ns = self.world.loop.now_ns
+        batch = AppendedBatch(link.base, link.last, link.epoch, link.producer_id, now_ns, owners)
+        self._written.setdefault(key, []).append(batch)
+        if any(loss.takes(batch) for loss in self._losses.get(key, ())):
+            self._lost.setdefault(chain.partition, []).append(batch)
+
+    def lacking(self, chain: Chain, log: Log, leader_epoch: int) -> tuple[LostBatches, list[AppendedBatch]]:
+        """What would be lost if the log's owner leads in that epoch."""
+        now_ns, end = self.world.loop.now_ns, log.log_end_offset
+        epochs = tuple((entry.epoch, entry.start_offset) for entry in log.leader_epochs.entries)
+        written = self._written.get((chain.partition, chain.topic_id), [])
+        # Who asks for epochs at its beginning alone (before 2.7) does not hear that the leader lost older ones.
+        unheard = not self.world.metadata_version.is_truncation_on_fetch_supported
+        own = [
+            batch.last + 1
+            for batch in written
+            if batch.last >= end and (batch.epoch == leader_epoch or (unheard and batch.epoch < leader_epoch))
+        ]
+        loss = LostBatches(leader_epoch, now_ns, epochs, end, max(own, default=0))
+        return loss, [batch for batch in written if loss.takes(batch)]
+
+    def happened(self, chain: Chain, loss: LostBatches, taken: Sequence[AppendedBatch]) -> None:
+        self._losses.setdefault((chain.partition, chain.topic_id), []).append(loss)
+        known = self._lost.setdefault(chain.partition, [])
+        known += [batch for batch in taken if batch not in known]
+
+    def forgotten(self, partition: str) -> None:
+        """Its topic was deleted."""
+        self._lost.pop(partition, None)
+        for key in [place for place in self._losses if place[0] == partition]:
+            del self._losses[key]
+
+    # Asked by those who judge
+
+    def may_be_lost(
+        self,
+        partition: str,
+        offset: int = -1,
+        *,
+        reaching: int = -1,
+        since_ns: int = 0,
+        until_ns: int = _FOREVER,
+        producer_ids: Iterable[int] = (),
+        owner: str = "",
+    ) -> bool:
+        """Whether a batch of that time may be gone: one with that `offset`, `reaching` that one or beyond it, of one of
+        these producers, of that `owner`, or any."""
+        wanted = frozenset(producer_ids)
+        return any(
+            since_ns <= batch.appended_ns <= until_ns
+            and (offset < 0 or batch.base <= offset <= batch.last)
+            and batch.last >= reaching
+            and (not wanted or batch.producer_id in wanted)
+            and (not owner or owner in batch.owners)
+            for batch in self._lost.get(partition, ())
+        )
+
+    def is_any(self, topics: Container[str]) -> bool:
+        """Whether anything of these topics may be lost."""
+        return any(lost and partition.rpartition("-")[0] in topics for partition, lost in self._lost.items())
+
+    def is_overtaken(self, chain: Chain, leader_epoch: int) -> bool:
+        """Whether a leader after that one came to lead without some of what was written."""
+        return any(loss.leader_epoch > leader_epoch for loss in self._losses.get((chain.partition, chain.topic_id), ()))
+
+    def is_forked(self, partition: str, offset: int = -1) -> bool:
+        """Whether copies may differ there, or anywhere; a batch that follows on what differs differs as well."""
+        return any(
+            loss.forked_until and (offset < 0 or loss.end <= offset <= loss.forked_until)
+            for (name, _), losses in self._losses.items()
+            if name == partition
+            for loss in losses
+        )

@@ -1,0 +1,263 @@
+"""Watches what members of groups believe, and where they go on: G3, G4 and G8; for G5, who came back to lead a group.
+
+G3: when a coordinator ends a member's session, the member knows already that it owns nothing any more, be it only by
+its clock: another may own the same from this moment. G4: nobody is thrown back. Who reads on in what it was assigned is
+given nothing from before; and who is assigned a partition nothing that its group had committed when it joined, be it
+what it had before it was no member for a while. Nor does a member go on with a commit when it has asked for a later
+one: sent again behind that the older would count. G8: no session ends before its time, which begins when the last
+answer was given: while a request of the member waits with its coordinator, it is alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from barnabas.broker.server import Broker
+from barnabas.client.consumer import Consumer
+from barnabas.client.group import GroupMember, Joined
+from barnabas.client.offsets import CommittedOffset, committed_offset
+from barnabas.coordinator.group_coordinator import GroupCoordinator
+from barnabas.coordinator.group_members import Join, JoinResult, Member
+from barnabas.coordinator.group_values import Now
+from barnabas.coordinator.groups import Group
+from barnabas.coordinator.offsets_partition import OffsetsPartition
+from barnabas.model.ids import TopicPartition
+from barnabas.sim.clients.history import History
+from barnabas.sim.judges.watch_joins import JoinWatch
+from barnabas.sim.plans.plan import MS
+from barnabas.sim.world.probes import Probes, node
+from barnabas.sim.world.world import World
+
+SLACK_NS: Final = 2_000_000_000
+"""For who coordinated a group before to hear that it does no more."""
+
+ROUNDED_MS: Final = 2
+"""Of two clocks of whole milliseconds."""
+
+MayDiffer = Callable[[str, str, int], bool]
+"""Whether a group (none: "") may be thrown back in a partition from that offset: what was there may be lost."""
+
+
+class MemberWatch:
+    def __init__(
+        self, world: World, history: History, probes: Probes, may_differ: MayDiffer, partitions: Iterable[str]
+    ) -> None:
+        self.world = world
+        self.history = history
+        self._may_differ = may_differ
+        self._partitions = partitions
+        self._members: dict[tuple[str, str], GroupMember] = {}
+        """By group and id."""
+        self._committed: dict[tuple[str, str], dict[str, int]] = {}
+        """By group and id: what the group had committed when the member asked to join, by partition."""
+        self._begun: dict[tuple[str, str, int], dict[TopicPartition, None]] = {}
+        """By group, id and generation: of which partitions the member was given something in it."""
+        self._waited_ms: dict[Member, int] = {}
+        """When a member last had a request waiting, by the clock of its coordinator."""
+        self._shared_ns: dict[int, int] = {}
+        """By partition of groups: when more than one broker last took itself for their coordinator."""
+        self._came_back: dict[str, tuple[int, dict[str, None]]] = {}
+        """By group: the generation in which a static leader came back, and the partitions that there were by then."""
+        self._asked_last: dict[GroupMember, dict[str, int]] = {}
+        """What members asked to commit last."""
+        self.joins = JoinWatch(world, probes)
+        probes.around(GroupMember, "ask_to_join", self._around_join)
+        probes.around(GroupMember, "commit", self._around_commit)
+        probes.around(GroupCoordinator, "join", self._around_coordinated_join)
+        probes.around(Group, "tick", self._around_tick)
+        probes.after(OffsetsPartition, "complete", self._loaded)
+
+    def look(self) -> None:
+        self.joins.look()
+        self._note_shared()
+        self._note_waiting()
+        if not self.world.clocks_touched:
+            for name, broker in self.world.brokers.items():
+                self._look_at_members(name, broker)
+
+    def _note_shared(self) -> None:
+        hosted = [each.partition for broker in self.world.brokers.values() for each in broker.groups.hosted]
+        for number in [each for each in hosted if hosted.count(each) > 1]:
+            self._shared_ns[number] = self.world.loop.now_ns
+
+    def _loaded(self, _: object, partition: OffsetsPartition) -> None:
+        self._note_shared()
+
+    def _note_waiting(self) -> None:
+        before, self._waited_ms = self._waited_ms, {}
+        for broker in self.world.brokers.values():
+            now_ms = broker.runtime.clock.monotonic_ms()
+            for partition in broker.groups.owned:
+                for member in (each for group in partition.groups.values() for each in group.members.values()):
+                    waited_ms = now_ms if _waits(member) else before.get(member)
+                    if waited_ms is not None:
+                        self._waited_ms[member] = waited_ms
+
+    # G5
+
+    def _around_coordinated_join(self, original: Any) -> Any:
+        async def join(groups: GroupCoordinator, group: str, join: Join) -> JoinResult:
+            result: JoinResult = await original(groups, group, join)
+            if result.skip_assignment:
+                self._came_back[group] = result.generation_id, dict.fromkeys(self._partitions)
+            return result
+
+        return join
+
+    def leader_came_back(self, group: str, partition: str) -> bool:
+        """Whether a static leader came back to the generation that the group is in, when there was that partition."""
+        generation, partitions = self._came_back.get(group, (-1, {}))
+        return partition in partitions and any(
+            group in owned.groups and owned.groups[group].generation_id == generation
+            for broker in self.world.brokers.values()
+            for owned in broker.groups.owned
+        )
+
+    # G3, G8
+
+    def _around_join(self, original: Any) -> Any:
+        async def join(member: GroupMember) -> Joined:
+            group = member.group
+            committed = {
+                partition: offset for (name, partition), (offset, _) in self.history.commits.items() if name == group
+            }
+            joined: Joined = await original(member)
+            self._members[group, member.member_id] = member
+            self._committed[group, member.member_id] = committed
+            return joined
+
+        return join
+
+    def _look_at_members(self, name: str, broker: Broker) -> None:
+        """Nobody believes that its session lasts for longer than its coordinator does."""
+        world, now_ms = self.world, broker.runtime.clock.monotonic_ms()
+        for partition in broker.groups.owned:
+            for group in partition.groups.values():
+                for known in [each for each in group.members.values() if each.may_expire]:
+                    member = self._members.get((group.group_id, known.member_id))
+                    if member is None or member.member_id != known.member_id or member.generation < 0:
+                        continue
+                    world.check("G3")
+                    left_ms = member.session_ends_ms - member.cluster.runtime.clock.monotonic_ms()
+                    if left_ms - (known.session_deadline_ms - now_ms) <= ROUNDED_MS:
+                        continue
+                    since_ns = self._shared_ns.get(partition.partition, -1 << 62)
+                    if world.loop.now_ns - since_ns <= known.session_timeout_ms * MS + SLACK_NS:
+                        world.waive("G3")
+                        continue
+                    world.violated(
+                        "G3", f"{known.member_id} believes that its session in {group.group_id} lasts for {left_ms} ms "
+                        f"more, and {name} ends it in {known.session_deadline_ms - now_ms} ms", node=name,
+                    )  # fmt: skip
+
+    def _around_tick(self, original: Any) -> Any:
+        def tick(group: Group, now: Now) -> Any:
+            members = [*group.members.values()]
+            late = [each for each in members if each.may_expire and each.session_deadline_ms <= now.ms]
+            self._waited_ms.update((each, now.ms) for each in members if _waits(each))
+            outcome = original(group, now)
+            for each in late:
+                if each.member_id not in group.members:
+                    self._session_ended(group, each.member_id, each.session_timeout_ms)
+            for each in members:
+                if each.member_id not in group.members and each.session_deadline_ms <= now.ms:
+                    self._was_over(group, each, now.ms)
+            return outcome
+
+        return tick
+
+    def _was_over(self, group: Group, member: Member, now_ms: int) -> None:
+        waited_ms = self._waited_ms.get(member)
+        self.world.check("G8")
+        if waited_ms is not None and now_ms - waited_ms < member.session_timeout_ms - ROUNDED_MS:
+            self.world.violated(
+                "G8", f"{node()} ends the session of {member.member_id} in {group.group_id}, which waited for its "
+                f"answer {now_ms - waited_ms} ms ago; it lasts for {member.session_timeout_ms} ms", node=node(),
+            )  # fmt: skip
+
+    def _session_ended(self, group: Group, member_id: str, timeout_ms: int) -> None:
+        world, member = self.world, self._members.get((group.group_id, member_id))
+        if member is None or member.member_id != member_id:
+            return
+        world.check("G3")
+        if not (member.topics and member.generation >= 0 and member.holds_assignment):
+            return
+        name = node()
+        number = world.brokers[name].groups.partition_for(group.group_id) if name in world.brokers else -1
+        self._note_shared()
+        if number < 0 or world.loop.now_ns - self._shared_ns.get(number, -1 << 62) <= timeout_ms * MS + SLACK_NS:
+            world.waive("G3")
+        else:
+            world.violated(
+                "G3", f"{name} has ended the session of {member_id} in {group.group_id}, and the member believes that "
+                f"{len(member.assignment)} partitions are its own still", node=name,
+            )  # fmt: skip
+
+    # G4
+
+    def _around_commit(self, original: Any) -> Any:
+        async def commit(
+            member: GroupMember,
+            offsets: Mapping[TopicPartition, int | CommittedOffset],
+            *,
+            timeout_ms: int | None = None,
+        ) -> None:
+            asked = {str(place): committed_offset(offset).offset for place, offset in offsets.items()}
+            self._asked_last[member] = asked
+            by_itself = node() in self.history.commit_by_themselves
+            if by_itself:
+                self.history.asks_to_commit(member.group, asked, self.world.loop.now_ns)
+            await original(member, offsets, timeout_ms=timeout_ms)
+            if by_itself:
+                self.history.has_committed(member.group, asked, self.world.loop.now_ns)
+            self._is_the_last(member, asked)
+
+        return commit
+
+    def _is_the_last(self, member: GroupMember, asked: Mapping[str, int]) -> None:
+        self.world.check("G4")
+        later = self._asked_last[member]
+        if older := sorted(place for place in asked if asked[place] < later.get(place, -1)):
+            self.world.violated(
+                "G4", f"{node()} went on committing {asked} in {member.group} when it had asked to commit {later}",
+                older[0], node(),
+            )  # fmt: skip
+
+    def goes_on(
+        self,
+        client: str,
+        consumer: Consumer,
+        before: Mapping[TopicPartition, int],
+        generation: int,
+        first: Mapping[TopicPartition, int],
+    ) -> None:
+        """A poll gave records, `first` of each partition; `before` it the consumer was there, in that generation."""
+        member = consumer.member
+        now = -1 if member is None else member.generation
+        stays = member is None or generation == now >= 0
+        group, member_id = ("", "") if member is None else (member.group, member.member_id)
+        committed = self._committed.get((group, member_id), {})
+        begun = self._begun.setdefault((group, member_id, now), {})
+        for place, offset in first.items():
+            partition = str(place)
+            floor = before.get(place, 0) if stays else 0
+            if place not in begun:
+                floor = max(floor, committed.get(partition, 0))
+            begun[place] = None
+            self.goes_no_further_back(client, group, partition, offset, floor)
+
+    def goes_no_further_back(self, client: str, group: str, partition: str, offset: int, floor: int) -> None:
+        world = self.world
+        world.check("G4")
+        if offset >= floor:
+            return
+        if self._may_differ(group, partition, floor):
+            world.waive("G4")
+        else:
+            world.violated("G4", f"{client} is given {offset} of {partition}, and was at {floor} already", partition)
+
+
+def _waits(member: Member) -> bool:
+    """Whether a request of the member is to be answered; in its very first join its session may end all the same."""
+    return not member.may_expire

@@ -1,0 +1,111 @@
+"""Asks once more what was asked and done, as whoever lost the answer does: C24 of the controller, T10 of transactions.
+
+An answer is hardly ever lost just where a repetition would be told something else. What is decided of it depends on
+values alone and changes none, so it is asked here as soon as what was asked for is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from barnabas.controller import alter_partition
+from barnabas.controller.alter_partition import AlterPartitionDecision, judge
+from barnabas.controller.context import ControllerContext
+from barnabas.coordinator.transactions import PREPARED, TransactionMachine, TransactionMetadata
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import LeaderAndIsr
+from barnabas.sim.world.probes import Probes, life, node
+from barnabas.sim.world.world import World
+from barnabas.wire.messages.alter_partition import AlterPartitionRequest
+from barnabas.zk.kafka.znodes import LeaderIsrAndControllerEpoch
+
+
+class RepeatWatch:
+    def __init__(self, world: World, probes: Probes) -> None:
+        self.world = world
+        self._accepted: dict[tuple[str, int, TopicPartition], tuple[LeaderAndIsr, int]] = {}
+        """By node, life and partition: what its leader asked for and was granted, and in which version it asked."""
+        self._decided: dict[TransactionMachine, tuple[TransactionMetadata, Callable[[], Any]]] = {}
+        """What is to be written of it, and what asks for that again. A broker that coordinates an id once more has
+        another machine for it, which may complete what was asked of the one before."""
+        probes.after(alter_partition, "decide", self._granted)
+        probes.after(ControllerContext, "put_partition_leadership_info", self.put)
+        self._ending: dict[TransactionMachine, Callable[[], Any] | None] = {}
+        """What asks again for the end that is written, and is not over."""
+        probes.around(TransactionMachine, "init_producer_id", self._around_init)
+        probes.around(TransactionMachine, "add_partitions", self._around_decision)
+        probes.around(TransactionMachine, "end", self._around_decision)
+        probes.after(TransactionMachine, "written", self._written)
+
+    def _granted(
+        self, decision: AlterPartitionDecision, context: ControllerContext, request: AlterPartitionRequest, version: int
+    ) -> None:
+        for each, proposed in decision.accepted.items():
+            self._accepted[node(), life(), each] = proposed, version
+
+    def put(
+        self, _: None, context: ControllerContext, each: TopicPartition, leadership: LeaderIsrAndControllerEpoch
+    ) -> None:
+        """C24: a leader whose AlterPartition is done, and who asks again, is told what is there."""
+        proposed, version = self._accepted.pop((node(), life(), each), (None, 0))
+        current = leadership.leader_and_isr
+        if (
+            proposed is None
+            or (proposed.leader, proposed.leader_epoch) != (current.leader, current.leader_epoch)
+            or sorted(proposed.isr) != sorted(current.isr)
+        ):
+            return
+        self.world.check("C24")
+        told = judge(context, each, proposed, version)
+        if isinstance(told, ErrorCode):
+            sentence = f"{node()} has granted the leader of {each} the ISR {proposed.isr}, and says {told.name} to it"
+            self.world.violated("C24", f"{sentence} when it asks again", str(each), node())
+
+    def _around_decision(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def decide(machine: TransactionMachine, *arguments: Any) -> Any:
+            decided = original(machine, *arguments)
+            self._remember(machine, decided, partial(original, machine, *arguments))
+            return decided
+
+        return decide
+
+    def _around_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Who names no epoch of its own takes the id over, and gets another one each time; and where a transaction is
+        open it is ended, and nobody is given its epoch."""
+
+        def init_producer_id(machine: TransactionMachine, timeout_ms: int, expected: Any, *arguments: Any) -> Any:
+            decided = original(machine, timeout_ms, expected, *arguments)
+            if expected is not None and isinstance(decided, TransactionMetadata) and decided.state not in PREPARED:
+                self._remember(machine, decided, partial(original, machine, timeout_ms, expected, *arguments))
+            return decided
+
+        return init_producer_id
+
+    def _remember(self, machine: TransactionMachine, decided: Any, again: Callable[[], Any]) -> None:
+        if isinstance(decided, TransactionMetadata):
+            self._decided[machine] = decided, again
+
+    def _written(self, _: None, machine: TransactionMachine, metadata: TransactionMetadata) -> None:
+        """T10: a producer whose request is done, and who asks again, is told so, and is not fenced by itself."""
+        decided, again = self._decided.pop(machine, (None, None))
+        if decided is metadata and metadata.state in PREPARED:
+            self._ending[machine] = again
+            return
+        ended = self._ending.pop(machine, None)
+        again = again if decided is metadata else ended
+        if again is None:
+            return
+        self.world.check("T10")
+        told = again()
+        if isinstance(told, TransactionMetadata):
+            is_so = (told.producer_id, told.producer_epoch) == (metadata.producer_id, metadata.producer_epoch)
+        else:
+            is_so = told is ErrorCode.NONE
+        if not is_so:
+            self.world.violated(
+                "T10", f"{node()} has written {metadata} of {machine.transactional_id!r}, and says {told!r} to whoever "
+                "asks for it again", node=node(),
+            )  # fmt: skip

@@ -1,0 +1,78 @@
+"""Watches what retention takes: R17, that all that is too old goes, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barnabas.log.log import Log
+from barnabas.sim.judges.chain import Chain
+from barnabas.sim.world.node import EPOCH_MS
+from barnabas.sim.world.probes import Probes
+from barnabas.sim.world.world import World
+
+if TYPE_CHECKING:
+    from barnabas.sim.judges.watch_logs import LogWatch
+
+
+class RetentionWatch:
+    def __init__(self, world: World, logs: LogWatch, probes: Probes) -> None:
+        self.world = world
+        self.logs = logs
+        probes.around(Log, "delete_old_segments", self._around_delete_old_segments)
+
+    def _around_delete_old_segments(self, original: Any) -> Any:
+        def delete_old_segments(log: Log, *, now_ms: int) -> Any:
+            before = log.log_start_offset
+            chain = self.logs.chain_of(log)
+            segments = [(segment.base_offset, segment.size) for segment in log.segments]
+            with self.logs.under_way(chain, "deleting"):
+                deleted = original(log, now_ms=now_ms)
+            if chain is not None and log.log_start_offset > before:
+                self._retained(log, chain, before, segments, now_ms)
+            if chain is not None:
+                self._old_are_gone(log, chain, now_ms)
+            return deleted
+
+        return delete_old_segments
+
+    def _retained(self, log: Log, chain: Chain, before: int, segments: list[tuple[int, int]], now_ms: int) -> None:
+        """R17: only what is old enough, by the broker's clock, or beyond the size; and never above the high watermark.
+
+        `segments` are those from before, by base offset and size in bytes.
+        """
+        world, settings = self.world, log.settings
+        world.check("R17")
+        if log.log_start_offset > log.high_watermark:
+            world.violated(
+                "R17", f"{chain.node} deleted {chain.partition} to {log.log_start_offset}, above the high watermark "
+                f"{log.high_watermark}", chain.partition, chain.node,
+            )  # fmt: skip
+        deleted = [link for link in chain.links if before <= link.base and link.last < log.log_start_offset]
+        youngest_ms = min((now_ms - EPOCH_MS - link.timestamp_ms for link in deleted), default=1 << 62)
+        left = sum(size for base, size in segments if base >= log.log_start_offset)
+        too_young = not 0 <= settings.retention_ms < youngest_ms
+        too_small = not 0 <= settings.retention_bytes <= left
+        if deleted and too_young and too_small:
+            world.violated(
+                "R17", f"{chain.node} deleted {chain.partition} from {before} to {log.log_start_offset}: {youngest_ms} "
+                f"ms old, {left} bytes are left; retention.ms {settings.retention_ms}, retention.bytes "
+                f"{settings.retention_bytes}", chain.partition, chain.node,
+            )  # fmt: skip
+
+    def _old_are_gone(self, log: Log, chain: Chain, now_ms: int) -> None:
+        """R17: after retention looked at it, no log begins with a segment whose records are all too old, nor with one
+        without which it would still be as large as it may be."""
+        segments, settings = log.segments, log.settings
+        if not settings.delete or len(segments) < 2 or segments[1].base_offset > log.high_watermark:
+            return
+        self.world.check("R17")
+        what = f"{chain.node} keeps what is before {segments[1].base_offset} of {chain.partition}"
+        of_first = [link for link in chain.links if segments[0].base_offset <= link.base < segments[1].base_offset]
+        youngest_ms = max((link.timestamp_ms for link in of_first), default=now_ms)
+        if 0 <= settings.retention_ms < now_ms - EPOCH_MS - youngest_ms:
+            sentence = f"{what}, older than retention.ms {settings.retention_ms}"
+            self.world.violated("R17", sentence, chain.partition, chain.node)
+        left = sum(segment.size for segment in segments[1:])
+        if 0 <= settings.retention_bytes <= left:
+            sentence = f"{what}, and has {left} bytes without it; retention.bytes is {settings.retention_bytes}"
+            self.world.violated("R17", sentence, chain.partition, chain.node)

@@ -1,0 +1,95 @@
+"""Watches how far logs are stable: R9, that nobody is given records of a transaction whose end may still be lost.
+
+The last stable offset passes a transaction when its marker lies below the high watermark, and not before: till then the
+next leader may not have the marker, and readers of committed records would be told again that it is open. Which markers
+those are is forgotten by a restart and by a cut, as in Kafka; here it is known of each log from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+from barnabas.log.log import Log
+from barnabas.sim.judges.chain import Chain, LinkKind
+from barnabas.sim.judges.watch_logs import LogWatch
+from barnabas.sim.world.probes import Probes
+from barnabas.sim.world.world import World
+
+
+class EndedHere(NamedTuple):
+    """A transaction whose marker this log has taken up since it was opened, or cut."""
+
+    first_offset: int
+    marker: int
+
+
+class Undecided:
+    """What of a log's transactions is open, by producer id, and ended by a marker that may be lost."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.open_from: dict[int, int] = {}
+        self.ended: list[EndedHere] = []
+        self.seen = 0
+        self.take_up(chain)
+        self.ended.clear()
+
+    def take_up(self, chain: Chain) -> None:
+        """The batches that came since."""
+        for link in chain.links[self.seen :]:
+            if link.kind is LinkKind.DATA:
+                self.open_from.setdefault(link.producer_id, link.base)
+            elif link.kind in (LinkKind.COMMIT, LinkKind.ABORT):
+                first = self.open_from.pop(link.producer_id, None)
+                if first is not None:
+                    self.ended.append(EndedHere(first, link.last))
+        self.seen = len(chain.links)
+
+
+class StableWatch:
+    def __init__(self, world: World, logs: LogWatch, probes: Probes) -> None:
+        """Behind `logs`, whose chains are as the logs are when this one looks."""
+        self.world = world
+        self.logs = logs
+        self.undecided: dict[Log, Undecided] = {}
+        probes.around(Log, "opening", self._around_opening)
+        for name in ("append_as_leader", "append_as_follower"):
+            probes.after(Log, name, self._appended)
+        for name in ("truncate_to", "truncate_fully_and_start_at"):
+            probes.after(Log, name, self._begun)
+        probes.after(Log, "update_high_watermark", self._moved)
+
+    def _around_opening(self, original: Any) -> Any:
+        def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
+            log: Log = yield from original(*arguments, **named)
+            self._begun(None, log)
+            return log
+
+        return opening
+
+    def _begun(self, _: object, log: Log, *__: object, **___: object) -> None:
+        """It was opened, or cut."""
+        chain = self.logs.chain_of(log)
+        if chain is not None:
+            self.undecided[log] = Undecided(chain)
+
+    def _appended(self, _: object, log: Log, *__: object, **___: object) -> None:
+        chain, known = self.logs.chain_of(log), self.undecided.get(log)
+        if chain is not None and known is not None:
+            known.take_up(chain)
+
+    def _moved(self, _: object, log: Log, *__: object) -> None:
+        known = self.undecided.get(log)
+        if known is None or not known.ended:
+            return
+        known.ended = [each for each in known.ended if each.marker >= log.high_watermark]
+        chain = self.logs.chain_of(log)
+        if chain is None or not known.ended:
+            return
+        self.world.check("R9")
+        first = max(min(each.first_offset for each in known.ended), log.log_start_offset)
+        if log.last_stable_offset > first:
+            self.world.violated(
+                "R9", f"{chain.partition} on {chain.node} is stable to {log.last_stable_offset}, and the end of what "
+                f"began at {first} is not below its high watermark {log.high_watermark}", chain.partition, chain.node,
+            )  # fmt: skip

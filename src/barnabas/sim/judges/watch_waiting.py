@@ -1,0 +1,174 @@
+"""Watches who waits for an answer: R29. Nobody waits for longer than the request allows, nor for what is there.
+
+A request that waits at partitions is answered when its condition turns, or when its time is up. Whoever forgets to look
+again, or to set a clock, leaves the client without an answer until something else comes by, which in a busy cluster it
+soon does: nobody would see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from barnabas.broker.server import Broker
+from barnabas.model.ids import TopicPartition
+from barnabas.replica.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
+from barnabas.replica.delayed_produce import Appended, DelayedProduce
+from barnabas.replica.partition import Partition
+from barnabas.replica.purgatory import DelayedOperation, Purgatory
+from barnabas.sim.plans.plan import MS
+from barnabas.sim.world.probes import Probes, life, node
+from barnabas.sim.world.world import World, broker_name
+
+LATE_NS: Final = 1_000_000_000
+"""For a process that is not hindered to answer whose time is up, or what is there."""
+TOLD_NS: Final = 5_000_000_000
+"""For followers to fetch once more, and to tell with that what they have deleted."""
+
+
+class Waiter:
+    """A request of one life of a node, which is to be answered by `due_ns`."""
+
+    __slots__ = ("due_ns", "life", "node", "ready_ns")
+
+    def __init__(self, name: str, number: int, due_ns: int) -> None:
+        self.node = name
+        self.life = number
+        self.due_ns = due_ns
+        self.ready_ns: int | None = None
+        """Since when what it waits for is there."""
+
+
+class WaitingWatch:
+    def __init__(self, world: World, calm_since_ns: Mapping[str, int], probes: Probes) -> None:
+        """`calm_since_ns` tells of each node since when nothing has happened to it."""
+        self.world = world
+        self._calm_since_ns = calm_since_ns
+        self.waiting: dict[DelayedOperation[Any], Waiter] = {}
+        self._produced: dict[DelayedOperation[Any], list[Appended]] = {}
+        self._deleted: dict[DelayedOperation[Any], list[DeletedRecords]] = {}
+        probes.around(Purgatory, "watch", self._around_watch)
+        probes.after(DelayedProduce, "__init__", self._produces)
+        probes.after(DelayedDeleteRecords, "__init__", self._deletes)
+        probes.after(DelayedDeleteRecords, "try_complete", self._reckoned)
+
+    def _around_watch(self, original: Any) -> Any:
+        def watch(purgatory: Any, operation: DelayedOperation[Any], keys: Any, timeout_ms: float) -> None:
+            original(purgatory, operation, keys, timeout_ms)
+            if not operation.completed:
+                due_ns = self.world.loop.now_ns + round(timeout_ms * MS)
+                self.waiting[operation] = Waiter(node(), life(), due_ns)
+
+        return watch
+
+    def _produces(self, _: None, operation: DelayedProduce, results: list[Appended], find: object) -> None:
+        self._produced[operation] = results
+
+    def _deletes(self, _: None, operation: DelayedDeleteRecords, results: list[DeletedRecords], find: object) -> None:
+        self._deleted[operation] = results
+
+    def _reckoned(self, _: bool, operation: DelayedDeleteRecords, key: TopicPartition | None) -> None:
+        """Records are deleted when every replica has told so whose broker is alive; for nobody else is waited."""
+        broker = self.world.brokers.get(node())
+        if broker is None:
+            return
+        for result in self._deleted.get(operation, ()):
+            partition = broker.replicas.partition(result.topic_partition)
+            if result.error or key not in (None, result.topic_partition):
+                continue
+            if partition is None or partition.log is None or not partition.is_leader:
+                continue
+            self.world.check("R29")
+            alive = [told for member, told in partition.progress.items() if member in broker.metadata.image.brokers]
+            lowest = min([partition.log.log_start_offset, *(told.log_start_offset for told in alive)])
+            if result.pending and lowest >= result.required_offset:
+                self.world.violated(
+                    "R29", f"{node()} waits for {result.topic_partition} to begin at {result.required_offset}, and all "
+                    f"that are alive begin at {lowest}", str(result.topic_partition), node(),
+                )  # fmt: skip
+
+    def look(self) -> None:
+        for operation, waiter in list(self.waiting.items()):
+            process = self.world.nodes[waiter.node].process
+            broker = self.world.brokers.get(waiter.node)
+            if operation.completed or process is None or process.number != waiter.life or broker is None:
+                del self.waiting[operation]
+            elif not process.hindered:
+                self._look_at(operation, waiter, broker, process.freed_ns)
+        for known in (self._produced, self._deleted):
+            for operation in [each for each in known if each not in self.waiting]:
+                del known[operation]
+
+    def _look_at(self, operation: DelayedOperation[Any], waiter: Waiter, broker: Broker, freed_ns: int) -> None:
+        world = self.world
+        world.check("R29")
+        what, now_ns = type(operation).__name__, world.loop.now_ns
+        if now_ns - max(waiter.due_ns, freed_ns) > LATE_NS:
+            self._is_late(
+                operation, waiter, f"{what} is not answered, and its time was up at {waiter.due_ns / 1e9:.3f} s"
+            )
+            return
+        within_ns = self._within_ns(operation, waiter, broker)
+        if within_ns is None:
+            waiter.ready_ns = None
+            return
+        if waiter.ready_ns is None:
+            waiter.ready_ns = now_ns
+        if now_ns - max(waiter.ready_ns, freed_ns) > within_ns:
+            self._is_late(operation, waiter, f"{what} is not answered, and what it waits for is there")
+
+    def _is_late(self, operation: DelayedOperation[Any], waiter: Waiter, sentence: str) -> None:
+        self.world.violated("R29", f"{waiter.node}: {sentence}", node=waiter.node)
+        del self.waiting[operation]
+
+    def _within_ns(self, operation: DelayedOperation[Any], waiter: Waiter, broker: Broker) -> int | None:
+        """How soon it is to be answered, if what it waits for is there."""
+        if operation in self._produced:
+            return LATE_NS if _are_replicated(broker, self._produced[operation]) else None
+        if operation in self._deleted:
+            pending = [result for result in self._deleted[operation] if result.pending]
+            return TOLD_NS if all(self._is_deleted(broker, result) for result in pending) else None
+        return None
+
+    def _is_deleted(self, broker: Broker, result: DeletedRecords) -> bool:
+        """Whether every replica whose broker is alive begins there; not while any of them is disturbed, or waits for an
+        answer that will not come."""
+        partition = broker.replicas.partition(result.topic_partition)
+        if partition is None or not partition.is_leader:
+            return False
+        alive = [member for member in partition.assigned_replicas if member in broker.metadata.image.brokers]
+        leader = broker_name(broker.broker_id)
+        return all(
+            self._begins_at(broker_name(member), result.topic_partition, result.required_offset)
+            and not self.world.network.waits_in_vain(broker_name(member), leader)
+            for member in alive
+        )
+
+    def _begins_at(self, name: str, each: TopicPartition, offset: int) -> bool:
+        broker = self.world.brokers.get(name)
+        if broker is None or broker.replicas.is_shutting_down:
+            return False  # it may follow nobody any more, and tell nobody
+        partition = broker.replicas.partition(each)
+        calm_ns = self.world.loop.now_ns - self._calm_since_ns.get(name, 0)
+        return (
+            partition is not None
+            and partition.log is not None
+            and (partition.log.log_start_offset >= offset and calm_ns > TOLD_NS)
+        )
+
+
+def _are_replicated(broker: Broker, results: Iterable[Appended]) -> bool:
+    return all(
+        not each.pending or _is_replicated(broker.replicas.partition(each.topic_partition), each) for each in results
+    )
+
+
+def _is_replicated(partition: Partition | None, result: Appended) -> bool:
+    """Or can never be: the broker leads no more, or has led anew since."""
+    return (
+        partition is None
+        or partition.log is None
+        or not partition.is_leader
+        or partition.leading_since_epoch != result.leading_since_epoch
+        or partition.log.high_watermark >= result.required_offset
+    )

@@ -1,0 +1,194 @@
+"""What will be done in one run: an explicit list of timed actions, drawn from the seed before anything happens.
+
+A plan is a value and all there is to a run: faults, clients and administrators alike are `Action`s, so a plan can be
+printed, written to a file, made smaller and run again without the draw that made it. What an action leaves to chance
+while it is carried out (which page of a file survives, how long one piece of a stream takes) comes from streams named
+after the plan's seed and the action's `number`; numbers stay when other actions are dropped, so that a smaller plan
+keeps as much of the larger run as it can.
+
+`actions` begin `at_ns` after the cluster is up and its topics are in sync. One with a `duration_ns` is undone that much
+later (a link healed, a killed broker started again); one without has no end of its own. After `length_ns` everything
+that is still in force is undone, every broker is started, and the cluster has to recover. Which names there are, and
+what arguments each takes, is in `barnabas.sim.plans.actions`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+Argument: TypeAlias = str | int | float | bool | list[str] | list[int] | None
+MS: Final = 1_000_000
+SECOND: Final = 1_000_000_000
+RESULTS: Final = "results"
+"""The topic of what they write."""
+WORKERS: Final = "workers"
+SELECTOR: Final = "replica.selector.class"
+"""Where a plan's brokers have one each of them is in a rack of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """`name` is done with `arguments` at `at_ns`, and undone `duration_ns` later (0: it has no end)."""
+
+    number: int
+    at_ns: int
+    name: str
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+    duration_ns: int = 0
+
+    @property
+    def until_ns(self) -> int:
+        return self.at_ns + self.duration_ns
+
+    def whole(self, argument: str, default: int) -> int:
+        """An argument that is a number."""
+        value = self.arguments.get(argument, default)
+        assert isinstance(value, int | float)
+        return int(value)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "at_ns": self.at_ns,
+            "name": self.name,
+            "arguments": dict(self.arguments),
+            "duration_ns": self.duration_ns,
+        }
+
+    @staticmethod
+    def from_json(read: Mapping[str, Any]) -> Action:
+        return Action(
+            int(read["number"]),
+            int(read["at_ns"]),
+            str(read["name"]),
+            dict(read.get("arguments", {})),
+            int(read.get("duration_ns", 0)),
+        )
+
+    def __str__(self) -> str:
+        said = " ".join(f"{key}={_short(value)}" for key, value in self.arguments.items())
+        lasts = f" for {self.duration_ns / MS:.0f} ms" if self.duration_ns else ""
+        return f"{self.at_ns / MS:>9.1f} ms  {self.name} {said}".rstrip() + lasts
+
+
+def number_of(action: Action, name: str, default: int) -> int:
+    """An argument of `action`, or its default."""
+    value = action.arguments.get(name, default)
+    assert isinstance(value, int | float)
+    return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic that is there before the first action."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.configs.get("cleanup.policy", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`config` are the brokers' own settings, over the simulator's defaults. `slices` are the elements after which a
+    broker's long work gives way to others; 0 for as many as it has outside of the simulator."""
+
+    seed: int
+    profile: str
+    brokers: int
+    length_ns: int
+    topics: tuple[TopicPlan, ...]
+    actions: tuple[Action, ...]
+    config: Mapping[str, str] = field(default_factory=dict)
+    slices: int = 0
+
+    def with_actions(self, actions: tuple[Action, ...]) -> Plan:
+        return replace(self, actions=actions)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "profile": self.profile,
+            "brokers": self.brokers,
+            "length_ns": self.length_ns,
+            "config": dict(self.config),
+            **({"slices": self.slices} if self.slices else {}),
+            "topics": [
+                {
+                    "name": topic.name,
+                    "partitions": topic.partitions,
+                    "replication_factor": topic.replication_factor,
+                    "configs": dict(topic.configs),
+                }
+                for topic in self.topics
+            ],
+            "actions": [action.as_json() for action in self.actions],
+        }
+
+    @staticmethod
+    def from_json(read: Mapping[str, Any]) -> Plan:
+        return Plan(
+            int(read["seed"]),
+            str(read.get("profile", "file")),
+            int(read["brokers"]),
+            int(read["length_ns"]),
+            tuple(
+                TopicPlan(
+                    str(topic["name"]),
+                    int(topic["partitions"]),
+                    int(topic["replication_factor"]),
+                    dict(topic.get("configs", {})),
+                )
+                for topic in read["topics"]
+            ),
+            tuple(Action.from_json(action) for action in read["actions"]),
+            dict(read.get("config", {})),
+            int(read.get("slices", 0)),
+        )
+
+    def dumps(self) -> str:
+        return json.dumps(self.as_json(), indent=1)
+
+    @staticmethod
+    def loads(text: str) -> Plan:
+        return Plan.from_json(json.loads(text))
+
+    def __str__(self) -> str:
+        topics = ", ".join(
+            f"{topic.name} ({topic.partitions} partitions, {topic.replication_factor} replicas"
+            + "".join(f", {key}={value}" for key, value in topic.configs.items())
+            + ")"
+            for topic in self.topics
+        )
+        head = f"seed {self.seed}, profile {self.profile}: {self.brokers} brokers, {self.length_ns / SECOND:.1f} s"
+        return "\n".join([head, f"topics: {topics}", *map(str, self.actions)])
+
+
+def _short(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def with_actions(plan: Plan, more: list[tuple[int, str, dict[str, Any], int]]) -> Plan:
+    """With further actions: at, name, arguments, how long."""
+    first = max((action.number for action in plan.actions), default=-1) + 1
+    made = (
+        Action(first + number, at_ns, name, arguments, duration_ns)
+        for number, (at_ns, name, arguments, duration_ns) in enumerate(more)
+    )
+    return replace(plan, actions=(*plan.actions, *made))
+
+
+def with_arguments(plan: Plan, name: str, more: Callable[[], Mapping[str, Argument]]) -> Plan:
+    """Each action of the name has more arguments; those that are there stay."""
+    actions = (
+        replace(action, arguments={**more(), **action.arguments}) if action.name == name else action
+        for action in plan.actions
+    )
+    return replace(plan, actions=tuple(actions))

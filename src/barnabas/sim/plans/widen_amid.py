@@ -1,0 +1,108 @@
+"""Widens a drawn plan by what takes its time, and by what comes amid it: replicas that move slowly from one log
+directory to the other, a cluster that starts again while the broker that has all is not back yet, a producer that has
+been at work for so long that its sequences begin anew, and topics that go while a broker flushes its logs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from barnabas.model.config import ALTER_LOG_DIRS_RATE
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.events import RPC, ZK
+from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Plan, with_actions
+from barnabas.sim.plans.widen_operations import tells_topics_apart
+
+Step: TypeAlias = tuple[int, str, dict[str, Any], int]
+"""At, name, arguments, how long."""
+
+FAST: Final = str(1 << 40)
+LAST_SEQUENCE: Final = (1 << 31) - 1
+SESSION_MS: Final = 4_000
+BROKERS: Final = 3
+
+
+def in_pieces(plan: Plan, chance: Chance) -> Plan:
+    """Replicas move from one log directory to the other in small pieces, as slowly as administrators let them, and
+    records are deleted meanwhile."""
+    paths = plan.config.get("log.dirs", "").split(",")
+    if len(paths) < 2 or not chance.happens(0.25):
+        return plan
+    topic, ends_ns = plan.topics[0], plan.length_ns - 2 * SECOND
+    slow, fast = ({"key": ALTER_LOG_DIRS_RATE, "value": value} for value in (str(chance.whole(20, 200)), FAST))
+    more: list[Step] = [(SECOND // 2, "config", slow, 0), (ends_ns, "config", fast, 0)]
+    for _ in range(chance.whole(1, 3)):
+        where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+        at_ns, path = chance.whole(3 * SECOND, ends_ns - 3 * SECOND), chance.one_of(paths)
+        more += [
+            (at_ns, "move-replica", {**where, "broker": broker, "path": path}, 0) for broker in range(plan.brokers)
+        ]
+        more.append((at_ns + chance.whole(300, 3_000) * MS, "delete-records", where, 0))
+    pieces = {"replica.fetch.max.bytes": str(chance.whole(400, 2_000))}
+    return with_actions(replace(plan, config={**plan.config, **pieces}), more)
+
+
+def last_back(plan: Plan, chance: Chance) -> Plan:
+    """Two of three brokers go, and when their sessions are over the third, which alone is in sync by then. The two are
+    back first, and have to wait for it; who rules them may go when it has just begun, or when the third comes."""
+    if plan.brokers != BROKERS or not chance.happens(0.08):
+        return plan
+    numbers, session_ns = list(range(BROKERS)), SESSION_MS * MS
+    chance.shuffle(numbers)
+    last, others = numbers[0], numbers[1:]
+    at_ns = chance.whole(SECOND, 2 * SECOND)
+    alone_ns = at_ns + session_ns + chance.whole(1_500, 2_500) * MS
+    back_ns = alone_ns + session_ns + chance.whole(500, 1_500) * MS
+    more: list[Step] = [
+        (at_ns, "kill", {"node": f"broker-{number}"}, back_ns - at_ns + chance.one_of([0, 300 * MS]))
+        for number in others
+    ]
+    more.append((alone_ns, "kill", {"node": f"broker-{last}"}, back_ns - alone_ns + chance.whole(1_500, 3_000) * MS))
+    comes = {"when": f"{ZK} Create /brokers/ids/{last}"}
+    begins = {"when": f"{RPC} LeaderAndIsr", "nth": chance.whole(1, 3)}
+    goes: list[Step] = [
+        (back_ns, "kill", {"node": "controller", **comes}, chance.whole(500, 7_000) * MS),
+        (back_ns, "depose", comes, 0),
+        (back_ns, "kill", {"node": "here", **begins}, chance.whole(500, 7_000) * MS),
+    ]
+    more += [chance.one_of(goes)] if chance.happens(0.7) else []
+    config = {**plan.config, "zookeeper.session.timeout.ms": str(SESSION_MS)}
+    return with_actions(replace(plan, config=config), more)
+
+
+def begin_anew(plan: Plan, chance: Chance) -> Plan:
+    """Somebody has written for so long that its sequences come to the last there is."""
+    known = [each for each in plan.actions if each.name == "produce" and each.arguments.get("idempotent")]
+    known = [each for each in known if "sequence" not in each.arguments]
+    if not known or not chance.happens(0.3):
+        return plan
+    old, sequence = chance.one_of(known), LAST_SEQUENCE - chance.whole(1, 15)
+    actions = (
+        replace(each, arguments={**each.arguments, "sequence": sequence}) if each is old else each
+        for each in plan.actions
+    )
+    return replace(plan, actions=tuple(actions))
+
+
+def slowly_flushed(plan: Plan, chance: Chance) -> Plan:
+    """A topic that is written to is deleted, and made anew, while one of its brokers flushes one log after the other on
+    a slow disk; what is deleted is soon removed."""
+    topics = [topic for topic in plan.topics if topic.name != RESULTS and "cleanup.policy" not in topic.configs]
+    often = 0.3 if plan.profile == "ADMIN" else 0.05
+    if not topics or not tells_topics_apart(plan) or not chance.happens(often):
+        return plan
+    topic, at_ns = topics[-1], chance.whole(5 * SECOND, plan.length_ns - 9 * SECOND)
+    slow = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}", "takes_ns": chance.whole(50, 250) * MS}
+    anew = {"topic": topic.name, "partitions": topic.partitions, "replication_factor": BROKERS}
+    more: list[Step] = [
+        (at_ns, "slow-fsync", slow, 8 * SECOND),
+        (at_ns + chance.whole(0, 5_000) * MS, "recreate-topic", anew, 0),
+    ]
+    soon = {
+        "log.segment.delete.delay.ms": str(chance.whole(1, 300)),
+        "log.flush.interval.ms": str(chance.whole(500, 2_000)),
+    }
+    return with_actions(replace(plan, config={**plan.config, **soon}), more)
+
+
+AMID: Final = (in_pieces, last_back, begin_anew, slowly_flushed)

@@ -1,0 +1,152 @@
+"""Widens a drawn plan by what comes upon brokers that have missed something: one that is back before anybody noticed,
+or when a topic is another one of the same name, leaders that have more than the next ones, a coordinator that is alone
+in sync when transactions end; and by a client that has several batches under way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from barnabas.coordinator.group_answers import partition_for
+from barnabas.model.config import broker_config
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
+from barnabas.model.metadata_version import metadata_version_of
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.events import RPC
+from barnabas.sim.plans.plan import MS, RESULTS, SECOND, WORKERS, Plan, with_actions
+
+Step: TypeAlias = tuple[int, str, dict[str, Any], int]
+"""At, name, arguments, how long."""
+
+NAMESAKE: Final = "namesake"
+"""A topic that is deleted while one of its replicas is away, and made anew."""
+
+
+def unnoticed(plan: Plan, chance: Chance) -> Plan:
+    """A broker dies, and is back and registered anew before the controller hears of it, which goes on telling it what
+    its life before was to do."""
+    if not chance.happens(0.15):
+        return plan
+    session_ns, name = _session_ns(plan), f"broker-{chance.whole(0, plan.brokers - 1)}"
+    at_ns = chance.whole(SECOND, max(2 * SECOND, plan.length_ns - session_ns - 6 * SECOND))
+    late = {"links": ["zookeeper>controller"], "delay_ns": chance.whole(300, 2_000) * MS}
+    more: list[Step] = [
+        (at_ns, "bounce", {"node": name}, chance.whole(50, 1_500) * MS),
+        (at_ns + session_ns - SECOND, "delay", late, 4 * SECOND),
+    ]
+    for _ in range(chance.whole(1, 3)):
+        topic = chance.one_of([topic for topic in plan.topics if topic.name != RESULTS])
+        asked: list[tuple[str, dict[str, Any]]] = [
+            ("create-topic", {"topic": f"new-{chance.whole(1, 4)}", "partitions": chance.whole(1, 3)}),
+            ("add-partitions", {"topic": topic.name, "partitions": topic.partitions + 1}),
+            ("elect", {"topic": topic.name, "unclean": False}),
+        ]
+        more.append((at_ns + session_ns - chance.whole(0, 2_000) * MS, *chance.one_of(asked), 0))
+    return with_actions(plan, _within(plan, more))
+
+
+def namesakes(plan: Plan, chance: Chance) -> Plan:
+    """A broker is away when its replica is moved to another, and when the topic is deleted and made anew, perhaps on it
+    again: nobody tells it to delete what it has."""
+    if plan.brokers < 3 or not _tells_topics_apart(plan) or not chance.happens(0.12):
+        return plan
+    numbers, session_ns = list(range(plan.brokers)), _session_ns(plan)
+    chance.shuffle(numbers)
+    absent, others = numbers[0], numbers[1:3]
+    at_ns = chance.whole(2_500, 4_000) * MS
+    moved_ns = at_ns + session_ns + chance.whole(1_000, 2_000) * MS
+    anew_ns = moved_ns + chance.whole(1_500, 3_000) * MS
+    placed = chance.one_of([[absent, others[0]], [others[0], absent], others])
+    first = {"topic": NAMESAKE, "partitions": 1, "replicas": [others[0], absent]}
+    more: list[Step] = [
+        (at_ns - 2 * SECOND, "create-topic", first, 0),
+        (at_ns, "kill", {"node": f"broker-{absent}"}, anew_ns - at_ns + chance.whole(0, 4_000) * MS),
+        (moved_ns, "reassign", {"topic": NAMESAKE, "partition": 0, "replicas": others}, 0),
+        (anew_ns, "recreate-topic", {"topic": NAMESAKE, "partitions": 1, "replicas": placed}, 0),
+    ]
+    return with_actions(plan, _within(plan, more))
+
+
+def dethroned(plan: Plan, chance: Chance) -> Plan:
+    """Leadership goes round among replicas that are in sync, and what leaders write reaches the others late: each time
+    the one before has what the next one has not, and has to cut it."""
+    if not chance.happens(0.2):
+        return plan
+    topics = [topic for topic in plan.topics if topic.name != RESULTS and topic.replication_factor > 1]
+    told = {str(action.arguments["topic"]) for action in plan.actions if action.name == "transact"}
+    topic = chance.one_of([topic for topic in topics if topic.name in told] or topics)
+    where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+    leader, replicas = f"leader:{topic.name}-{where['partition']}", list(range(plan.brokers))
+    chance.shuffle(replicas)
+    replicas = replicas[: topic.replication_factor]
+    at_ns = chance.whole(2 * SECOND, plan.length_ns // 2)
+    more: list[Step] = [(at_ns - SECOND, "reassign", {**where, "replicas": replicas}, 0)]
+    for _ in range(chance.whole(3, 6)):
+        replicas = [*replicas[1:], replicas[0]]
+        late = {
+            "links": [f"{leader}>broker-{number}" for number in range(plan.brokers)],
+            "delay_ns": chance.whole(150, 800) * MS,
+        }
+        moved_ns = at_ns + chance.whole(200, 700) * MS
+        more += [
+            (at_ns, "delay", late, 1_200 * MS),
+            (moved_ns, "reassign", {**where, "replicas": replicas}, 0),
+            (moved_ns + chance.whole(100, 400) * MS, "elect", {"topic": topic.name, "unclean": False}, 0),
+        ]
+        at_ns += chance.whole(1_500, 2_500) * MS
+    return with_actions(plan, _within(plan, more))
+
+
+def left_alone(plan: Plan, chance: Chance) -> Plan:
+    """Who coordinates the workers' group is alone in sync when a transaction ends that has offsets of the group: it
+    refuses the end until another is back."""
+    if not any(action.name == "work" for action in plan.actions) or not chance.happens(0.4):
+        return plan
+    lag_ms, partitions = chance.whole(600, 1_200), int(plan.config.get("offsets.topic.num.partitions", "3"))
+    config = {
+        "min.insync.replicas": "2", "replica.lag.time.max.ms": str(lag_ms),
+        "replica.fetch.wait.max.ms": str(lag_ms // 2),
+    }  # fmt: skip
+    number, numbers = partition_for(WORKERS, partitions), list(range(plan.brokers))
+    chance.shuffle(numbers)
+    where: dict[str, Any] = {"topic": GROUP_METADATA_TOPIC, "partition": number}
+    more: list[Step] = [(2 * SECOND, "reassign", {**where, "replicas": numbers[:2]}, 0)]
+    for _ in range(chance.whole(2, 4)):
+        stops = {"node": f"follower:{GROUP_METADATA_TOPIC}-{number}", "when": f"{RPC} TxnOffsetCommit"}
+        at_ns = chance.whole(3 * SECOND, plan.length_ns - 6 * SECOND)
+        more.append((at_ns, "pause", {**stops, "nth": chance.whole(1, 4)}, chance.whole(3 * lag_ms, 6 * lag_ms) * MS))
+    slow = {"dawdle_ms": 3 * lag_ms, "transaction_timeout_ms": 10_000}
+    actions = tuple(
+        replace(action, arguments={**action.arguments, **slow}) if action.name == "work" else action
+        for action in plan.actions
+    )
+    return with_actions(replace(plan, actions=actions, config={**plan.config, **config}), _within(plan, more))
+
+
+def pipelined(plan: Plan, chance: Chance) -> Plan:
+    """Somebody has several batches of a partition under way at once."""
+    if not chance.happens(0.15):
+        return plan
+    topic = chance.one_of([topic for topic in plan.topics if topic.name != RESULTS]).name
+    said = {"client": "pipeliner", "topic": topic, "records": chance.whole(40, 120)}
+    said["transactional"] = chance.happens(0.7)
+    at_ns = chance.whole(0, plan.length_ns // 3)
+    return with_actions(plan, [(at_ns, "pipeline", said, plan.length_ns - at_ns)])
+
+
+MOMENTS: Final = (unnoticed, namesakes, dethroned, left_alone, pipelined)
+
+
+def _session_ns(plan: Plan) -> int:
+    return int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
+
+
+def _tells_topics_apart(plan: Plan) -> bool:
+    """Whether an id tells a topic from the next one of its name (KIP-516)."""
+    return metadata_version_of(broker_config(plan.config)).is_topic_ids_supported
+
+
+def _within(plan: Plan, more: list[Step]) -> list[Step]:
+    """What begins in time; nothing goes on for longer than the plan."""
+    in_time = [step for step in more if step[0] < plan.length_ns - SECOND]
+    return [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in in_time]

@@ -1,0 +1,133 @@
+"""Widens a drawn plan by moments in which replicas are apart, by lost answers, by administrators who change their mind,
+and by work that others come between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.plan import MS, RESULTS, SECOND, SELECTOR, Argument, Plan, with_actions, with_arguments
+
+_GOES: Final = ("kill", "kill", "bounce", "bounce", "shutdown", "pause")
+_UNHEARD: Final = (
+    "InitProducerId", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "EndTxn",
+    "WriteTxnMarkers", "Produce", "Produce", "Fetch", "AlterPartition", "StopReplica", "JoinGroup", "SyncGroup",
+    "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch", "FindCoordinator", "Metadata", "ListOffsets",
+    "OffsetForLeaderEpoch", "DeleteRecords", "AlterPartitionReassignments",
+)  # fmt: skip
+
+
+def uneven(plan: Plan, chance: Chance) -> Plan:
+    """What a leader writes reaches one follower late, or all of them, and then it goes: they are in sync, and one has
+    more than the next leader. Some hear late who that is, and perhaps it goes as well before they have asked it."""
+    if not chance.happens(0.25):
+        return plan
+    places = [f"{topic.name}-{number}" for topic in plan.topics for number in range(topic.partitions)]
+    places += [f"{topic}-{number}" for topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC) for number in range(3)]
+    brokers = [f"broker-{number}" for number in range(plan.brokers)]
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 3)):
+        place, at_ns = chance.one_of(places), chance.whole(2 * SECOND, plan.length_ns - 6 * SECOND)
+        leader = f"leader:{place}"
+        behind = [f"{leader}>follower:{place}"] if chance.happens(0.6) else [f"{leader}>{name}" for name in brokers]
+        late: dict[str, Any] = {"links": behind, "delay_ns": chance.whole(300, 2_500) * MS}
+        gone_ns = at_ns + chance.whole(200, 2_000) * MS
+        more += [
+            (at_ns, "delay", late, gone_ns - at_ns + 500 * MS),
+            (gone_ns, chance.one_of(_GOES), {"node": leader}, chance.whole(300, 7_000) * MS),
+        ]
+        if chance.happens(0.5):
+            unaware = {"links": [f"controller>{chance.one_of(brokers)}"], "delay_ns": chance.whole(100, 1_500) * MS}
+            more.append((gone_ns - 100 * MS, "delay", unaware, 3 * SECOND))
+        if chance.happens(0.4):
+            again_ns = gone_ns + chance.whole(100, 3_000) * MS
+            more.append((again_ns, chance.one_of(_GOES), {"node": leader}, chance.whole(300, 4_000) * MS))
+    return with_actions(plan, [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in more])
+
+
+def unheard(plan: Plan, chance: Chance) -> Plan:
+    """What was asked for is done, and whoever asked does not hear of it."""
+    more: list[tuple[int, str, dict[str, Any], int]] = []
+    for _ in range(chance.whole(1, 5) if chance.happens(0.3) else 0):
+        said = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}", "api": chance.one_of(_UNHEARD)}
+        at_ns, lasts_ns = chance.whole(SECOND, plan.length_ns), chance.whole(1_000, 9_000) * MS
+        more.append((at_ns, "lose-reply", {**said, "count": chance.whole(1, 3)}, min(lasts_ns, plan.length_ns - at_ns)))
+    return with_actions(plan, more)
+
+
+def called_off(plan: Plan, chance: Chance) -> Plan:
+    """A partition is on its way to two other brokers, of which one is away; those that had it die, and then the move is
+    called off."""
+    often = 0.3 if plan.profile in ("REAS", "MOVE", "CTL") else 0.1
+    topics = [topic for topic in plan.topics if topic.name != RESULTS]
+    if plan.brokers < 4 or not topics or not chance.happens(often):
+        return plan
+    session_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
+    numbers, topic = list(range(plan.brokers)), chance.one_of(topics)
+    chance.shuffle(numbers)
+    had, coming, away = numbers[:2], numbers[2], numbers[3]
+    where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+    at_ns = chance.whole(3 * SECOND, 5 * SECOND)
+    die_ns = at_ns + session_ns + chance.whole(2_000, 4_000) * MS
+    off_ns = die_ns + session_ns + chance.whole(500, 4_000) * MS
+    more: list[tuple[int, str, dict[str, Any], int]] = [
+        (at_ns - 2 * SECOND, "reassign", {**where, "replicas": had}, 0),
+        (at_ns, "kill", {"node": f"broker-{away}"}, plan.length_ns),
+        (at_ns + session_ns + SECOND, "reassign", {**where, "replicas": [coming, away]}, 0),
+        *[(die_ns, "kill", {"node": f"broker-{number}"}, off_ns - die_ns + 2 * SECOND) for number in had],
+        (off_ns, "cancel-reassignment", where, 0),
+    ]
+    return with_actions(plan, [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in more
+                               if at < plan.length_ns - SECOND])  # fmt: skip
+
+
+def interrupted(plan: Plan, chance: Chance) -> Plan:
+    """What takes long where there is much of it gives way to others after a few elements, and coordinators read their
+    logs in small pieces."""
+    if not chance.happens(0.25):
+        return plan
+    config = {"transaction.state.log.load.buffer.size": str(chance.whole(100, 2_000)), **plan.config}
+    return replace(plan, config=config, slices=chance.whole(1, 4))
+
+
+def nearby(plan: Plan, chance: Chance) -> Plan:
+    """Consumers are sent to the replica in their rack, be that a follower or none."""
+    if not chance.happens(0.2):
+        return plan
+
+    def of_consumer() -> dict[str, Argument]:
+        return {"rack": f"rack-{chance.whole(0, plan.brokers - 1)}"} if chance.happens(0.8) else {}
+
+    config = {SELECTOR: "org.apache.kafka.common.replica.RackAwareReplicaSelector", **plan.config}
+    return with_arguments(replace(plan, config=config), "consume", of_consumer)
+
+
+def brisk(plan: Plan, chance: Chance) -> Plan:
+    """All members of a group are given up soon when others want to share anew, so that nobody waits for long."""
+    if not chance.happens(0.6 if any(action.name == "silent-member" for action in plan.actions) else 0.1):
+        return plan
+    soon = {"rebalance_timeout_ms": chance.whole(1_000, 3_000)}
+    actions = (
+        replace(action, arguments={**action.arguments, **soon}) if action.name == "group" else action
+        for action in plan.actions
+    )
+    return replace(plan, actions=tuple(actions))
+
+
+def stopped_then_lost(plan: Plan, chance: Chance) -> Plan:
+    """A broker stops as it should, starts, and soon loses power, where disks lose anything at all: what a clean stop
+    says of its logs holds no more."""
+    drawn = {action.name for action in plan.actions}
+    losses = [name for name in ("power-loss", "lost-pages", "lost-rename") if name in drawn]
+    if not losses or not chance.happens(0.4 if plan.profile == "PWR" else 0.15):
+        return plan
+    node: dict[str, Any] = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
+    at_ns, lasts_ns = chance.whole(2 * SECOND, plan.length_ns - 8 * SECOND), chance.whole(300, 2_000) * MS
+    lost_ns = at_ns + lasts_ns + chance.whole(300, 4_000) * MS
+    more: list[tuple[int, str, dict[str, Any], int]] = [
+        (at_ns, "shutdown", node, lasts_ns),
+        (lost_ns, chance.one_of([*losses, "lost-rename"]), node, chance.whole(100, 1_000) * MS),
+    ]
+    return with_actions(plan, more)

@@ -1,0 +1,268 @@
+"""Widens a drawn plan by those who do the same thing at once, and by what comes so late that another has begun: two who
+write one znode, two who take one name, members of a group that is not there yet, a wish of a life that is over, a share
+for who is no member any more, a session that ends when there is nowhere to begin the next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from barnabas.coordinator.group_answers import partition_for
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.events import DISK, RPC, ZK
+from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Action, Argument, Plan, TopicPlan, with_actions
+
+Step: TypeAlias = tuple[int, str, dict[str, Any], int]
+"""At, name, arguments, how long."""
+
+_SHARING: Final = ("JoinGroup", "JoinGroup", "SyncGroup")
+
+
+def rivals(plan: Plan, chance: Chance) -> Plan:
+    """Two write the same znode, far from ZooKeeper; what one has sent is lost, and is sent again when the other's is
+    there."""
+    if not chance.happens(0.15):
+        return plan
+    return chance.one_of([_of_a_topic, _of_a_partition, _of_a_block])(plan, chance)
+
+
+def _of_a_topic(plan: Plan, chance: Chance) -> Plan:
+    """Of whoever moves its replicas, and of whoever adds partitions."""
+    topic, at_ns = chance.one_of([topic for topic in plan.topics if topic.name != RESULTS]), _then(plan, chance)
+    more = _far_from_zookeeper(chance, "controller", at_ns)
+    for number in range(chance.whole(3, 5)):
+        then_ns = at_ns + number * 2 * SECOND
+        grown = {"topic": topic.name, "partitions": topic.partitions + 1 + number}
+        more += [
+            (then_ns, "zk-loss", {"node": "controller", "applied": False, "count": chance.whole(1, 2)}, SECOND),
+            (then_ns + chance.whole(0, 200) * MS, "reassign", _moved(plan, chance, topic), 0),
+            (then_ns + chance.whole(0, 200) * MS, "add-partitions", grown, 0),
+        ]
+    return with_actions(plan, more)
+
+
+def _of_a_partition(plan: Plan, chance: Chance) -> Plan:
+    """Of its leader, which wrote its ISRs itself before AlterPartition (KIP-497), and of the controller."""
+    topic, at_ns = chance.one_of([topic for topic in plan.topics if topic.name != RESULTS]), _then(plan, chance)
+    place = chance.whole(0, topic.partitions - 1)
+    writers = ["controller", f"leader:{topic.name}-{place}"]
+    more = [step for node in writers for step in _far_from_zookeeper(chance, node, at_ns)]
+    for number in range(chance.whole(3, 5)):
+        then_ns = at_ns + number * 2 * SECOND
+        lost = {"node": chance.one_of(writers), "applied": False, "count": chance.whole(1, 2)}
+        more += [
+            (then_ns, "zk-loss", lost, SECOND),
+            (then_ns + chance.whole(0, 300) * MS, "reassign", {**_moved(plan, chance, topic), "partition": place}, 0),
+            (then_ns + chance.whole(0, 1_000) * MS, "pause", {"node": _a_broker(plan, chance)}, SECOND),
+        ]
+    config = {"replica.lag.time.max.ms": "600", "replica.fetch.wait.max.ms": "300"}
+    return with_actions(_spoken_as(plan, chance.one_of(["2.3", "2.6"]), config), more)
+
+
+def _of_a_block(plan: Plan, chance: Chance) -> Plan:
+    """Of brokers that take producer ids from ZooKeeper, as they did before the controller gave them (KIP-730), when the
+    first producers begin."""
+    more: list[Step] = []
+    for node in [f"broker-{number}" for number in range(plan.brokers)]:
+        more += _far_from_zookeeper(chance, node, 0)
+        lost = {"node": node, "applied": False, "count": chance.whole(1, 2)}
+        more.append((0, "zk-loss", lost, 9 * SECOND))
+    return with_actions(_spoken_as(plan, chance.one_of(["2.3", "2.6", "2.8"]), {}), more)
+
+
+def _far_from_zookeeper(chance: Chance, node: str, at_ns: int) -> list[Step]:
+    links = [f"{node}>zookeeper", f"zookeeper>{node}"]
+    return [(at_ns, "delay", {"links": links, "delay_ns": chance.whole(100, 500) * MS}, 9 * SECOND)]
+
+
+def _moved(plan: Plan, chance: Chance, topic: TopicPlan) -> dict[str, Any]:
+    numbers = list(range(plan.brokers))
+    chance.shuffle(numbers)
+    where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+    return {**where, "replicas": numbers[: chance.whole(2, 3)]}
+
+
+def _spoken_as(plan: Plan, version: str, config: dict[str, str]) -> Plan:
+    """Brokers speak as older ones do; without topic ids nothing tells a topic from its successor (KIP-516)."""
+    actions = tuple(action for action in plan.actions if action.name != "recreate-topic")
+    config = {**plan.config, **config, "inter.broker.protocol.version": version}
+    return replace(plan, actions=actions, config=config)
+
+
+def _then(plan: Plan, chance: Chance) -> int:
+    return chance.whole(2 * SECOND, plan.length_ns - 12 * SECOND)
+
+
+def at_once(plan: Plan, chance: Chance) -> Plan:
+    """All members of a group that is not there yet come in the same moment, or two who have one transactional id."""
+    if not chance.happens(0.25):
+        return plan
+    begins_ns = chance.whole(0, plan.length_ns // 8)
+
+    def together(action: Action) -> Action:
+        if action.name != "group":
+            return action
+        at_ns = begins_ns + chance.whole(0, 600) * MS
+        return replace(action, at_ns=at_ns, duration_ns=action.until_ns - at_ns)
+
+    plan = replace(plan, actions=tuple(map(together, plan.actions)))
+    topic, name = chance.one_of([topic.name for topic in plan.topics if topic.name != RESULTS]), "teller-of-two"
+    said: dict[str, Any] = {"topic": topic, "records": 20, "transaction_timeout_ms": chance.whole(2_000, 8_000)}
+    said["delivery_timeout_ms"] = chance.whole(1_000, 4_000)  # brokers may soon forget producers
+    brokers = [f"broker-{number}" for number in range(plan.brokers)]
+    slow: dict[str, Any] = {"links": [f"controller>{broker}" for broker in brokers]}
+    more: list[Step] = [
+        (0, "transact", {**said, "client": name}, plan.length_ns),
+        (chance.whole(0, 20) * MS, "transact", {**said, "client": "twin-of-two", "transactional_id": name}, 2 * SECOND),
+        (0, "delay", {**slow, "delay_ns": chance.whole(50, 400) * MS}, 2 * SECOND),
+    ]
+    return with_actions(plan, more if chance.happens(0.5) else [])
+
+
+def late_wishes(plan: Plan, chance: Chance) -> Plan:
+    """What a broker asks its controller is under way for so long that it has given up, stopped and started by then."""
+    if not chance.happens(0.12):
+        return plan
+    leaving = _a_broker(plan, chance)
+    impatient = {"request.timeout.ms": str(chance.whole(500, 1_000)), "controlled.shutdown.max.retries": "1"}
+    late: dict[str, Any] = {"links": [f"{leaving}>controller"], "delay_ns": chance.whole(3_000, 5_000) * MS}
+    at_ns = chance.whole(2 * SECOND, plan.length_ns - 14 * SECOND)
+    more: list[Step] = [
+        (at_ns, "delay", late, 13 * SECOND),
+        (at_ns + 500 * MS, "shutdown", {"node": leaving}, SECOND),
+    ]
+    return with_actions(replace(plan, config={**plan.config, **impatient}), more)
+
+
+def left_behind(plan: Plan, chance: Chance) -> Plan:
+    """Members that keep their partitions while they join stand still when they have asked for their share: their group
+    removes them, and others go on with what they had."""
+    members = any(action.name == "group" for action in plan.actions)
+    if not members or "producer.id.expiration.check.interval.ms" in plan.config or not chance.happens(0.15):
+        return plan
+    session_ms = chance.whole(1_000, 2_000)
+    said: dict[str, Argument] = {
+        "assignors": "cooperative-sticky", "session_timeout_ms": session_ms, "rebalance_timeout_ms": 2 * session_ms,
+    }  # fmt: skip
+    actions = (
+        replace(action, arguments={**action.arguments, **said}) if action.name == "group" else action
+        for action in plan.actions
+    )
+    config = {**plan.config, "group.min.session.timeout.ms": "500"}
+    plan, more = replace(plan, actions=tuple(actions), config=config), list[Step]()
+    like = next(action for action in plan.actions if action.name == "group")
+    for number in range(chance.whole(2, 4)):
+        # Whoever comes makes all others join once more, and so does who goes.
+        at_ns, lasts_ns = chance.whole(3 * SECOND, plan.length_ns * 2 // 3), chance.whole(2_000, 6_000) * MS
+        comes = {**like.arguments, "client": f"passing-member-{number}", "stays": False}
+        asks = {"node": "here", "when": f"{RPC} {chance.one_of(_SHARING)}", "nth": chance.whole(2, 6)}
+        still_ns = (3 * session_ms + chance.whole(500, 4_000)) * MS
+        more += [(at_ns, "group", comes, lasts_ns), (at_ns - MS, "pause", asks, still_ns)]
+    return with_actions(plan, more)
+
+
+def unreplicated(plan: Plan, chance: Chance) -> Plan:
+    """Who coordinates cannot reach its followers when it has just written, for longer than it waits for them."""
+    if not chance.happens(0.25):
+        return plan
+    ids = [str(each.arguments["client"]) for each in plan.actions if each.name in ("transact", "work")]
+    groups = [str(each.arguments["group"]) for each in plan.actions if each.name == "group"]
+    kept = [(TRANSACTION_STATE_TOPIC, "transaction.state.log.num.partitions", name) for name in ids]
+    kept += [(GROUP_METADATA_TOPIC, "offsets.topic.num.partitions", name) for name in groups[:1]]
+    brokers = [f"broker-{number}" for number in range(plan.brokers)]
+    waits_ms = max((action.whole("transaction_timeout_ms", 0) for action in plan.actions), default=0)
+    more: list[Step] = []
+    for _ in range(chance.whole(1, 3) if kept else 0):
+        topic, count, name = chance.one_of(kept)
+        partition = f"{topic}-{partition_for(name, int(plan.config.get(count, '3')))}"
+        noted = {"when": f"{DISK} write {partition} .log", "nth": chance.whole(1, 60)}
+        lasts_ns = (max(waits_ms, 4_000) + chance.whole(500, 3_000)) * MS
+        cut = {"node": f"leader:{partition}", "others": brokers, **noted}
+        more.append((chance.whole(0, plan.length_ns // 2), "partition", cut, lasts_ns))
+    return with_actions(plan, more)
+
+
+def nowhere_to_go(plan: Plan, chance: Chance) -> Plan:
+    """Sessions are over, and who had them is far from ZooKeeper, which refuses connections for moments just when the
+    next sessions are wanted."""
+    if not chance.happens(0.12):
+        return plan
+    more: list[Step] = []
+    for node in [f"broker-{number}" for number in range(plan.brokers) if chance.happens(0.7)]:
+        at_ns, way_ms = chance.whole(2 * SECOND, plan.length_ns - 9 * SECOND), chance.whole(150, 500)
+        there, back = f"{node}>zookeeper", f"zookeeper>{node}"
+        ended_ns = at_ns + 500 * MS
+        more.append((at_ns, "delay", {"links": [there, back], "delay_ns": way_ms * MS}, 8 * SECOND))
+        more.append((ended_ns, "zk-expire", {"node": node}, 0))
+        # It hears that it is closed, connects again, hears that the session is over, and connects once more.
+        for _ in range(4):
+            then_ns, lasts_ns = ended_ns + chance.whole(3 * way_ms, 14 * way_ms) * MS, chance.whole(50, 300) * MS
+            more.append((then_ns, "refuse", {"links": [there]}, lasts_ns))
+    return with_actions(plan, more)
+
+
+def broken_off(plan: Plan, chance: Chance) -> Plan:
+    """A connection to ZooKeeper is lost amid writes that rest on each other: those that make a topic, or delete one."""
+    if not chance.happens(0.15):
+        return plan
+    config = {"zookeeper.max.in.flight.requests": str(chance.whole(1, 3)), **plan.config}
+    more: list[Step] = []
+    for number in range(chance.whole(1, 3)):
+        topic, at_ns = f"brief-{number}", chance.whole(SECOND, plan.length_ns - 8 * SECOND)
+        made: dict[str, Any] = {"topic": topic, "partitions": chance.whole(1, 3), "replication_factor": 3}
+        gone_ns = at_ns + chance.whole(2_000, 4_000) * MS
+        more += [(at_ns, "create-topic", made, 0), (gone_ns, "delete-topic", {"topic": topic}, 0)]
+        for then_ns, written in ((at_ns, "Create"), (gone_ns, "Delete"), (gone_ns, "Delete")):
+            amid = {"when": f"{ZK} {written} /brokers/topics/{topic}", "nth": chance.whole(1, 8)}
+            more.append((then_ns - MS, "reset", {"links": ["here>zookeeper", "zookeeper>here"], **amid}, 0))
+    return with_actions(replace(plan, config=config), more)
+
+
+def moved_again(plan: Plan, chance: Chance) -> Plan:
+    """A partition is on its way to a broker that gets it slowly, and is moved elsewhere before it is there."""
+    topics = [topic for topic in plan.topics if topic.name != RESULTS]
+    if not chance.happens(0.5 if plan.profile in ("REAS", "MOVE") else 0.12):
+        return plan
+    more: list[Step] = []
+    for _ in range(chance.whole(1, 3)):
+        topic, numbers = chance.one_of(topics), list(range(plan.brokers))
+        chance.shuffle(numbers)
+        stays, first, then = numbers[:3]
+        where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+        at_ns = chance.whole(3 * SECOND, plan.length_ns - 6 * SECOND)
+        slow = {"links": [f"broker-{stays}>broker-{then}", f"broker-{first}>broker-{then}"]}
+        more += [
+            (at_ns - 2 * SECOND, "reassign", {**where, "replicas": [stays, first]}, 0),
+            (at_ns - 10 * MS, "delay", {**slow, "delay_ns": chance.whole(500, 1_500) * MS}, 5 * SECOND),
+            (at_ns, "reassign", {**where, "replicas": [stays, then]}, 0),
+            (at_ns + chance.whole(50, 1_500) * MS, "reassign", {**where, "replicas": [first, stays]}, 0),
+        ]
+    return with_actions(plan, more)
+
+
+def forsaken(plan: Plan, chance: Chance) -> Plan:
+    """One log directory of two fails just when something is written there, to what others know a broker for: what it
+    leads, and the groups and transactions that it coordinates."""
+    if not chance.happens(0.12):
+        return plan
+    paths = plan.config.get("log.dirs", "/kafka/a,/kafka/b").split(",")
+    places = [f"{topic.name}-{number}" for topic in plan.topics for number in range(topic.partitions)]
+    places += [f"{topic}-{number}" for topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC) for number in range(3)]
+    more: list[Step] = []
+    for _ in range(chance.whole(1, 2)):
+        path = chance.one_of(paths)
+        written = {"when": f"{DISK} write {path}/{chance.one_of(places)} .log", "nth": chance.whole(1, 12)}
+        fails = {"node": "here", "path": path, **written}
+        name, at_ns = chance.one_of(["dir-gone", "eio-write"]), chance.whole(SECOND, plan.length_ns * 2 // 3)
+        more.append((at_ns, name, fails, chance.whole(3_000, 8_000) * MS))
+    return with_actions(replace(plan, config={**plan.config, "log.dirs": ",".join(paths)}), more)
+
+
+def _a_broker(plan: Plan, chance: Chance) -> str:
+    return f"broker-{chance.whole(0, plan.brokers - 1)}"
+
+
+RIVALS: Final = (
+    broken_off, rivals, at_once, late_wishes, left_behind, unreplicated, nowhere_to_go, moved_again, forsaken,
+)  # fmt: skip

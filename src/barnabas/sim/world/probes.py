@@ -1,0 +1,84 @@
+"""Looks over the product's shoulder: a method is wrapped for one run, and whoever watches is told what it did.
+
+The product knows nothing of it, and a copy of the product with a bug put back is watched just the same. What is wrapped
+and looked at are the product's public methods and properties alone, so that whoever changes what a class keeps to
+itself need not think of the simulator (`tests/unit/sim/test_sim_door.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from barnabas.sim.world.loop import current_incarnation
+
+Around = Callable[..., Any]
+
+
+class Probes:
+    """Wraps methods from `install` on until `remove`."""
+
+    def __init__(self) -> None:
+        self._originals: list[tuple[type | ModuleType, str, Any]] = []
+
+    def around(self, owner: type | ModuleType, name: str, wrap: Callable[[Around], Around]) -> None:
+        """Replaces the method or function where it is defined by what `wrap` makes of it; a classmethod is handed over
+        bound to `owner`."""
+        homes = owner.__mro__ if isinstance(owner, type) else (owner,)
+        home = next(base for base in homes if name in base.__dict__)
+        original = home.__dict__[name]
+        self._originals.append((home, name, original))
+        if isinstance(original, classmethod):
+            bound = getattr(owner, name)
+            setattr(home, name, staticmethod(wrap(bound)))
+        else:
+            setattr(home, name, wrap(original))
+
+    def instead(self, module: ModuleType, name: str, value: object) -> None:
+        """A constant of a module is `value`."""
+        self._originals.append((module, name, module.__dict__[name]))
+        setattr(module, name, value)
+
+    def after(self, owner: type | ModuleType, name: str, told: Callable[..., None]) -> None:
+        """`told(result, instance, *arguments)` is called when the method has returned."""
+
+        def wrap(original: Around) -> Around:
+            def wrapped(*arguments: Any, **named: Any) -> Any:
+                result = original(*arguments, **named)
+                told(result, *arguments, **named)
+                return result
+
+            return wrapped
+
+        self.around(owner, name, wrap)
+
+    def across(self, owner: type, name: str, look: Callable[[Any], Any], told: Callable[..., None]) -> None:
+        """As `after`, with what `look(instance)` was before in front: `told(before, result, instance, *arguments)`."""
+
+        def wrap(original: Around) -> Around:
+            def wrapped(instance: Any, *arguments: Any, **named: Any) -> Any:
+                before = look(instance)
+                result = original(instance, *arguments, **named)
+                told(before, result, instance, *arguments, **named)
+                return result
+
+            return wrapped
+
+        self.around(owner, name, wrap)
+
+    def remove(self) -> None:
+        while self._originals:
+            owner, name, original = self._originals.pop()
+            setattr(owner, name, original)
+
+
+def node() -> str:
+    """The node whose process runs now; empty for the world itself."""
+    incarnation = current_incarnation.get()
+    return "" if incarnation is None else incarnation.name
+
+
+def life() -> int:
+    incarnation = current_incarnation.get()
+    return -1 if incarnation is None else incarnation.number
