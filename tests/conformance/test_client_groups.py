@@ -34,9 +34,9 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def cluster(bootstrap: str) -> Iterator[SyncCluster]:
-    with blocking.connect(bootstrap) as connected:
-        yield connected
+def connected(bootstrap: str) -> Iterator[SyncCluster]:
+    with blocking.connect(bootstrap) as client:
+        yield client
 
 
 class Member:
@@ -165,37 +165,37 @@ def shared_out(cluster: SyncCluster, topic: str, first: Member, second: Member, 
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "cooperative-sticky"])
-def test_librdkafka_and_we_share_a_group_whoever_leads(bootstrap: str, cluster: SyncCluster, assignor: str) -> None:
+def test_librdkafka_and_we_share_a_group_whoever_leads(bootstrap: str, connected: SyncCluster, assignor: str) -> None:
     for leads in ("ours", "theirs"):
         topic = f"rd-{assignor}-{leads}"
-        assert cluster.admin.create_topics([NewTopic(topic, PARTITIONS, 3)]) == {topic: None}
-        fill(cluster, topic, range(60))
+        assert connected.admin.create_topics([NewTopic(topic, PARTITIONS, 3)]) == {topic: None}
+        fill(connected, topic, range(60))
         kinds: list[type[Ours] | type[Librdkafkas]] = [Ours, Librdkafkas]
         if leads == "theirs":
             kinds.reverse()
         first = kinds[0](bootstrap, topic, assignor).begin()
         until(lambda first=first: len(first.owns) == PARTITIONS, "the first has all partitions")  # type: ignore[misc]
         second = kinds[1](bootstrap, topic, assignor).begin()
-        shared_out(cluster, topic, first, second, first, second)
+        shared_out(connected, topic, first, second, first, second)
 
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
-def test_javas_client_and_we_share_a_group_whoever_leads(bootstrap: str, cluster: SyncCluster, assignor: str) -> None:
+def test_javas_client_and_we_share_a_group_whoever_leads(bootstrap: str, connected: SyncCluster, assignor: str) -> None:
     apache.require()
     topic = f"java-{assignor}"
-    assert cluster.admin.create_topics([NewTopic(topic, PARTITIONS, 3)]) == {topic: None}
-    fill(cluster, topic, range(60))
+    assert connected.admin.create_topics([NewTopic(topic, PARTITIONS, 3)]) == {topic: None}
+    fill(connected, topic, range(60))
     ours = Ours(bootstrap, topic, assignor).begin()
     until(lambda: len(ours.owns) == PARTITIONS, "ours has all partitions")
     javas = Javas(bootstrap, topic, assignor).begin()
-    shared_out(cluster, topic, ours, javas, ours, javas)
+    shared_out(connected, topic, ours, javas, ours, javas)
 
 
-def test_transactions_offsets_and_times_are_the_same_to_both_brokers(cluster: SyncCluster) -> None:
+def test_transactions_offsets_and_times_are_the_same_to_both_brokers(connected: SyncCluster) -> None:
     topic = "client-whole"
-    assert cluster.admin.create_topics([NewTopic(topic, 1, 3)]) == {topic: None}
+    assert connected.admin.create_topics([NewTopic(topic, 1, 3)]) == {topic: None}
     only = TopicPartition(topic, 0)
-    with cluster.transactional_producer(topic) as producer:
+    with connected.transactional_producer(topic) as producer:
         with producer.transaction():
             for number in range(5):
                 producer.append(topic, b"%d" % number, timestamp=1_000 * (number + 1))
@@ -205,7 +205,7 @@ def test_transactions_offsets_and_times_are_the_same_to_both_brokers(cluster: Sy
         with producer.transaction():
             producer.append(topic, b"5", timestamp=6_000)
             producer.send_offsets_to_transaction({only: 3}, topic)
-    with cluster.consumer(topic, group=topic, isolation_level="read_committed") as consumer:
+    with connected.consumer(topic, group=topic, isolation_level="read_committed") as consumer:
         assert consumer.committed([only]) == {only: 3}
         read = [record.value for _, record in zip(range(3), consumer, strict=False)]
         assert read == [b"3", b"4", b"5"]
