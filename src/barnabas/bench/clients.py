@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from barnabas.bench import BenchError
 from barnabas.bench.apache import tool
@@ -30,6 +30,9 @@ from barnabas.bench.go_programs import built
 from barnabas.bench.replication import PATIENT
 from barnabas.bench.side_by_side import Figure, console, warming_up
 from barnabas.bench.undisturbed import undisturbed
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
 
 PARTITIONS: Final = 64
 _RECORD_BYTES: Final = 1000
@@ -99,8 +102,7 @@ class Librdkafka:
             sent += queued
         if load.transaction_ms:
             producer.commit_transaction(_LIMIT_S)
-        if left := producer.flush(_LIMIT_S):
-            raise BenchError(f"librdkafka has no answer for {left} of {load.records} records after {_LIMIT_S:.0f} s.")
+        _flush(producer, load.records)
         return load.records / (time.monotonic() - begun)
 
     def consume(self, servers: str, topic: str, load: ClientLoad) -> float:
@@ -135,6 +137,10 @@ def fill(servers: str, topic: str, records: int) -> None:
     lot = [{"value": os.urandom(_RECORD_BYTES)}] * _LOT
     for number in range(records // _LOT):
         producer.produce_batch(topic, lot, partition=number % PARTITIONS)
+    _flush(producer, records)
+
+
+def _flush(producer: Producer, records: int) -> None:
     if left := producer.flush(_LIMIT_S):
         raise BenchError(f"librdkafka has no answer for {left} of {records} records after {_LIMIT_S:.0f} s.")
 
