@@ -19,7 +19,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
+from barnabas.model.config import broker_config
+from barnabas.model.metadata_version import metadata_version_of
+
 Argument: TypeAlias = str | int | float | bool | list[str] | list[int] | None
+Step: TypeAlias = tuple[int, str, dict[str, Any], int]
+"""An action that has no number yet: at, name, arguments, how long."""
 MS: Final = 1_000_000
 SECOND: Final = 1_000_000_000
 RESULTS: Final = "results"
@@ -109,6 +114,21 @@ class Plan:
     config: Mapping[str, str] = field(default_factory=dict)
     slices: int = 0
 
+    @property
+    def session_ns(self) -> int:
+        """How long a broker's session at ZooKeeper lasts after it was last heard of."""
+        return int(self.config.get("zookeeper.session.timeout.ms", "6000")) * MS
+
+    @property
+    def ordinary_topics(self) -> list[TopicPlan]:
+        """Those that anybody writes to."""
+        return [topic for topic in self.topics if topic.name != RESULTS]
+
+    @property
+    def tells_topics_apart(self) -> bool:
+        """Whether an id tells a topic from the next one of its name (KIP-516)."""
+        return metadata_version_of(broker_config(self.config)).is_topic_ids_supported
+
     def with_actions(self, actions: tuple[Action, ...]) -> Plan:
         return replace(self, actions=actions)
 
@@ -175,14 +195,20 @@ def _short(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def with_actions(plan: Plan, more: list[tuple[int, str, dict[str, Any], int]]) -> Plan:
-    """With further actions: at, name, arguments, how long."""
+def with_actions(plan: Plan, more: list[Step]) -> Plan:
+    """With further actions behind its own."""
     first = max((action.number for action in plan.actions), default=-1) + 1
     made = (
         Action(first + number, at_ns, name, arguments, duration_ns)
         for number, (at_ns, name, arguments, duration_ns) in enumerate(more)
     )
     return replace(plan, actions=(*plan.actions, *made))
+
+
+def within(plan: Plan, more: list[Step]) -> list[Step]:
+    """What begins in time; nothing goes on for longer than the plan."""
+    in_time = [step for step in more if step[0] < plan.length_ns - SECOND]
+    return [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in in_time]
 
 
 def with_arguments(plan: Plan, name: str, more: Callable[[], Mapping[str, Argument]]) -> Plan:

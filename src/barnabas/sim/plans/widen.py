@@ -13,7 +13,18 @@ from typing import Any, Final
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import DISK, EVENTS, RPC, ZK
-from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Action, Argument, Plan, TopicPlan, with_actions, with_arguments
+from barnabas.sim.plans.plan import (
+    MS,
+    RESULTS,
+    SECOND,
+    Action,
+    Argument,
+    Plan,
+    Step,
+    TopicPlan,
+    with_actions,
+    with_arguments,
+)
 from barnabas.sim.plans.widen_amid import AMID
 from barnabas.sim.plans.widen_dense import DENSE
 from barnabas.sim.plans.widen_moments import MOMENTS
@@ -171,7 +182,7 @@ def _records(plan: Plan, chance: Chance) -> Plan:
 
 def _lookups(plan: Plan, chance: Chance) -> Plan:
     """Lookups by timestamp."""
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 6) if chance.happens(0.5) else 0):
         topic = chance.one_of(plan.topics)
         said: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
@@ -209,7 +220,7 @@ def _transactions(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(1 if plan.profile == "TXN" else 0.6 if compacted else 0.35):
         return plan
     topic = chance.one_of(compacted or [drawn.name for drawn in plan.topics])
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for number in range(chance.whole(1, 3)):
         begins_ns = chance.whole(0, plan.length_ns // 3)
         said: dict[str, Any] = {"client": f"teller-{number + 1}", "topic": topic, "records": chance.whole(30, 80)}
@@ -268,7 +279,7 @@ def _members(plan: Plan, chance: Chance) -> Plan:
 
 def _wanderers(plan: Plan, chance: Chance) -> Plan:
     """Consumers that go back and forth."""
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for number in range(chance.whole(1, 2) if chance.happens(0.35) else 0):
         said: dict[str, Any] = {"client": f"wanderer-{number + 1}", "topic": chance.one_of(plan.topics).name}
         said["isolation"] = chance.one_of(["read_uncommitted", "read_committed"])
@@ -282,7 +293,7 @@ def _workers(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(0.8 if plan.profile == "TXN" else 0.25):
         return plan
     source = chance.one_of(plan.topics).name
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for number in range(chance.whole(1, 3)):
         said: dict[str, Any] = {"client": f"worker-{number + 1}", "topic": source}
         said["transaction_timeout_ms"] = chance.whole(2_000, 10_000)
@@ -322,7 +333,7 @@ def _keepers(plan: Plan, chance: Chance) -> Plan:
     """An application beside the cluster, whose connections to ZooKeeper are lost now and then."""
     if not chance.happens(0.15):
         return plan
-    more: list[tuple[int, str, dict[str, Any], int]] = [
+    more: list[Step] = [
         (0, "keep", {"client": "keeper"}, plan.length_ns),
         (0, "look-on", {"client": "looker"}, plan.length_ns),
     ]
@@ -401,7 +412,7 @@ def _last_sequences(plan: Plan, chance: Chance) -> Plan:
 
 def _damage(plan: Plan, chance: Chance) -> Plan:
     """Bits of records that change on their way from broker to broker; segments whose index is soon full."""
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     if chance.happens(0.5 if plan.profile == "DLY" else 0.03):
         topic = chance.one_of(plan.topics)
         place = f"{topic.name}-{chance.whole(0, topic.partitions - 1)}"
@@ -417,7 +428,7 @@ def _at_events(plan: Plan, chance: Chance) -> Plan:
     """Faults that strike at the n-th event of a kind, where the window between two steps is."""
     if not chance.happens(0.75):
         return plan
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 6)):
         kind = chance.one_of([ZK, ZK, RPC, RPC, DISK])
         name = chance.one_of(_ON_DISKS if kind == DISK else _AT_COMMITS)
@@ -445,7 +456,7 @@ def _at_events(plan: Plan, chance: Chance) -> Plan:
 def _legacy_tools(plan: Plan, chance: Chance) -> Plan:
     """Old tools, which ask the controller by a znode."""
     often = 0.5 if plan.profile in ("REAS", "CTL", "MOVE") else 0.15
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 3) if chance.happens(often) else 0):
         topic = chance.one_of(plan.topics)
         said: dict[str, Any] = {"topic": topic.name}
@@ -488,7 +499,7 @@ def _stand_still(plan: Plan, chance: Chance) -> Plan:
     if "producer.id.expiration.check.interval.ms" in plan.config or not chance.happens(0.4):
         return plan
     names = [str(action.arguments["client"]) for action in plan.actions if action.name in _STAND_STILL]
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 3)):
         at_ns = chance.whole(SECOND, plan.length_ns - SECOND)
         lasts_ns = min(chance.whole(2_000, 12_000) * MS, plan.length_ns - at_ns)
@@ -498,7 +509,7 @@ def _stand_still(plan: Plan, chance: Chance) -> Plan:
     return with_actions(plan, more)
 
 
-def _hard_of_hearing(plan: Plan, chance: Chance, client: str, at_ns: int) -> list[tuple[int, str, dict[str, Any], int]]:
+def _hard_of_hearing(plan: Plan, chance: Chance, client: str, at_ns: int) -> list[Step]:
     """A client hears late of what brokers answer, and then they hear nothing of it any more."""
     brokers = [f"broker-{number}" for number in range(plan.brokers)]
     late: dict[str, Any] = {
@@ -520,7 +531,7 @@ def _cut_off(plan: Plan, chance: Chance) -> Plan:
     led = [f"{topic.name}-{number}" for topic in plan.topics for number in range(topic.partitions)]
     led += [f"{topic}-{number}" for topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC) for number in range(3)]
     others = [f"broker-{number}" for number in range(plan.brokers)]
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 2)):
         node, at_ns = f"leader:{chance.one_of(led)}", chance.whole(SECOND, plan.length_ns - 4 * SECOND)
         cut = {"node": node, "others": [*others, "zookeeper"] if chance.happens(0.5) else others}
@@ -551,7 +562,7 @@ def _at_coordinators(plan: Plan, chance: Chance) -> Plan:
     """Whoever coordinates groups or transactions dies, or leads no more, amid what it is asked."""
     if not chance.happens(0.9 if plan.profile == "TXN" else 0.4):
         return plan
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 3)):
         topic = chance.one_of([GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC])
         said: dict[str, Any] = {
@@ -579,7 +590,7 @@ def _by_hand(plan: Plan, chance: Chance) -> Plan:
 def _crowds(plan: Plan, chance: Chance) -> Plan:
     """More members in a group, and some that want another topic later than the first."""
     known = [action for action in plan.actions if action.name == "group"]
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for number in range(chance.whole(1, 2) if known and chance.happens(0.3) else 0):
         like, at_ns = chance.one_of(known), chance.whole(0, plan.length_ns // 2)
         said = {**like.arguments, "client": f"member-{len(known) + number + 1}"}

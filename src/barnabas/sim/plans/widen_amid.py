@@ -5,16 +5,12 @@ been at work for so long that its sequences begin anew, and topics that go while
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from barnabas.model.config import ALTER_LOG_DIRS_RATE
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import RPC, ZK
-from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Plan, with_actions
-from barnabas.sim.plans.widen_operations import tells_topics_apart
-
-Step: TypeAlias = tuple[int, str, dict[str, Any], int]
-"""At, name, arguments, how long."""
+from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Plan, Step, with_actions
 
 FAST: Final = str(1 << 40)
 LAST_SEQUENCE: Final = (1 << 31) - 1
@@ -89,7 +85,7 @@ def slowly_flushed(plan: Plan, chance: Chance) -> Plan:
     a slow disk; what is deleted is soon removed."""
     topics = [topic for topic in plan.topics if topic.name != RESULTS and "cleanup.policy" not in topic.configs]
     often = 0.3 if plan.profile == "ADMIN" else 0.05
-    if not topics or not tells_topics_apart(plan) or not chance.happens(often):
+    if not topics or not plan.tells_topics_apart or not chance.happens(often):
         return plan
     topic, at_ns = topics[-1], chance.whole(5 * SECOND, plan.length_ns - 9 * SECOND)
     slow = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}", "takes_ns": chance.whole(50, 250) * MS}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import DISK, RPC
-from barnabas.sim.plans.plan import MS, SECOND, Action, Argument, Plan, TopicPlan, with_actions, with_arguments
+from barnabas.sim.plans.plan import MS, SECOND, Action, Argument, Plan, Step, TopicPlan, with_actions, with_arguments
 
 PASSING: Final = "passing"
 """A topic that those who write in transactions write to as well, and that is deleted under them."""
@@ -39,7 +39,7 @@ def passing(plan: Plan, chance: Chance) -> Plan:
     if not _has_tellers(plan) or not chance.happens(_often(plan, "TXN", 0.7)):
         return plan
     plan = with_arguments(plan, "transact", lambda: {"also": PASSING} if chance.happens(0.8) else {})
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     at_ns = chance.whole(2 * SECOND, plan.length_ns // 2)
     while at_ns < plan.length_ns - 6 * SECOND:
         event = {"when": f"{RPC} {chance.one_of(_OF_TRANSACTIONS)}", "nth": chance.whole(1, 8)}
@@ -56,7 +56,7 @@ def succeeded(plan: Plan, chance: Chance) -> Plan:
     tellers = _tellers(plan)
     if not tellers or not chance.happens(_often(plan, "TXN", 0.8)):
         return plan
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for number in range(chance.whole(1, 4)):
         at_ns, teller = chance.whole(SECOND, plan.length_ns - 4 * SECOND), chance.one_of(tellers)
         same = {key: value for key, value in teller.arguments.items() if key != "nap_ms"}
@@ -76,7 +76,7 @@ def clients_die(plan: Plan, chance: Chance) -> Plan:
     names = [name for name in names if not name.startswith("twin-")]
     if not names or not chance.happens(_often(plan, "TXN", 0.8)):
         return plan
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 4)):
         at_ns, lasts_ns = chance.whole(SECOND, plan.length_ns), chance.whole(10, 3_000) * MS
         more.append((at_ns, "kill", {"node": chance.one_of(names)}, lasts_ns))
@@ -95,7 +95,7 @@ def late_senders(plan: Plan, chance: Chance) -> Plan:
         for action in plan.actions
     )
     topic = next(topic for topic in plan.topics if topic.name == late.arguments["topic"])
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 4)):
         link = f"{late.arguments['client']}>leader:{topic.name}-{chance.whole(0, topic.partitions - 1)}"
         said: dict[str, Any] = {"links": [link], "delay_ns": chance.whole(3_000, 8_000) * MS}
@@ -109,7 +109,7 @@ def two_gone(plan: Plan, chance: Chance) -> Plan:
     if plan.brokers != 3 or not chance.happens(_often(plan, "TXN", 0.7)):
         return plan
     at_ns, stays = chance.whole(2 * SECOND, plan.length_ns // 2), chance.whole(0, 2)
-    more: list[tuple[int, str, dict[str, Any], int]] = [
+    more: list[Step] = [
         (at_ns, "kill", {"node": f"broker-{number}"}, chance.whole(8_000, 14_000) * MS)
         for number in range(3)
         if number != stays
@@ -122,7 +122,7 @@ def indexes_fail(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(_often(plan, "TXN", 0.8)):
         return plan
     written = {action.arguments["topic"] for action in plan.actions if action.name == "transact"}
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for topic in [topic for topic in plan.topics if topic.name in written]:
         said: dict[str, Any] = {"node": f"leader:{topic.name}-{chance.whole(0, topic.partitions - 1)}"}
         said["suffix"] = ".txnindex"
@@ -156,7 +156,7 @@ def turned_over(plan: Plan, chance: Chance) -> Plan:
     if not topics or not chance.happens(_often(plan, "CMP", 0.8)):
         return plan
     topic, small = topics[-1], topics[0].name
-    more: list[tuple[int, str, dict[str, Any], int]] = [
+    more: list[Step] = [
         (at_ns, "config", {"topic": topic.name, "key": "cleanup.policy", "value": policy}, 0)
         for at_ns, policy in [
             *((chance.whole(2 * SECOND, plan.length_ns - 2 * SECOND), chance.one_of(POLICIES)) for _ in range(3)),
@@ -175,7 +175,7 @@ def amid_swaps(plan: Plan, chance: Chance) -> Plan:
     """A broker dies, or loses power, while a cleaned segment takes the place of others."""
     if not any(topic.is_compacted for topic in plan.topics):
         return plan
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 5) if chance.happens(_often(plan, "CMP", 0.9)) else 0):
         said: dict[str, Any] = {"node": "here", "when": f"{DISK} swapping", "nth": chance.whole(1, 12)}
         name = chance.one_of(["kill", "kill", "power-loss", "lost-rename"])
@@ -205,6 +205,6 @@ def _forgets(plan: Plan) -> bool:
     return "producer.id.expiration.check.interval.ms" in plan.config
 
 
-def _cut(plan: Plan, more: list[tuple[int, str, dict[str, Any], int]]) -> list[tuple[int, str, dict[str, Any], int]]:
+def _cut(plan: Plan, more: list[Step]) -> list[Step]:
     """Nothing goes on for longer than the plan."""
     return [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in more]

@@ -5,18 +5,13 @@ in sync when transactions end; and by a client that has several batches under wa
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from barnabas.coordinator.group_answers import partition_for
-from barnabas.model.config import broker_config
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
-from barnabas.model.metadata_version import metadata_version_of
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import RPC
-from barnabas.sim.plans.plan import MS, RESULTS, SECOND, WORKERS, Plan, with_actions
-
-Step: TypeAlias = tuple[int, str, dict[str, Any], int]
-"""At, name, arguments, how long."""
+from barnabas.sim.plans.plan import MS, RESULTS, SECOND, WORKERS, Plan, Step, with_actions, within
 
 NAMESAKE: Final = "namesake"
 """A topic that is deleted while one of its replicas is away, and made anew."""
@@ -27,7 +22,7 @@ def unnoticed(plan: Plan, chance: Chance) -> Plan:
     its life before was to do."""
     if not chance.happens(0.15):
         return plan
-    session_ns, name = _session_ns(plan), f"broker-{chance.whole(0, plan.brokers - 1)}"
+    session_ns, name = plan.session_ns, f"broker-{chance.whole(0, plan.brokers - 1)}"
     at_ns = chance.whole(SECOND, max(2 * SECOND, plan.length_ns - session_ns - 6 * SECOND))
     late = {"links": ["zookeeper>controller"], "delay_ns": chance.whole(300, 2_000) * MS}
     more: list[Step] = [
@@ -35,22 +30,22 @@ def unnoticed(plan: Plan, chance: Chance) -> Plan:
         (at_ns + session_ns - SECOND, "delay", late, 4 * SECOND),
     ]
     for _ in range(chance.whole(1, 3)):
-        topic = chance.one_of([topic for topic in plan.topics if topic.name != RESULTS])
+        topic = chance.one_of(plan.ordinary_topics)
         asked: list[tuple[str, dict[str, Any]]] = [
             ("create-topic", {"topic": f"new-{chance.whole(1, 4)}", "partitions": chance.whole(1, 3)}),
             ("add-partitions", {"topic": topic.name, "partitions": topic.partitions + 1}),
             ("elect", {"topic": topic.name, "unclean": False}),
         ]
         more.append((at_ns + session_ns - chance.whole(0, 2_000) * MS, *chance.one_of(asked), 0))
-    return with_actions(plan, _within(plan, more))
+    return with_actions(plan, within(plan, more))
 
 
 def namesakes(plan: Plan, chance: Chance) -> Plan:
     """A broker is away when its replica is moved to another, and when the topic is deleted and made anew, perhaps on it
     again: nobody tells it to delete what it has."""
-    if plan.brokers < 3 or not _tells_topics_apart(plan) or not chance.happens(0.12):
+    if plan.brokers < 3 or not plan.tells_topics_apart or not chance.happens(0.12):
         return plan
-    numbers, session_ns = list(range(plan.brokers)), _session_ns(plan)
+    numbers, session_ns = list(range(plan.brokers)), plan.session_ns
     chance.shuffle(numbers)
     absent, others = numbers[0], numbers[1:3]
     at_ns = chance.whole(2_500, 4_000) * MS
@@ -64,7 +59,7 @@ def namesakes(plan: Plan, chance: Chance) -> Plan:
         (moved_ns, "reassign", {"topic": NAMESAKE, "partition": 0, "replicas": others}, 0),
         (anew_ns, "recreate-topic", {"topic": NAMESAKE, "partitions": 1, "replicas": placed}, 0),
     ]
-    return with_actions(plan, _within(plan, more))
+    return with_actions(plan, within(plan, more))
 
 
 def dethroned(plan: Plan, chance: Chance) -> Plan:
@@ -94,7 +89,7 @@ def dethroned(plan: Plan, chance: Chance) -> Plan:
             (moved_ns + chance.whole(100, 400) * MS, "elect", {"topic": topic.name, "unclean": False}, 0),
         ]
         at_ns += chance.whole(1_500, 2_500) * MS
-    return with_actions(plan, _within(plan, more))
+    return with_actions(plan, within(plan, more))
 
 
 def left_alone(plan: Plan, chance: Chance) -> Plan:
@@ -120,14 +115,14 @@ def left_alone(plan: Plan, chance: Chance) -> Plan:
         replace(action, arguments={**action.arguments, **slow}) if action.name == "work" else action
         for action in plan.actions
     )
-    return with_actions(replace(plan, actions=actions, config={**plan.config, **config}), _within(plan, more))
+    return with_actions(replace(plan, actions=actions, config={**plan.config, **config}), within(plan, more))
 
 
 def pipelined(plan: Plan, chance: Chance) -> Plan:
     """Somebody has several batches of a partition under way at once."""
     if not chance.happens(0.15):
         return plan
-    topic = chance.one_of([topic for topic in plan.topics if topic.name != RESULTS]).name
+    topic = chance.one_of(plan.ordinary_topics).name
     said = {"client": "pipeliner", "topic": topic, "records": chance.whole(40, 120)}
     said["transactional"] = chance.happens(0.7)
     at_ns = chance.whole(0, plan.length_ns // 3)
@@ -135,18 +130,3 @@ def pipelined(plan: Plan, chance: Chance) -> Plan:
 
 
 MOMENTS: Final = (unnoticed, namesakes, dethroned, left_alone, pipelined)
-
-
-def _session_ns(plan: Plan) -> int:
-    return int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
-
-
-def _tells_topics_apart(plan: Plan) -> bool:
-    """Whether an id tells a topic from the next one of its name (KIP-516)."""
-    return metadata_version_of(broker_config(plan.config)).is_topic_ids_supported
-
-
-def _within(plan: Plan, more: list[Step]) -> list[Step]:
-    """What begins in time; nothing goes on for longer than the plan."""
-    in_time = [step for step in more if step[0] < plan.length_ns - SECOND]
-    return [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in in_time]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from barnabas.model.config import broker_config
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from barnabas.model.metadata_version import metadata_version_of
 from barnabas.sim.plans.actions import ADMINISTRATION
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import EVENTS, RPC, ZK
-from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Action, Argument, Plan, with_actions, with_arguments
+from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Action, Argument, Plan, Step, with_actions, with_arguments
 
 _OF_TRANSACTIONS: Final = ("WriteTxnMarkers", "WriteTxnMarkers", "TxnOffsetCommit", "AddOffsetsToTxn", "EndTxn")
 _OF_TOPICS: Final = ("/brokers/topics/new-", "/brokers/topics/new-", "/brokers/topics/new-")
@@ -24,16 +22,16 @@ def away(plan: Plan, chance: Chance) -> Plan:
     goes meanwhile it does not hear."""
     if not chance.happens(0.4):
         return plan
-    session_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
+    session_ns = plan.session_ns
     absent, at_ns = chance.whole(0, plan.brokers - 1), chance.whole(SECOND, plan.length_ns // 3)
     there = [number for number in range(plan.brokers) if number != absent]
-    topics = [topic for topic in plan.topics if topic.name != RESULTS]
+    topics = plan.ordinary_topics
     lasts_ns = session_ns + chance.whole(5_000, 11_000) * MS
     gone: dict[str, Any] = {"node": f"broker-{absent}"}
     name = chance.one_of(["kill", "kill", "pause", "partition", "partition", *_of_disks(plan)])
     if name == "partition":
         gone["others"] = [*(f"broker-{number}" for number in there), "zookeeper"]
-    more: list[tuple[int, str, dict[str, Any], int]] = [(at_ns, name, gone, lasts_ns)]
+    more: list[Step] = [(at_ns, name, gone, lasts_ns)]
     passing: dict[str, Any] = {"topic": f"new-{chance.whole(1, 4)}"}
     before: dict[str, Any] = {**passing, "partitions": chance.whole(1, 3), "replicas": there[:2]}
     more.append((at_ns - 800 * MS, "create-topic", before, 0))
@@ -52,7 +50,7 @@ def away(plan: Plan, chance: Chance) -> Plan:
             ("elect", {"topic": topic.name, "unclean": False}),
             ("delete-topic", passing),
         ]
-        if tells_topics_apart(plan):
+        if plan.tells_topics_apart:
             asked += [("recreate-topic", {**made, "replicas": replicas}) for replicas in (with_it, without)]
         name, said = chance.one_of(asked)
         more.append((at_ns + session_ns + chance.whole(500, 6_000) * MS, name, said, 0))
@@ -65,10 +63,10 @@ def alone(plan: Plan, chance: Chance) -> Plan:
     """A topic is made on a broker that is away, and on no other: it gets its first leader when that is back."""
     if not chance.happens(0.15):
         return plan
-    session_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
+    session_ns = plan.session_ns
     absent, at_ns = chance.whole(0, plan.brokers - 1), chance.whole(SECOND, plan.length_ns // 3)
     made: dict[str, Any] = {"topic": f"new-{chance.whole(1, 4)}", "partitions": 1, "replicas": [absent]}
-    more: list[tuple[int, str, dict[str, Any], int]] = [
+    more: list[Step] = [
         (at_ns, "kill", {"node": f"broker-{absent}"}, session_ns + 6 * SECOND),
         (at_ns + session_ns + chance.whole(1_500, 5_000) * MS, "create-topic", made, 0),
     ]
@@ -79,10 +77,10 @@ def together(plan: Plan, chance: Chance) -> Plan:
     """A broker dies just before the controller does, and for longer: the next controller finds it gone, and in ISRs."""
     if not chance.happens(0.12):
         return plan
-    session_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
+    session_ns = plan.session_ns
     at_ns, lasts_ns = chance.whole(SECOND, plan.length_ns // 3), session_ns + chance.whole(7_000, 12_000) * MS
     dies = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
-    more: list[tuple[int, str, dict[str, Any], int]] = [
+    more: list[Step] = [
         (at_ns + chance.whole(0, 1_000) * MS, "kill", {"node": "controller"}, chance.whole(500, 9_000) * MS),
         (at_ns, "kill", dies, min(lasts_ns, plan.length_ns - at_ns)),
     ]
@@ -96,7 +94,7 @@ def grown_amid_moves(plan: Plan, chance: Chance) -> Plan:
         return plan
     topic, at_ns = chance.one_of(plan.topics), chance.whole(3 * SECOND, plan.length_ns - 5 * SECOND)
     late: dict[str, Any] = {"links": ["zookeeper>controller"], "delay_ns": chance.whole(20, 300) * MS}
-    more: list[tuple[int, str, dict[str, Any], int]] = [(at_ns, "delay", late, 4 * SECOND)]
+    more: list[Step] = [(at_ns, "delay", late, 4 * SECOND)]
     for number in range(topic.partitions):
         numbers = list(range(plan.brokers))
         chance.shuffle(numbers)
@@ -109,7 +107,7 @@ def grown_amid_moves(plan: Plan, chance: Chance) -> Plan:
 
 def deleted_by_both(plan: Plan, chance: Chance) -> Plan:
     """Administrators delete records of a topic of which retention by size deletes as well."""
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for topic in [topic for topic in plan.topics if "retention.bytes" in topic.configs and topic.name != RESULTS]:
         for _ in range(chance.whole(0, 5)):
             where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
@@ -124,8 +122,8 @@ def drowsy(plan: Plan, chance: Chance) -> Plan:
         return plan
     lag_ms = chance.whole(600, 1_200)
     config = {"replica.lag.time.max.ms": str(lag_ms), "replica.fetch.wait.max.ms": str(lag_ms // 2)}
-    longest_ms = max(3 * lag_ms, int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * 2 // 3)
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    longest_ms = max(3 * lag_ms, plan.session_ns * 2 // 3 // MS)
+    more: list[Step] = []
     for _ in range(chance.whole(1, 3)):
         said: dict[str, Any] = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
         at_ns, lasts_ns = chance.whole(2 * SECOND, plan.length_ns), chance.whole(2 * lag_ms, longest_ms) * MS
@@ -142,7 +140,7 @@ def moved_coordinators(plan: Plan, chance: Chance) -> Plan:
     """The topics of groups and transactions are moved to other brokers, or to fewer."""
     if not chance.happens(0.15):
         return plan
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 4)):
         numbers = list(range(plan.brokers))
         chance.shuffle(numbers)
@@ -160,8 +158,8 @@ def busier(plan: Plan, chance: Chance) -> Plan:
         config["log.segment.bytes"] = str(chance.whole(1_000, 8_000))
     if chance.happens(0.15):
         config["log.dirs"] = "/kafka/a,/kafka/b"
-    more: list[tuple[int, str, dict[str, Any], int]] = []
-    topics = [topic for topic in plan.topics if topic.name != RESULTS]
+    more: list[Step] = []
+    topics = plan.ordinary_topics
     for _ in range(chance.whole(1, 4) if chance.happens(0.5) else 0):
         topic = chance.one_of(topics)
         asked: list[tuple[str, dict[str, Any]]] = [
@@ -176,7 +174,7 @@ def busier(plan: Plan, chance: Chance) -> Plan:
 def made_again(plan: Plan, chance: Chance) -> Plan:
     """A topic that clients use is deleted and made again; not where ids tell no topic from the next of its name."""
     topics = [topic for topic in plan.topics if topic.name != RESULTS and "cleanup.policy" not in topic.configs]
-    if not topics or not tells_topics_apart(plan) or not chance.happens(0.2):
+    if not topics or not plan.tells_topics_apart or not chance.happens(0.2):
         return plan
     partitions = chance.whole(1, topics[-1].partitions + 1)
     said: dict[str, Any] = {"topic": topics[-1].name, "partitions": partitions, "replication_factor": 3}
@@ -189,7 +187,7 @@ def spared(plan: Plan, chance: Chance) -> Plan:
         return plan
     spare = [f"broker-{plan.brokers + number}" for number in range(2)]
     config = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", **plan.config}
-    lasts_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS + 12 * SECOND
+    lasts_ns = plan.session_ns + 12 * SECOND
     at_ns = chance.whole(SECOND, plan.length_ns // 4)
     more = [(at_ns + number * SECOND, "kill", {"node": name}, lasts_ns) for number, name in enumerate(spare)]
     return with_actions(replace(plan, brokers=plan.brokers + len(spare), config=config), more)
@@ -200,7 +198,7 @@ def usurped(plan: Plan, chance: Chance) -> Plan:
     perhaps before the first has heard of it: each has what the other has not."""
     if not chance.happens(0.15):
         return plan
-    topic = chance.one_of([topic for topic in plan.topics if topic.name != RESULTS])
+    topic = chance.one_of(plan.ordinary_topics)
     where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
     leader, replicas = f"leader:{topic.name}-{where['partition']}", list(range(plan.brokers))
     chance.shuffle(replicas)
@@ -224,9 +222,9 @@ def blinded(plan: Plan, chance: Chance) -> Plan:
     has to hear of that when it is back."""
     if not chance.happens(0.2):
         return plan
-    session_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
-    topics = [topic for topic in plan.topics if topic.name != RESULTS]
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    session_ns = plan.session_ns
+    topics = plan.ordinary_topics
+    more: list[Step] = []
     for _ in range(chance.whole(1, 2)):
         at_ns = chance.whole(session_ns + SECOND, plan.length_ns - 3 * SECOND)
         lasts_ns = chance.whole(500 * MS, session_ns // 2)
@@ -240,7 +238,7 @@ def blinded(plan: Plan, chance: Chance) -> Plan:
         dies: dict[str, Any] = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
         numbers = list(range(plan.brokers))
         chance.shuffle(numbers)
-        changes: list[tuple[int, str, dict[str, Any], int]] = [
+        changes: list[Step] = [
             # Its session lasts for a while less than from now on, for it was last heard of before.
             *[(amid_ns - session_ns * 5 // 6, "kill", dies, session_ns + chance.whole(6_000, 11_000) * MS)] * 2,
             (amid_ns, "legacy-reassign", {**where, "replicas": numbers[:2]}, 0),
@@ -276,9 +274,9 @@ def far(plan: Plan, chance: Chance) -> Plan:
         return plan
     lag_ms = chance.whole(600, 1_500)
     short = {"replica.lag.time.max.ms": str(lag_ms), "replica.fetch.wait.max.ms": str(lag_ms // 2)}
-    topics = [topic for topic in plan.topics if topic.name != RESULTS]
+    topics = plan.ordinary_topics
     brokers = [f"broker-{number}" for number in range(plan.brokers)]
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 3)):
         at_ns, lasts_ns = chance.whole(2 * SECOND, plan.length_ns - 6 * SECOND), chance.whole(3_000, 9_000) * MS
         node = chance.one_of(["controller", "controller", *brokers])
@@ -319,7 +317,7 @@ def by_themselves(plan: Plan, chance: Chance) -> Plan:
         return {"auto_commit_ms": chance.whole(50, 2_000)} if chance.happens(0.3) else {}
 
     plan = with_arguments(plan, "group", every)
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for member in [str(drawn.arguments["client"]) for drawn in plan.actions if "auto_commit_ms" in drawn.arguments]:
         if chance.happens(0.4):
             links = [f"broker-{number}>{member}" for number in range(plan.brokers)]
@@ -340,7 +338,7 @@ def one_at_a_time(plan: Plan, chance: Chance) -> Plan:
 def cut_short(plan: Plan, chance: Chance) -> Plan:
     """A connection is lost when a request has just left by it, or when what was asked of ZooKeeper is done; and a
     client stands still when it has asked its coordinator for something."""
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 4) if chance.happens(0.4) else 0):
         kind = chance.one_of([*EVENTS[RPC], *_OF_TRANSACTIONS])
         said: dict[str, Any] = {"when": f"{RPC} {kind}", "nth": chance.whole(1, 20)}
@@ -375,7 +373,7 @@ def moved_on_disk(plan: Plan, chance: Chance) -> Plan:
     paths = plan.config.get("log.dirs", "").split(",")
     if len(paths) < 2 or not chance.happens(0.6):
         return plan
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 4)):
         topic, at_ns = chance.one_of(plan.topics), chance.whole(SECOND, plan.length_ns)
         where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
@@ -404,8 +402,3 @@ def operations_at_events(plan: Plan, chance: Chance) -> Plan:
         return replace(action, arguments={**action.arguments, **said})
 
     return replace(plan, actions=tuple(put_off(action) for action in plan.actions))
-
-
-def tells_topics_apart(plan: Plan) -> bool:
-    """Whether an id tells a topic from the next one of its name (KIP-516)."""
-    return metadata_version_of(broker_config(plan.config)).is_topic_ids_supported

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.plans.chance import Chance
-from barnabas.sim.plans.plan import MS, RESULTS, SECOND, SELECTOR, Argument, Plan, with_actions, with_arguments
+from barnabas.sim.plans.plan import MS, SECOND, SELECTOR, Argument, Plan, Step, with_actions, with_arguments, within
 
 _GOES: Final = ("kill", "kill", "bounce", "bounce", "shutdown", "pause")
 _UNHEARD: Final = (
@@ -27,7 +27,7 @@ def uneven(plan: Plan, chance: Chance) -> Plan:
     places = [f"{topic.name}-{number}" for topic in plan.topics for number in range(topic.partitions)]
     places += [f"{topic}-{number}" for topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC) for number in range(3)]
     brokers = [f"broker-{number}" for number in range(plan.brokers)]
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 3)):
         place, at_ns = chance.one_of(places), chance.whole(2 * SECOND, plan.length_ns - 6 * SECOND)
         leader = f"leader:{place}"
@@ -49,7 +49,7 @@ def uneven(plan: Plan, chance: Chance) -> Plan:
 
 def unheard(plan: Plan, chance: Chance) -> Plan:
     """What was asked for is done, and whoever asked does not hear of it."""
-    more: list[tuple[int, str, dict[str, Any], int]] = []
+    more: list[Step] = []
     for _ in range(chance.whole(1, 5) if chance.happens(0.3) else 0):
         said = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}", "api": chance.one_of(_UNHEARD)}
         at_ns, lasts_ns = chance.whole(SECOND, plan.length_ns), chance.whole(1_000, 9_000) * MS
@@ -61,10 +61,10 @@ def called_off(plan: Plan, chance: Chance) -> Plan:
     """A partition is on its way to two other brokers, of which one is away; those that had it die, and then the move is
     called off."""
     often = 0.3 if plan.profile in ("REAS", "MOVE", "CTL") else 0.1
-    topics = [topic for topic in plan.topics if topic.name != RESULTS]
+    topics = plan.ordinary_topics
     if plan.brokers < 4 or not topics or not chance.happens(often):
         return plan
-    session_ns = int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
+    session_ns = plan.session_ns
     numbers, topic = list(range(plan.brokers)), chance.one_of(topics)
     chance.shuffle(numbers)
     had, coming, away = numbers[:2], numbers[2], numbers[3]
@@ -72,15 +72,14 @@ def called_off(plan: Plan, chance: Chance) -> Plan:
     at_ns = chance.whole(3 * SECOND, 5 * SECOND)
     die_ns = at_ns + session_ns + chance.whole(2_000, 4_000) * MS
     off_ns = die_ns + session_ns + chance.whole(500, 4_000) * MS
-    more: list[tuple[int, str, dict[str, Any], int]] = [
+    more: list[Step] = [
         (at_ns - 2 * SECOND, "reassign", {**where, "replicas": had}, 0),
         (at_ns, "kill", {"node": f"broker-{away}"}, plan.length_ns),
         (at_ns + session_ns + SECOND, "reassign", {**where, "replicas": [coming, away]}, 0),
         *[(die_ns, "kill", {"node": f"broker-{number}"}, off_ns - die_ns + 2 * SECOND) for number in had],
         (off_ns, "cancel-reassignment", where, 0),
     ]
-    return with_actions(plan, [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in more
-                               if at < plan.length_ns - SECOND])  # fmt: skip
+    return with_actions(plan, within(plan, more))
 
 
 def interrupted(plan: Plan, chance: Chance) -> Plan:
@@ -126,7 +125,7 @@ def stopped_then_lost(plan: Plan, chance: Chance) -> Plan:
     node: dict[str, Any] = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
     at_ns, lasts_ns = chance.whole(2 * SECOND, plan.length_ns - 8 * SECOND), chance.whole(300, 2_000) * MS
     lost_ns = at_ns + lasts_ns + chance.whole(300, 4_000) * MS
-    more: list[tuple[int, str, dict[str, Any], int]] = [
+    more: list[Step] = [
         (at_ns, "shutdown", node, lasts_ns),
         (lost_ns, chance.one_of([*losses, "lost-rename"]), node, chance.whole(100, 1_000) * MS),
     ]

@@ -5,16 +5,13 @@ for who is no member any more, a session that ends when there is nowhere to begi
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from barnabas.coordinator.group_answers import partition_for
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import DISK, RPC, ZK
-from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Action, Argument, Plan, TopicPlan, with_actions
-
-Step: TypeAlias = tuple[int, str, dict[str, Any], int]
-"""At, name, arguments, how long."""
+from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Action, Argument, Plan, Step, TopicPlan, with_actions
 
 _SHARING: Final = ("JoinGroup", "JoinGroup", "SyncGroup")
 
@@ -29,7 +26,7 @@ def rivals(plan: Plan, chance: Chance) -> Plan:
 
 def _of_a_topic(plan: Plan, chance: Chance) -> Plan:
     """Of whoever moves its replicas, and of whoever adds partitions."""
-    topic, at_ns = chance.one_of([topic for topic in plan.topics if topic.name != RESULTS]), _then(plan, chance)
+    topic, at_ns = chance.one_of(plan.ordinary_topics), _then(plan, chance)
     more = _far_from_zookeeper(chance, "controller", at_ns)
     for number in range(chance.whole(3, 5)):
         then_ns = at_ns + number * 2 * SECOND
@@ -44,7 +41,7 @@ def _of_a_topic(plan: Plan, chance: Chance) -> Plan:
 
 def _of_a_partition(plan: Plan, chance: Chance) -> Plan:
     """Of its leader, which wrote its ISRs itself before AlterPartition (KIP-497), and of the controller."""
-    topic, at_ns = chance.one_of([topic for topic in plan.topics if topic.name != RESULTS]), _then(plan, chance)
+    topic, at_ns = chance.one_of(plan.ordinary_topics), _then(plan, chance)
     place = chance.whole(0, topic.partitions - 1)
     writers = ["controller", f"leader:{topic.name}-{place}"]
     more = [step for node in writers for step in _far_from_zookeeper(chance, node, at_ns)]
@@ -221,7 +218,7 @@ def broken_off(plan: Plan, chance: Chance) -> Plan:
 
 def moved_again(plan: Plan, chance: Chance) -> Plan:
     """A partition is on its way to a broker that gets it slowly, and is moved elsewhere before it is there."""
-    topics = [topic for topic in plan.topics if topic.name != RESULTS]
+    topics = plan.ordinary_topics
     if not chance.happens(0.5 if plan.profile in ("REAS", "MOVE") else 0.12):
         return plan
     more: list[Step] = []

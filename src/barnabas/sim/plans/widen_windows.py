@@ -5,15 +5,12 @@ that no next controller and no restart sets right what was left wrong."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from barnabas.model.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import DISK, RPC
-from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Plan, with_actions
-
-Step: TypeAlias = tuple[int, str, dict[str, Any], int]
-"""At, name, arguments, how long."""
+from barnabas.sim.plans.plan import MS, SECOND, Plan, Step, with_actions, within
 
 _OF_TRANSACTIONS: Final = (
     "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "EndTxn", "WriteTxnMarkers",
@@ -30,7 +27,7 @@ def parting(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(0.25):
         return plan
     leaving, gone = _two_brokers(plan, chance)
-    session_ns, at_ns = _session_ns(plan), chance.whole(2 * SECOND, plan.length_ns - 10 * SECOND)
+    session_ns, at_ns = plan.session_ns, chance.whole(2 * SECOND, plan.length_ns - 10 * SECOND)
     leaves_ns = at_ns + chance.whole(100 * MS, session_ns + 2 * SECOND)
     amid: list[tuple[str, dict[str, Any], int]] = [
         ("depose", {}, 0),
@@ -50,7 +47,7 @@ def parting(plan: Plan, chance: Chance) -> Plan:
         name, said, lasts_ns = chance.one_of(amid)
         more.append((leaves_ns + chance.whole(0, 1_500) * MS, name, said, lasts_ns))
     config = {"controlled.shutdown.retry.backoff.ms": str(chance.whole(1_000, 4_000)), **plan.config}
-    return with_actions(replace(plan, config=config), _within(plan, more))
+    return with_actions(replace(plan, config=config), within(plan, more))
 
 
 def amid_transactions(plan: Plan, chance: Chance) -> Plan:
@@ -80,9 +77,9 @@ def out_of_sight(plan: Plan, chance: Chance) -> Plan:
     """A broker that all others reach does not reach ZooKeeper, for longer than its session, and administrators work."""
     if not chance.happens(0.12):
         return plan
-    lasts_ns = _session_ns(plan) + chance.whole(2_000, 6_000) * MS
+    lasts_ns = plan.session_ns + chance.whole(2_000, 6_000) * MS
     at_ns = chance.whole(SECOND, plan.length_ns // 2)
-    return with_actions(plan, _within(plan, _unseen(plan, chance, at_ns, lasts_ns)))
+    return with_actions(plan, within(plan, _unseen(plan, chance, at_ns, lasts_ns)))
 
 
 def failing_at_requests(plan: Plan, chance: Chance) -> Plan:
@@ -93,7 +90,7 @@ def failing_at_requests(plan: Plan, chance: Chance) -> Plan:
     more: list[Step] = []
     for _ in range(chance.whole(1, 2)):
         more += _failing(plan, chance, chance.whole(2 * SECOND, plan.length_ns - 9 * SECOND))
-    return with_actions(plan, _within(plan, more))
+    return with_actions(plan, within(plan, more))
 
 
 def at_last(plan: Plan, chance: Chance) -> Plan:
@@ -123,13 +120,13 @@ def _stopping(plan: Plan, chance: Chance, at_ns: int) -> list[Step]:
 
 
 def _unseen_at_last(plan: Plan, chance: Chance, at_ns: int) -> list[Step]:
-    return _unseen(plan, chance, at_ns + SECOND, _session_ns(plan) + chance.whole(2_000, 4_000) * MS)
+    return _unseen(plan, chance, at_ns + SECOND, plan.session_ns + chance.whole(2_000, 4_000) * MS)
 
 
 def _unseen(plan: Plan, chance: Chance, at_ns: int, lasts_ns: int) -> list[Step]:
     """Topics come, go and move while one broker is not there to who rules, though it runs."""
     node, passing, coming = _a_broker(plan, chance), f"new-{chance.whole(1, 2)}", f"new-{chance.whole(3, 4)}"
-    topic = chance.one_of([topic for topic in plan.topics if topic.name != RESULTS])
+    topic = chance.one_of(plan.ordinary_topics)
     where = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
     numbers = list(range(plan.brokers))
     chance.shuffle(numbers)
@@ -145,7 +142,7 @@ def _unseen(plan: Plan, chance: Chance, at_ns: int, lasts_ns: int) -> list[Step]
         (at_ns - 800 * MS, "create-topic", made, 0),
         (at_ns, "partition", {"node": node, "others": ["zookeeper"]}, lasts_ns),
     ]
-    gone_ns, rest_ns = at_ns + _session_ns(plan), lasts_ns - _session_ns(plan)
+    gone_ns, rest_ns = at_ns + plan.session_ns, lasts_ns - plan.session_ns
     for name, said in asked:
         if chance.happens(0.7 if name == "delete-topic" else 0.3):
             more.append((gone_ns + chance.whole(0, rest_ns), name, said, 0))
@@ -178,10 +175,6 @@ def _a_broker(plan: Plan, chance: Chance) -> str:
     return f"broker-{chance.whole(0, plan.brokers - 1)}"
 
 
-def _session_ns(plan: Plan) -> int:
-    return int(plan.config.get("zookeeper.session.timeout.ms", "6000")) * MS
-
-
 def _has_two_directories(plan: Plan) -> bool:
     return "," in plan.config.get("log.dirs", "")
 
@@ -189,9 +182,3 @@ def _has_two_directories(plan: Plan) -> bool:
 def _with_two_directories(plan: Plan) -> Plan:
     config = {} if _has_two_directories(plan) else {"log.dirs": "/kafka/a,/kafka/b"}
     return replace(plan, config={**plan.config, **config})
-
-
-def _within(plan: Plan, more: list[Step]) -> list[Step]:
-    """What begins in time; nothing goes on for longer than the plan."""
-    in_time = [step for step in more if step[0] < plan.length_ns - SECOND]
-    return [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in in_time]
