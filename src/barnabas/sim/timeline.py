@@ -134,7 +134,7 @@ def broker_id(node: str) -> int:
 
 
 def brokers_of(plan: Plan) -> list[str]:
-    return [f"broker-{number}" for number in range(plan.brokers)]
+    return plan.broker_names
 
 
 def partition_to_tell(plan: Plan, violations: Sequence[Violation]) -> str:

@@ -7,7 +7,7 @@ import math
 import random
 import struct
 import zlib
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Iterable, MutableSequence, Sequence
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -42,6 +42,11 @@ class Chance:
 
     def shuffle(self, items: MutableSequence[Any]) -> None:
         self._random.shuffle(items)
+
+    def shuffled(self, items: Iterable[T]) -> list[T]:
+        mixed = list(items)
+        self._random.shuffle(mixed)
+        return mixed
 
     def bytes(self, length: int) -> bytes:
         return self._random.randbytes(length)

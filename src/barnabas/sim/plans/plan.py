@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from barnabas.model.config import broker_config
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.model.metadata_version import metadata_version_of
 
 Argument: TypeAlias = str | int | float | bool | list[str] | list[int] | None
@@ -118,6 +119,17 @@ class Plan:
     def session_ns(self) -> int:
         """How long a broker's session at ZooKeeper lasts after it was last heard of."""
         return int(self.config.get("zookeeper.session.timeout.ms", "6000")) * MS
+
+    @property
+    def broker_names(self) -> list[str]:
+        return [f"broker-{number}" for number in range(self.brokers)]
+
+    @property
+    def partition_names(self) -> list[str]:
+        """Of its topics, and behind them some that coordinators write to."""
+        led = [f"{topic.name}-{number}" for topic in self.topics for number in range(topic.partitions)]
+        kept = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
+        return led + [f"{topic}-{number}" for topic in kept for number in range(3)]
 
     @property
     def ordinary_topics(self) -> list[TopicPlan]:

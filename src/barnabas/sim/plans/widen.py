@@ -249,7 +249,9 @@ def _strangers(plan: Plan, chance: Chance) -> Plan:
     often = 0.5 if plan.profile == "NET" else 0.05
     if not chance.happens(often):
         return plan
-    return with_actions(plan, [(chance.whole(0, plan.length_ns // 2), "stranger", {"node": _broker(plan, chance)}, 0)])
+    return with_actions(
+        plan, [(chance.whole(0, plan.length_ns // 2), "stranger", {"node": chance.one_of(plan.broker_names)}, 0)]
+    )
 
 
 def _members(plan: Plan, chance: Chance) -> Plan:
@@ -462,8 +464,7 @@ def _legacy_tools(plan: Plan, chance: Chance) -> Plan:
         said: dict[str, Any] = {"topic": topic.name}
         name = chance.one_of(["legacy-reassign", "legacy-elect"])
         if name == "legacy-reassign":
-            numbers = list(range(plan.brokers))
-            chance.shuffle(numbers)
+            numbers = chance.shuffled(range(plan.brokers))
             said.update(partition=chance.whole(0, topic.partitions - 1), replicas=numbers[: chance.whole(2, 3)])
         more.append((chance.whole(SECOND, plan.length_ns), name, said, 0))
     return with_actions(plan, more)
@@ -485,7 +486,7 @@ def _long(plan: Plan, chance: Chance) -> Plan:
 
     plan = replace(plan, length_ns=plan.length_ns * times, actions=tuple(later(drawn) for drawn in plan.actions))
     leader = f"leader:{plan.topics[0].name}-0"
-    cut = {"node": leader, "others": [f"broker-{number}" for number in range(plan.brokers)]}
+    cut = {"node": leader, "others": plan.broker_names}
     name = chance.one_of(["partition", "pause", "kill"])
     said: dict[str, Any] = cut if name == "partition" else {"node": leader}
     return with_actions(plan, [(chance.whole(0, plan.length_ns // 3), name, said, chance.whole(35, 70) * SECOND)])
@@ -511,13 +512,10 @@ def _stand_still(plan: Plan, chance: Chance) -> Plan:
 
 def _hard_of_hearing(plan: Plan, chance: Chance, client: str, at_ns: int) -> list[Step]:
     """A client hears late of what brokers answer, and then they hear nothing of it any more."""
-    brokers = [f"broker-{number}" for number in range(plan.brokers)]
-    late: dict[str, Any] = {
-        "links": [f"{broker}>{client}" for broker in brokers],
-        "delay_ns": chance.whole(300, 3_000) * MS,
-    }
+    links = [f"{broker}>{client}" for broker in plan.broker_names]
+    late: dict[str, Any] = {"links": links, "delay_ns": chance.whole(300, 3_000) * MS}
     gone_ns = min(at_ns + chance.whole(2_000, 6_000) * MS, plan.length_ns)
-    gone: dict[str, Any] = {"node": client, "others": brokers}
+    gone: dict[str, Any] = {"node": client, "others": plan.broker_names}
     more = [(at_ns, "delay", late, gone_ns - at_ns), (gone_ns, "partition", gone, plan.length_ns - gone_ns)]
     return [(at, name, said, min(lasts, 8 * SECOND)) for at, name, said, lasts in more if lasts > 0]
 
@@ -528,9 +526,8 @@ def _cut_off(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(0.25):
         return plan
     config = {"controlled.shutdown.enable": "false"} if chance.happens(0.4) else {}
-    led = [f"{topic.name}-{number}" for topic in plan.topics for number in range(topic.partitions)]
-    led += [f"{topic}-{number}" for topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC) for number in range(3)]
-    others = [f"broker-{number}" for number in range(plan.brokers)]
+    led = plan.partition_names
+    others = plan.broker_names
     more: list[Step] = []
     for _ in range(chance.whole(1, 2)):
         node, at_ns = f"leader:{chance.one_of(led)}", chance.whole(SECOND, plan.length_ns - 4 * SECOND)
@@ -580,8 +577,7 @@ def _by_hand(plan: Plan, chance: Chance) -> Plan:
     """Whoever makes a topic says where its replicas are, be these brokers there or not."""
 
     def placed() -> dict[str, Argument]:
-        numbers = list(range(plan.brokers))
-        chance.shuffle(numbers)
+        numbers = chance.shuffled(range(plan.brokers))
         return {"replicas": numbers[: chance.whole(2, 3)]} if chance.happens(0.5) else {}
 
     return with_arguments(plan, "create-topic", placed)
@@ -600,7 +596,3 @@ def _crowds(plan: Plan, chance: Chance) -> Plan:
         return {"also_ms": chance.whole(500, 12_000)} if chance.happens(0.5) else {}
 
     return with_arguments(with_actions(plan, more), "group", later)
-
-
-def _broker(plan: Plan, chance: Chance) -> str:
-    return f"broker-{chance.whole(0, plan.brokers - 1)}"

@@ -88,7 +88,7 @@ def slowly_flushed(plan: Plan, chance: Chance) -> Plan:
     if not topics or not plan.tells_topics_apart or not chance.happens(often):
         return plan
     topic, at_ns = topics[-1], chance.whole(5 * SECOND, plan.length_ns - 9 * SECOND)
-    slow = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}", "takes_ns": chance.whole(50, 250) * MS}
+    slow = {"node": chance.one_of(plan.broker_names), "takes_ns": chance.whole(50, 250) * MS}
     anew = {"topic": topic.name, "partitions": topic.partitions, "replication_factor": BROKERS}
     more: list[Step] = [
         (at_ns, "slow-fsync", slow, 8 * SECOND),

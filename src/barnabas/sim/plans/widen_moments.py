@@ -22,7 +22,7 @@ def unnoticed(plan: Plan, chance: Chance) -> Plan:
     its life before was to do."""
     if not chance.happens(0.15):
         return plan
-    session_ns, name = plan.session_ns, f"broker-{chance.whole(0, plan.brokers - 1)}"
+    session_ns, name = plan.session_ns, chance.one_of(plan.broker_names)
     at_ns = chance.whole(SECOND, max(2 * SECOND, plan.length_ns - session_ns - 6 * SECOND))
     late = {"links": ["zookeeper>controller"], "delay_ns": chance.whole(300, 2_000) * MS}
     more: list[Step] = [
@@ -71,8 +71,7 @@ def dethroned(plan: Plan, chance: Chance) -> Plan:
     told = {str(action.arguments["topic"]) for action in plan.actions if action.name == "transact"}
     topic = chance.one_of([topic for topic in topics if topic.name in told] or topics)
     where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
-    leader, replicas = f"leader:{topic.name}-{where['partition']}", list(range(plan.brokers))
-    chance.shuffle(replicas)
+    leader, replicas = f"leader:{topic.name}-{where['partition']}", chance.shuffled(range(plan.brokers))
     replicas = replicas[: topic.replication_factor]
     at_ns = chance.whole(2 * SECOND, plan.length_ns // 2)
     more: list[Step] = [(at_ns - SECOND, "reassign", {**where, "replicas": replicas}, 0)]
@@ -102,8 +101,7 @@ def left_alone(plan: Plan, chance: Chance) -> Plan:
         "min.insync.replicas": "2", "replica.lag.time.max.ms": str(lag_ms),
         "replica.fetch.wait.max.ms": str(lag_ms // 2),
     }  # fmt: skip
-    number, numbers = partition_for(WORKERS, partitions), list(range(plan.brokers))
-    chance.shuffle(numbers)
+    number, numbers = partition_for(WORKERS, partitions), chance.shuffled(range(plan.brokers))
     where: dict[str, Any] = {"topic": GROUP_METADATA_TOPIC, "partition": number}
     more: list[Step] = [(2 * SECOND, "reassign", {**where, "replicas": numbers[:2]}, 0)]
     for _ in range(chance.whole(2, 4)):

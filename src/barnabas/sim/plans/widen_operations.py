@@ -79,7 +79,7 @@ def together(plan: Plan, chance: Chance) -> Plan:
         return plan
     session_ns = plan.session_ns
     at_ns, lasts_ns = chance.whole(SECOND, plan.length_ns // 3), session_ns + chance.whole(7_000, 12_000) * MS
-    dies = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
+    dies = {"node": chance.one_of(plan.broker_names)}
     more: list[Step] = [
         (at_ns + chance.whole(0, 1_000) * MS, "kill", {"node": "controller"}, chance.whole(500, 9_000) * MS),
         (at_ns, "kill", dies, min(lasts_ns, plan.length_ns - at_ns)),
@@ -96,8 +96,7 @@ def grown_amid_moves(plan: Plan, chance: Chance) -> Plan:
     late: dict[str, Any] = {"links": ["zookeeper>controller"], "delay_ns": chance.whole(20, 300) * MS}
     more: list[Step] = [(at_ns, "delay", late, 4 * SECOND)]
     for number in range(topic.partitions):
-        numbers = list(range(plan.brokers))
-        chance.shuffle(numbers)
+        numbers = chance.shuffled(range(plan.brokers))
         moved: dict[str, Any] = {"topic": topic.name, "partition": number, "replicas": numbers[: chance.whole(2, 3)]}
         more.append((at_ns + chance.whole(0, 1_000) * MS, "reassign", moved, 0))
     grown = {"topic": topic.name, "partitions": topic.partitions + 1}
@@ -125,7 +124,7 @@ def drowsy(plan: Plan, chance: Chance) -> Plan:
     longest_ms = max(3 * lag_ms, plan.session_ns * 2 // 3 // MS)
     more: list[Step] = []
     for _ in range(chance.whole(1, 3)):
-        said: dict[str, Any] = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
+        said: dict[str, Any] = {"node": chance.one_of(plan.broker_names)}
         at_ns, lasts_ns = chance.whole(2 * SECOND, plan.length_ns), chance.whole(2 * lag_ms, longest_ms) * MS
         more.append((at_ns, "pause", said, min(lasts_ns, plan.length_ns - at_ns)))
     return with_actions(replace(plan, config={**plan.config, **config}), more)
@@ -142,8 +141,7 @@ def moved_coordinators(plan: Plan, chance: Chance) -> Plan:
         return plan
     more: list[Step] = []
     for _ in range(chance.whole(1, 4)):
-        numbers = list(range(plan.brokers))
-        chance.shuffle(numbers)
+        numbers = chance.shuffled(range(plan.brokers))
         topic = chance.one_of([GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC])
         said: dict[str, Any] = {"topic": topic, "partition": chance.whole(0, 2)}
         said["replicas"] = numbers[: chance.whole(2, 3)]
@@ -200,9 +198,8 @@ def usurped(plan: Plan, chance: Chance) -> Plan:
         return plan
     topic = chance.one_of(plan.ordinary_topics)
     where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
-    leader, replicas = f"leader:{topic.name}-{where['partition']}", list(range(plan.brokers))
-    chance.shuffle(replicas)
-    others = [f"broker-{number}" for number in range(plan.brokers)]
+    leader, replicas = f"leader:{topic.name}-{where['partition']}", chance.shuffled(range(plan.brokers))
+    others = plan.broker_names
     cut_ns = chance.whole(2 * SECOND, plan.length_ns * 2 // 3)
     elected_ns = cut_ns + chance.whole(100, 1_500) * MS
     name, lasts_ns = chance.one_of(["shutdown", "shutdown", "bounce", "kill"]), chance.whole(100, 3_000) * MS
@@ -235,9 +232,8 @@ def blinded(plan: Plan, chance: Chance) -> Plan:
         ]
         topic, amid_ns = chance.one_of(topics), at_ns + chance.whole(0, lasts_ns)
         where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
-        dies: dict[str, Any] = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
-        numbers = list(range(plan.brokers))
-        chance.shuffle(numbers)
+        dies: dict[str, Any] = {"node": chance.one_of(plan.broker_names)}
+        numbers = chance.shuffled(range(plan.brokers))
         changes: list[Step] = [
             # Its session lasts for a while less than from now on, for it was last heard of before.
             *[(amid_ns - session_ns * 5 // 6, "kill", dies, session_ns + chance.whole(6_000, 11_000) * MS)] * 2,
@@ -275,7 +271,7 @@ def far(plan: Plan, chance: Chance) -> Plan:
     lag_ms = chance.whole(600, 1_500)
     short = {"replica.lag.time.max.ms": str(lag_ms), "replica.fetch.wait.max.ms": str(lag_ms // 2)}
     topics = plan.ordinary_topics
-    brokers = [f"broker-{number}" for number in range(plan.brokers)]
+    brokers = plan.broker_names
     more: list[Step] = []
     for _ in range(chance.whole(1, 3)):
         at_ns, lasts_ns = chance.whole(2 * SECOND, plan.length_ns - 6 * SECOND), chance.whole(3_000, 9_000) * MS
@@ -285,8 +281,7 @@ def far(plan: Plan, chance: Chance) -> Plan:
         slow: dict[str, Any] = {"links": chance.one_of(links), "delay_ns": chance.whole(100, 1_800) * MS}
         more.append((at_ns, "delay", slow, min(lasts_ns, plan.length_ns - at_ns)))
         topic = chance.one_of(topics)
-        numbers = list(range(plan.brokers))
-        chance.shuffle(numbers)
+        numbers = chance.shuffled(range(plan.brokers))
         moved = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1), "replicas": numbers[:3]}
         asked: list[tuple[str, dict[str, Any]]] = [
             ("reassign", moved),

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.plan import MS, SECOND, SELECTOR, Argument, Plan, Step, with_actions, with_arguments, within
 
@@ -24,9 +23,8 @@ def uneven(plan: Plan, chance: Chance) -> Plan:
     more than the next leader. Some hear late who that is, and perhaps it goes as well before they have asked it."""
     if not chance.happens(0.25):
         return plan
-    places = [f"{topic.name}-{number}" for topic in plan.topics for number in range(topic.partitions)]
-    places += [f"{topic}-{number}" for topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC) for number in range(3)]
-    brokers = [f"broker-{number}" for number in range(plan.brokers)]
+    places = plan.partition_names
+    brokers = plan.broker_names
     more: list[Step] = []
     for _ in range(chance.whole(1, 3)):
         place, at_ns = chance.one_of(places), chance.whole(2 * SECOND, plan.length_ns - 6 * SECOND)
@@ -51,7 +49,7 @@ def unheard(plan: Plan, chance: Chance) -> Plan:
     """What was asked for is done, and whoever asked does not hear of it."""
     more: list[Step] = []
     for _ in range(chance.whole(1, 5) if chance.happens(0.3) else 0):
-        said = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}", "api": chance.one_of(_UNHEARD)}
+        said = {"node": chance.one_of(plan.broker_names), "api": chance.one_of(_UNHEARD)}
         at_ns, lasts_ns = chance.whole(SECOND, plan.length_ns), chance.whole(1_000, 9_000) * MS
         more.append((at_ns, "lose-reply", {**said, "count": chance.whole(1, 3)}, min(lasts_ns, plan.length_ns - at_ns)))
     return with_actions(plan, more)
@@ -122,7 +120,7 @@ def stopped_then_lost(plan: Plan, chance: Chance) -> Plan:
     losses = [name for name in ("power-loss", "lost-pages", "lost-rename") if name in drawn]
     if not losses or not chance.happens(0.4 if plan.profile == "PWR" else 0.15):
         return plan
-    node: dict[str, Any] = {"node": f"broker-{chance.whole(0, plan.brokers - 1)}"}
+    node: dict[str, Any] = {"node": chance.one_of(plan.broker_names)}
     at_ns, lasts_ns = chance.whole(2 * SECOND, plan.length_ns - 8 * SECOND), chance.whole(300, 2_000) * MS
     lost_ns = at_ns + lasts_ns + chance.whole(300, 4_000) * MS
     more: list[Step] = [

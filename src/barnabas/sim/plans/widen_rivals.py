@@ -51,7 +51,7 @@ def _of_a_partition(plan: Plan, chance: Chance) -> Plan:
         more += [
             (then_ns, "zk-loss", lost, SECOND),
             (then_ns + chance.whole(0, 300) * MS, "reassign", {**_moved(plan, chance, topic), "partition": place}, 0),
-            (then_ns + chance.whole(0, 1_000) * MS, "pause", {"node": _a_broker(plan, chance)}, SECOND),
+            (then_ns + chance.whole(0, 1_000) * MS, "pause", {"node": chance.one_of(plan.broker_names)}, SECOND),
         ]
     config = {"replica.lag.time.max.ms": "600", "replica.fetch.wait.max.ms": "300"}
     return with_actions(_spoken_as(plan, chance.one_of(["2.3", "2.6"]), config), more)
@@ -61,7 +61,7 @@ def _of_a_block(plan: Plan, chance: Chance) -> Plan:
     """Of brokers that take producer ids from ZooKeeper, as they did before the controller gave them (KIP-730), when the
     first producers begin."""
     more: list[Step] = []
-    for node in [f"broker-{number}" for number in range(plan.brokers)]:
+    for node in plan.broker_names:
         more += _far_from_zookeeper(chance, node, 0)
         lost = {"node": node, "applied": False, "count": chance.whole(1, 2)}
         more.append((0, "zk-loss", lost, 9 * SECOND))
@@ -74,8 +74,7 @@ def _far_from_zookeeper(chance: Chance, node: str, at_ns: int) -> list[Step]:
 
 
 def _moved(plan: Plan, chance: Chance, topic: TopicPlan) -> dict[str, Any]:
-    numbers = list(range(plan.brokers))
-    chance.shuffle(numbers)
+    numbers = chance.shuffled(range(plan.brokers))
     where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
     return {**where, "replicas": numbers[: chance.whole(2, 3)]}
 
@@ -107,7 +106,7 @@ def at_once(plan: Plan, chance: Chance) -> Plan:
     topic, name = chance.one_of([topic.name for topic in plan.topics if topic.name != RESULTS]), "teller-of-two"
     said: dict[str, Any] = {"topic": topic, "records": 20, "transaction_timeout_ms": chance.whole(2_000, 8_000)}
     said["delivery_timeout_ms"] = chance.whole(1_000, 4_000)  # brokers may soon forget producers
-    brokers = [f"broker-{number}" for number in range(plan.brokers)]
+    brokers = plan.broker_names
     slow: dict[str, Any] = {"links": [f"controller>{broker}" for broker in brokers]}
     more: list[Step] = [
         (0, "transact", {**said, "client": name}, plan.length_ns),
@@ -121,7 +120,7 @@ def late_wishes(plan: Plan, chance: Chance) -> Plan:
     """What a broker asks its controller is under way for so long that it has given up, stopped and started by then."""
     if not chance.happens(0.12):
         return plan
-    leaving = _a_broker(plan, chance)
+    leaving = chance.one_of(plan.broker_names)
     impatient = {"request.timeout.ms": str(chance.whole(500, 1_000)), "controlled.shutdown.max.retries": "1"}
     late: dict[str, Any] = {"links": [f"{leaving}>controller"], "delay_ns": chance.whole(3_000, 5_000) * MS}
     at_ns = chance.whole(2 * SECOND, plan.length_ns - 14 * SECOND)
@@ -167,7 +166,7 @@ def unreplicated(plan: Plan, chance: Chance) -> Plan:
     groups = [str(each.arguments["group"]) for each in plan.actions if each.name == "group"]
     kept = [(TRANSACTION_STATE_TOPIC, "transaction.state.log.num.partitions", name) for name in ids]
     kept += [(GROUP_METADATA_TOPIC, "offsets.topic.num.partitions", name) for name in groups[:1]]
-    brokers = [f"broker-{number}" for number in range(plan.brokers)]
+    brokers = plan.broker_names
     waits_ms = max((action.whole("transaction_timeout_ms", 0) for action in plan.actions), default=0)
     more: list[Step] = []
     for _ in range(chance.whole(1, 3) if kept else 0):
@@ -223,8 +222,7 @@ def moved_again(plan: Plan, chance: Chance) -> Plan:
         return plan
     more: list[Step] = []
     for _ in range(chance.whole(1, 3)):
-        topic, numbers = chance.one_of(topics), list(range(plan.brokers))
-        chance.shuffle(numbers)
+        topic, numbers = chance.one_of(topics), chance.shuffled(range(plan.brokers))
         stays, first, then = numbers[:3]
         where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
         at_ns = chance.whole(3 * SECOND, plan.length_ns - 6 * SECOND)
@@ -244,8 +242,7 @@ def forsaken(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(0.12):
         return plan
     paths = plan.config.get("log.dirs", "/kafka/a,/kafka/b").split(",")
-    places = [f"{topic.name}-{number}" for topic in plan.topics for number in range(topic.partitions)]
-    places += [f"{topic}-{number}" for topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC) for number in range(3)]
+    places = plan.partition_names
     more: list[Step] = []
     for _ in range(chance.whole(1, 2)):
         path = chance.one_of(paths)
@@ -254,10 +251,6 @@ def forsaken(plan: Plan, chance: Chance) -> Plan:
         name, at_ns = chance.one_of(["dir-gone", "eio-write"]), chance.whole(SECOND, plan.length_ns * 2 // 3)
         more.append((at_ns, name, fails, chance.whole(3_000, 8_000) * MS))
     return with_actions(replace(plan, config={**plan.config, "log.dirs": ",".join(paths)}), more)
-
-
-def _a_broker(plan: Plan, chance: Chance) -> str:
-    return f"broker-{chance.whole(0, plan.brokers - 1)}"
 
 
 RIVALS: Final = (

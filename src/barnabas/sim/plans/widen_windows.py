@@ -57,7 +57,7 @@ def amid_transactions(plan: Plan, chance: Chance) -> Plan:
     written = [topic for topic in plan.topics if topic.name in topics]
     if not written or not chance.happens(0.4):
         return plan
-    brokers = [f"broker-{number}" for number in range(plan.brokers)]
+    brokers = plan.broker_names
     more: list[Step] = []
     for _ in range(chance.whole(1, 3)):
         api, topic = chance.one_of(_OF_TRANSACTIONS), chance.one_of(written)
@@ -125,11 +125,10 @@ def _unseen_at_last(plan: Plan, chance: Chance, at_ns: int) -> list[Step]:
 
 def _unseen(plan: Plan, chance: Chance, at_ns: int, lasts_ns: int) -> list[Step]:
     """Topics come, go and move while one broker is not there to who rules, though it runs."""
-    node, passing, coming = _a_broker(plan, chance), f"new-{chance.whole(1, 2)}", f"new-{chance.whole(3, 4)}"
+    node, passing, coming = chance.one_of(plan.broker_names), f"new-{chance.whole(1, 2)}", f"new-{chance.whole(3, 4)}"
     topic = chance.one_of(plan.ordinary_topics)
     where = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
-    numbers = list(range(plan.brokers))
-    chance.shuffle(numbers)
+    numbers = chance.shuffled(range(plan.brokers))
     asked: list[tuple[str, dict[str, Any]]] = [
         ("delete-topic", {"topic": passing}),
         ("create-topic", {"topic": coming, "partitions": chance.whole(1, 2), "replication_factor": 2}),
@@ -166,13 +165,8 @@ def _failing(plan: Plan, chance: Chance, at_ns: int) -> list[Step]:
 
 
 def _two_brokers(plan: Plan, chance: Chance) -> tuple[str, str]:
-    numbers = list(range(plan.brokers))
-    chance.shuffle(numbers)
+    numbers = chance.shuffled(range(plan.brokers))
     return f"broker-{numbers[0]}", f"broker-{numbers[1]}"
-
-
-def _a_broker(plan: Plan, chance: Chance) -> str:
-    return f"broker-{chance.whole(0, plan.brokers - 1)}"
 
 
 def _has_two_directories(plan: Plan) -> bool:
