@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from struct import Struct
 from struct import error as StructError
-from typing import Final
+from typing import Final, TypeAlias
 
 from crc32c import crc32c
 
@@ -73,6 +73,9 @@ class Appendable:
         self.settings = settings
         self.view = view
         self.max_timestamp = max_timestamp
+
+
+Judging: TypeAlias = Generator[None, None, Appendable]
 
 
 class Unpacking:
@@ -136,20 +139,26 @@ def validated(
     MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
     """
     judged = None if unpacking is None or unpacking.judged is None else unpacking.taken(settings)
-    takes_judging = True
     if judged is None and len(records) >= HEADER_BYTES and records[MAGIC_AT] == _MAGIC:
         header = header_at(records, 0)
         view = _checked(topic_partition, settings, records, header, is_client)
         attributes, max_timestamp = header[5], header[8]
+        takes_judging = True
         if not attributes & COMPRESSION_MASK and (not settings.codec or attributes & CONTROL):
             if unpacking is not None:
                 unpacking.at_once -= len(view)
             flags = settings.scan_flags | (attributes & LOG_APPEND_TIME and scan.APPEND_TIMED)
             before_max_ms, after_max_ms = settings.timestamp_before_max_ms, settings.timestamp_after_max_ms
             takes_judging = bool(_CHECK(view, now_ms, before_max_ms, after_max_ms, flags))
-    if takes_judging:
-        if judged is None:
-            judged = _judged_now(topic_partition, settings, records, now_ms, is_client, unpacking)
+        if takes_judging:
+            unpacking = unpacking or Unpacking()
+            steps = _judging_records(topic_partition, settings, view, header, now_ms, unpacking)
+            judged = _judged_now(topic_partition, steps, is_client, unpacking)
+    elif judged is None:
+        unpacking = unpacking or Unpacking()
+        steps = judging(topic_partition, settings, records, now_ms, is_client, unpacking)
+        judged = _judged_now(topic_partition, steps, is_client, unpacking)
+    if judged is not None:
         view, max_timestamp = judged.view, judged.max_timestamp
         header = header_at(view, 0)
     (
@@ -256,18 +265,9 @@ def _misheaded(
 # ------------------------------------------------------------------------------------------------ records
 
 
-def _judged_now(
-    topic_partition: TopicPartition,
-    settings: LogSettings,
-    records: Bytes,
-    now_ms: int,
-    is_client: bool,
-    unpacking: Unpacking | None,
-) -> Appendable:
-    """As `judging`, in one step. Raises `TakesLong` where it takes more, and a client has sent it."""
-    unpacking = unpacking or Unpacking()
+def _judged_now(topic_partition: TopicPartition, steps: Judging, is_client: bool, unpacking: Unpacking) -> Appendable:
+    """All `steps` in one. Raises `TakesLong` where there are more, and a client has sent what is judged."""
     left = unpacking.left
-    steps = judging(topic_partition, settings, records, now_ms, is_client, unpacking)
     while True:
         try:
             next(steps)
@@ -287,7 +287,7 @@ def judging(
     now_ms: int,
     is_client: bool,
     unpacking: Unpacking,
-) -> Generator[None, None, Appendable]:
+) -> Judging:
     """Makes of `records` what is to be appended; yields when `unpacking.at_once` is used up. Raises `KafkaError`."""
     if len(records) < HEADER_BYTES or records[MAGIC_AT] != _MAGIC:
         if not whole_batch(records):
@@ -297,6 +297,19 @@ def judging(
         records = yield from _paced(converted(topic_partition, settings, records), unpacking)
     header = header_at(records, 0)
     view = _checked(topic_partition, settings, records, header, is_client)
+    judged = yield from _judging_records(topic_partition, settings, view, header, now_ms, unpacking)
+    return judged
+
+
+def _judging_records(
+    topic_partition: TopicPartition,
+    settings: LogSettings,
+    view: memoryview,
+    header: Header,
+    now_ms: int,
+    unpacking: Unpacking,
+) -> Judging:
+    """As `judging`, of a batch that is `_checked`."""
     codec, attributes = settings.codec, header[5]
     found = yield from scanning(topic_partition, settings, view, now_ms, unpacking)
     if found.fault:
