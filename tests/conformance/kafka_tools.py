@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import base64
 import subprocess
 import threading
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import apache
@@ -31,9 +33,13 @@ class KafkaTools:
         assert self._process.stdout is not None
         encoded = " ".join(base64.b64encode(each.encode()).decode() for each in (text, *words))
         with self._one_tool:
-            self._process.stdin.write(encoded + "\n")
-            self._process.stdin.flush()
-            status, *printed = self._process.stdout.readline().rstrip("\n").split(" ")
+            try:
+                self._process.stdin.write(encoded + "\n")
+                self._process.stdin.flush()
+                status, *printed = self._process.stdout.readline().rstrip("\n").split(" ")
+            except BaseException:
+                self._process.kill()  # of a tool that takes too long: the next one would get its answer
+                raise
         return int(status), [base64.b64decode(each).decode() for each in printed]
 
     def run(self, main: str, *arguments: str) -> tuple[int, str]:
@@ -48,3 +54,16 @@ class KafkaTools:
 
     def close(self) -> None:
         self._process.communicate(timeout=30)
+
+
+@cache
+def shared() -> KafkaTools:
+    """The one of all tests that want nothing special; what it logs is on the standard error, as of the tools alone."""
+    tools = KafkaTools([f"-Dlog4j.configuration=file:{Path(__file__).with_name('kafka_tools_log4j.properties')}"])
+    atexit.register(tools.close)
+    return tools
+
+
+def tool(name: str, *arguments: str, text: str = "") -> Said:
+    """What Kafka's tool `name` answers; `text` is its standard input."""
+    return shared().call(apache.tool_command(name)[-1], *arguments, text=text)

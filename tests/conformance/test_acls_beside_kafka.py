@@ -9,6 +9,7 @@ from pathlib import Path
 import apache
 import pytest
 from cluster import BARNABAS, until
+from kafka_tools import tool
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
@@ -53,9 +54,9 @@ def connection(bootstrap: str) -> BlockingConnection:
 
 
 def kafka_acls(bootstrap: str, *arguments: str) -> str:
-    done = apache.tool("kafka-acls", "--bootstrap-server", bootstrap, *arguments)
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
+    said = tool("kafka-acls", "--bootstrap-server", bootstrap, *arguments)
+    assert said.status == 0, said
+    return said.out
 
 
 def barnabas_acls(bootstrap: str, *arguments: str) -> str:

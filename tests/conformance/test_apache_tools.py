@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import apache
 import pytest
 from cluster import Cluster
+from kafka_tools import tool
 
 pytestmark = pytest.mark.apache
 
 
-def succeeded(name: str, *arguments: str, text: str | None = None) -> str:
-    done = apache.tool(name, *arguments, text=text)
-    assert done.returncode == 0, f"{name} failed:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+def succeeded(name: str, *arguments: str, text: str = "") -> str:
+    said = tool(name, *arguments, text=text)
+    assert said.status == 0, (name, said)
+    return said.out
 
 
 def create(cluster: Cluster, topic: str, partitions: int = 3) -> None:

@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from kafka_tools import tool
 
 from barnabas.client import blocking
 from barnabas.client.connection import ConnectionLost
@@ -61,7 +62,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str
     cluster.ports[0] = ports["PLAINTEXT"]
     with cluster:
         scram = {f"SCRAM-SHA-{size}": "[password=p=.q]" for size in (256, 512)}
-        apache.tool(
+        tool(
             "kafka-configs", "--bootstrap-server", cluster.bootstrap, "--alter", "--entity-type", "users",
             "--entity-name", "k", "--add-config", ",".join(f"{name}={value}" for name, value in scram.items()),
         )  # fmt: skip

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-import apache
 import pytest
 from cluster import Cluster, running, until
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_tools import tool
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode
@@ -148,20 +148,20 @@ def test_kafkas_tool_describes_resets_and_deletes_a_group(cluster: Cluster) -> N
     member = Member(cluster.bootstrap, group, topic)
     until(lambda: len(member.read) == 60, "all is read")
 
-    def tool(*arguments: str) -> str:
-        done = apache.tool("kafka-consumer-groups", "--bootstrap-server", cluster.bootstrap, *arguments)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def groups(*arguments: str) -> str:
+        said = tool("kafka-consumer-groups", "--bootstrap-server", cluster.bootstrap, *arguments)
+        assert said.status == 0, said
+        return said.out
 
-    described = tool("--describe", "--group", group)
+    described = groups("--describe", "--group", group)
     assert sum(line.startswith("tool ") for line in described.splitlines()) == 6
     assert "rdkafka" in described
-    assert "Stable" in tool("--describe", "--state", "--group", group)
+    assert "Stable" in groups("--describe", "--state", "--group", group)
     member.end()
-    tool("--group", group, "--topic", topic, "--reset-offsets", "--to-earliest", "--execute")
+    groups("--group", group, "--topic", topic, "--reset-offsets", "--to-earliest", "--execute")
     again = Member(cluster.bootstrap, group, topic)
     until(lambda: len(again.read) == 60, "all is read again")
     again.end()
-    tool("--group", group, "--topic", f"{topic}:0", "--delete-offsets")
-    assert "Deletion of requested consumer groups" in tool("--delete", "--group", group)
-    assert group not in tool("--list").split()
+    groups("--group", group, "--topic", f"{topic}:0", "--delete-offsets")
+    assert "Deletion of requested consumer groups" in groups("--delete", "--group", group)
+    assert group not in groups("--list").split()

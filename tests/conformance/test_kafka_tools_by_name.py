@@ -21,7 +21,7 @@ import pytest
 from cluster import BARNABAS, Cluster, barnabas, running, until
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka_tool_output import Place, normal
-from kafka_tools import KafkaTools
+from kafka_tools import tool
 from our_tools import OurTools
 
 pytestmark = pytest.mark.apache
@@ -62,21 +62,6 @@ def cases(table: str) -> list[Case]:
 
 
 @pytest.fixture(scope="module")
-def kafkas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaTools]:
-    apache.require()
-    logging = tmp_path_factory.mktemp("log4j") / "log4j.properties"
-    logging.write_text(
-        "log4j.rootLogger=WARN, stderr\nlog4j.appender.stderr=org.apache.log4j.ConsoleAppender\n"
-        "log4j.appender.stderr.layout=org.apache.log4j.PatternLayout\n"
-        "log4j.appender.stderr.layout.ConversionPattern=[%d] %p %m (%c)%n\nlog4j.appender.stderr.Target=System.err\n"
-        "log4j.logger.org.apache.kafka.clients.NetworkClient=OFF\n"  # tools that have ended look for their cluster on
-    )
-    tools = KafkaTools([f"-Dlog4j.configuration=file:{logging}"])
-    yield tools
-    tools.close()
-
-
-@pytest.fixture(scope="module")
 def ours() -> Iterator[OurTools]:
     tools = OurTools()
     yield tools
@@ -91,10 +76,9 @@ def by_ours(tools: OurTools, case: Case, place: Place) -> str:
     return normal(tools.call(*place.words(case.words), text=case.text), place)
 
 
-def by_kafkas(tools: KafkaTools, case: Case, place: Place) -> str:
+def by_kafkas(case: Case, place: Place) -> str:
     name, *arguments = place.words(case.words)
-    said = tools.call(apache.tool_command(name.removesuffix(".sh"))[-1], *arguments, text=case.text)
-    return normal(said, place)
+    return normal(tool(name.removesuffix(".sh"), *arguments, text=case.text), place)
 
 
 def played(story: list[Case], act: Callable[[Case], str]) -> list[tuple[str, str]]:
@@ -110,7 +94,7 @@ def settled(case: Case, act: Callable[[Case], str]) -> str:
 
 
 @pytest.mark.parametrize("table", CASES)
-def test_our_tools_say_what_kafkas_own_say(table: str, ours: OurTools, kafkas: KafkaTools, tmp_path: Path) -> None:
+def test_our_tools_say_what_kafkas_own_say(table: str, ours: OurTools, tmp_path: Path) -> None:
     story = cases(table)
     with (
         running(tmp_path / "here") as cluster,
@@ -118,20 +102,20 @@ def test_our_tools_say_what_kafkas_own_say(table: str, ours: OurTools, kafkas: K
         concurrent.futures.ThreadPoolExecutor() as both,
     ):
         here = both.submit(played, story, lambda case: by_ours(ours, case, place_of(cluster)))
-        there = both.submit(played, story, lambda case: by_kafkas(kafkas, case, place_of(other)))
+        there = both.submit(played, story, lambda case: by_kafkas(case, place_of(other)))
         pairs = list(zip(here.result(), there.result(), strict=True))
     assert len(pairs) == CASES[table]
     for our, their in pairs:
         assert our == their
 
 
-def compare(story: list[Case], ours: OurTools, kafkas: KafkaTools, place: Place) -> int:
+def compare(story: list[Case], ours: OurTools, place: Place) -> int:
     """Plays it by both on one cluster; how many commands were compared."""
     compared = 0
     for case in story:
         here = by_ours(ours, case, place)
         if case.compared:
-            assert (case.line, here) == (case.line, by_kafkas(kafkas, case, place))
+            assert (case.line, here) == (case.line, by_kafkas(case, place))
             compared += 1
         else:
             assert here.startswith("exit 0\n"), here
@@ -139,9 +123,7 @@ def compare(story: list[Case], ours: OurTools, kafkas: KafkaTools, place: Place)
 
 
 @pytest.mark.parametrize("table", ON_ONE_CLUSTER)
-def test_our_tools_say_the_same_of_the_same_files(
-    table: str, ours: OurTools, kafkas: KafkaTools, tmp_path: Path
-) -> None:
+def test_our_tools_say_the_same_of_the_same_files(table: str, ours: OurTools, tmp_path: Path) -> None:
     with running(tmp_path / "cluster") as cluster:
         place = place_of(cluster)
         story = cases(table)
@@ -152,7 +134,7 @@ def test_our_tools_say_the_same_of_the_same_files(
             for case in story
             if case.compared
         ]
-        assert compare(filled, ours, kafkas, place) == ON_ONE_CLUSTER[table]
+        assert compare(filled, ours, place) == ON_ONE_CLUSTER[table]
 
 
 def _with_records(cluster: Cluster, topic: str = "__consumer_offsets") -> str:
@@ -163,9 +145,7 @@ def _with_records(cluster: Cluster, topic: str = "__consumer_offsets") -> str:
     return found[0].parent.name
 
 
-def test_our_tools_say_the_same_of_a_living_group_and_an_open_transaction(
-    ours: OurTools, kafkas: KafkaTools, tmp_path: Path
-) -> None:
+def test_our_tools_say_the_same_of_a_living_group_and_an_open_transaction(ours: OurTools, tmp_path: Path) -> None:
     with running(tmp_path / "cluster") as cluster:
         server = {"bootstrap.servers": cluster.bootstrap}
         made = ours.call(
@@ -200,7 +180,7 @@ def test_our_tools_say_the_same_of_a_living_group_and_an_open_transaction(
                 "{OFFSETS}": str(data / _with_records(cluster) / segment),
             }
             story = [case._replace(words=[names.get(word, word) for word in case.words]) for case in cases("living")]
-            assert compare(story, ours, kafkas, place_of(cluster)) == LIVING
+            assert compare(story, ours, place_of(cluster)) == LIVING
         finally:
             for member in members:
                 member.close()
@@ -216,10 +196,8 @@ def kafkas_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("table", ON_KAFKAS_BROKER)
-def test_our_tools_say_the_same_of_kafkas_broker(
-    table: str, ours: OurTools, kafkas: KafkaTools, kafkas_broker: Place
-) -> None:
-    assert compare(cases(table), ours, kafkas, kafkas_broker) == ON_KAFKAS_BROKER[table]
+def test_our_tools_say_the_same_of_kafkas_broker(table: str, ours: OurTools, kafkas_broker: Place) -> None:
+    assert compare(cases(table), ours, kafkas_broker) == ON_KAFKAS_BROKER[table]
 
 
 def events(printed: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import apache
 import pytest
 from in_apaches_place import wait_until_unregistered
+from kafka_tools import tool
 
 from barnabas.log.log import AppendOrigin, Log
 from barnabas.log.log_dirs import LogDirs
@@ -68,11 +69,11 @@ def dump(directories: Iterable[Path], *arguments: str) -> str:
         for path in directory.iterdir()
         if path.suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     )
-    done = apache.tool("kafka-dump-log", "--files", ",".join(files), *arguments)
-    assert done.returncode == 0, done.stdout + done.stderr
-    complaints = [line for line in (done.stdout + done.stderr).splitlines() if COMPLAINTS.search(line)]
+    said = tool("kafka-dump-log", "--files", ",".join(files), *arguments)
+    assert said.status == 0, said
+    complaints = [line for line in (said.out + said.err).splitlines() if COMPLAINTS.search(line)]
     assert not complaints, "\n".join(complaints[:10])
-    return done.stdout
+    return said.out
 
 
 def test_kafka_dump_log_reads_every_file_while_we_write(tmp_path: Path) -> None:
@@ -152,14 +153,14 @@ def test_a_log_dir_goes_from_apache_kafka_to_us_and_back(tmp_path: Path, clean: 
     options = {"log.segment.bytes": "30000", "log.index.interval.bytes": "1000", "zookeeper.session.timeout.ms": "3000"}
     with apache.ApacheCluster(tmp_path, 1, config=options) as kafka:
         server = ("--bootstrap-server", kafka.bootstrap)
-        created = apache.tool("kafka-topics", *server, "--create", "--topic", "flights", "--partitions", "2")
-        assert created.returncode == 0, created.stderr
+        created = tool("kafka-topics", *server, "--create", "--topic", "flights", "--partitions", "2")
+        assert created.status == 0, created
         for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
             lines = "\n".join(f"{codec} {number}" for number in range(400)) + "\n"
-            sent = apache.tool(
+            sent = tool(
                 "kafka-console-producer", *server, "--topic", "flights", "--compression-codec", codec, text=lines
             )
-            assert sent.returncode == 0, sent.stderr
+            assert sent.status == 0, sent
         kafka.stop(0) if clean else kafka.kill(0)
 
         log_dirs = our_log_dirs(tmp_path / "broker-0" / "data")
@@ -186,11 +187,11 @@ def test_a_log_dir_goes_from_apache_kafka_to_us_and_back(tmp_path: Path, clean: 
 
         wait_until_unregistered(kafka.zookeeper, 0)
         kafka.start(0)
-        read = apache.tool(
+        read = tool(
             "kafka-console-consumer", *server, "--topic", "flights", "--from-beginning", "--max-messages", "2200",
             "--timeout-ms", "30000",
         )  # fmt: skip
-        assert sorted(read.stdout.encode().splitlines()) == sorted(
+        assert sorted(read.out.encode().splitlines()) == sorted(
             expected + 2 * [f"ours {i}".encode() for i in range(100)]
         )
         kafka.stop(0)

@@ -7,13 +7,15 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import apache
 import pytest
 from cluster import BARNABAS, barnabas, until
+from kafka_tool_output import Said
+from kafka_tools import tool
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -97,11 +99,11 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 def change_user(brokers: Brokers, broker: int, user: str, *change: str) -> None:
     """By Kafka's own kafka-configs."""
-    done = apache.tool(
+    said = tool(
         "kafka-configs", "--bootstrap-server", f"127.0.0.1:{brokers.plaintext[broker]}", "--alter",
         "--entity-type", "users", "--entity-name", user, *change,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert said.status == 0, said
 
 
 @KINDS
@@ -260,8 +262,13 @@ def test_kafkas_java_client_logs_in_to_ours_by_every_mechanism(brokers: Brokers,
         config = tmp_path / mechanism
         config.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\nsasl.jaas.config={jaas}\n")
         at = ("--bootstrap-server", f"127.0.0.1:{brokers.sasl[OURS]}", "--command-config", str(config))
-        done = apache.tool("kafka-broker-api-versions", *at)
-        assert "id: 1" in done.stdout, (mechanism, done.stdout, done.stderr)
+        said = tool("kafka-broker-api-versions", *at)
+        assert "id: 1" in said.out, (mechanism, said)
+
+
+def our_tool(*words: str) -> Said:
+    done = barnabas(*words)
+    return Said(done.returncode, done.stdout, done.stderr)
 
 
 def masked(output: str) -> str:
@@ -275,13 +282,12 @@ def test_kafkas_tool_for_tokens_by_name(brokers: Brokers, tmp_path: Path) -> Non
     config = str(command_config(tmp_path, user_login(brokers, "tool")))
     mine = ("--describe", "--owner-principal", "User:tool")
     outputs = []
-    for tool, broker in (("apaches", OURS), ("ours", OURS), ("ours", APACHES)):
+    for tool_of, broker in ((tool, OURS), (our_tool, OURS), (our_tool, APACHES)):
         at = ("--bootstrap-server", f"127.0.0.1:{brokers.sasl[broker]}", "--command-config", config)
 
-        def run(*arguments: str, tool: str = tool, at: tuple[str, ...] = at) -> tuple[int, str, str]:
-            words = ("kafka-delegation-tokens", *at, *arguments)
-            done = apache.tool(*words) if tool == "apaches" else barnabas(*words)
-            return done.returncode, done.stdout, done.stderr if done.returncode == 0 else done.stderr.partition("\n")[0]
+        def run(*arguments: str, tool_of: Callable[..., Said] = tool_of, at: tuple[str, ...] = at) -> Said:
+            status, out, err = tool_of("kafka-delegation-tokens", *at, *arguments)
+            return Said(status, out, err if status == 0 else err.partition("\n")[0])
 
         answers = [run("--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")]
         found = re.search(r"[A-Za-z0-9+/]{86}==", answers[0][1])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import apache
 import pytest
+from kafka_tools import tool
 
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.client.client import ZooKeeperClient
@@ -31,9 +32,9 @@ READ = AclEntry("User:alice", "Allow", "*", "Read")
 
 
 def _acls(kafka: apache.ApacheCluster, *arguments: str) -> str:
-    done = apache.tool("kafka-acls", "--bootstrap-server", kafka.bootstrap, *arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    said = tool("kafka-acls", "--bootstrap-server", kafka.bootstrap, *arguments)
+    assert said.status == 0, said
+    return said.out
 
 
 @pytest.mark.apache
@@ -59,12 +60,12 @@ def test_kafka_and_barnabas_read_each_others_acls_quotas_and_tokens(tmp_path: Pa
                 *("--add", "--deny-principal", "User:bob", "--operation", "Describe", "--group", "app-"),
                 *("--resource-pattern-type", "prefixed", "--deny-host", "10.0.0.1"),
             )
-            done = apache.tool(
+            said = tool(
                 *("kafka-configs", "--bootstrap-server", kafka.bootstrap, "--alter"),
                 *("--add-config", "producer_byte_rate=1048576,request_percentage=50"),
                 *("--entity-type", "users", "--entity-name", "a b", "--entity-type", "clients", "--entity-name", "c*"),
             )
-            assert done.returncode == 0, done.stderr + done.stdout
+            assert said.status == 0, said
 
         await loop.run_in_executor(None, kafka_writes)
         found = await zk.get_versioned_acls_for_resource(TOPIC)

@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaPythonPartition
+from kafka_tools import tool
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.model.ids import TopicPartition as Partition
@@ -247,9 +248,9 @@ def test_kafka_python_commits_aborts_and_sends_offsets(cluster: Cluster) -> None
 
 
 def succeeded(name: str, *arguments: str) -> str:
-    done = apache.tool(name, *arguments)
-    assert done.returncode == 0, f"{name} failed:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    said = tool(name, *arguments)
+    assert said.status == 0, (name, said)
+    return said.out
 
 
 @pytest.mark.apache
