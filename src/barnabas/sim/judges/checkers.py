@@ -37,6 +37,7 @@ from barnabas.sim.judges.watch_cleaner import CleanerWatch
 from barnabas.sim.judges.watch_cluster import ClusterWatch
 from barnabas.sim.judges.watch_coordinator import ZnodeWatch, survives_a_snapshot
 from barnabas.sim.judges.watch_coordinators import CoordinatorWatch
+from barnabas.sim.judges.watch_copies import CopyWatch
 from barnabas.sim.judges.watch_deadlines import DeadlineWatch
 from barnabas.sim.judges.watch_derived import DerivedWatch
 from barnabas.sim.judges.watch_fetch_sessions import FetchSessionWatch
@@ -80,6 +81,7 @@ class Checkers:
         world = self.world
         self.logs = LogWatch(world, self.probes)
         self.derived = DerivedWatch(world, self.logs, self.probes)
+        self.copies = CopyWatch(world, self.logs, self.derived, self.probes)
         self.cleaner = CleanerWatch(world, self.probes, self._may_differ)
         self.ensemble = ZooKeeperWatch(world, self.logs)
         self.lag = LagWatch(world, self.logs, self.ensemble.states, self.probes)

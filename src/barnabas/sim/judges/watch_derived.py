@@ -264,10 +264,7 @@ class DerivedWatch:
         for log, chain in self.logs.chains.items():
             if chain.node in self.world.brokers:
                 self.look(log, chain)
-                for segment, links in _by_segment(log, chain) if not self._was_cleaned(chain) else ():
-                    with self.world.nodes[chain.node].disk.as_it_is():
-                        largest = segment.max_timestamp_and_offset()
-                    self._look_at_timestamps(log, chain, segment, links, largest)
+                self.look_at_timestamps(log, chain)
 
     def look(self, log: Log, chain: Chain) -> None:
         self.world.check("R27")
@@ -385,14 +382,15 @@ class DerivedWatch:
             if marker not in aborts:
                 self._wrong(log, chain, f"its index of aborted transactions has {entry}, and there is no such end")
 
-    def _look_at_timestamps(
-        self, log: Log, chain: Chain, segment: Segment, links: list[ChainedBatch], largest: tuple[int, int]
-    ) -> None:
+    def look_at_timestamps(self, log: Log, chain: Chain) -> None:
         """A lookup by time begins with the largest timestamp of a segment, and the first batch that has it."""
-        right = max(links, key=lambda link: link.timestamp_ms)
-        wanted = (EPOCH_MS + right.timestamp_ms, right.last)
-        if largest != wanted and NO_TIMESTAMP not in (largest[0], wanted[0]):
-            self._wrong(log, chain, f"{segment} is as young as {wanted}, and says {largest}")
+        for segment, links in _by_segment(log, chain) if not self._was_cleaned(chain) else ():
+            with self.world.nodes[chain.node].disk.as_it_is():
+                largest = segment.max_timestamp_and_offset()
+            right = max(links, key=lambda link: link.timestamp_ms)
+            wanted = (EPOCH_MS + right.timestamp_ms, right.last)
+            if largest != wanted and NO_TIMESTAMP not in (largest[0], wanted[0]):
+                self._wrong(log, chain, f"{segment} is as young as {wanted}, and says {largest}")
 
 
 def read_back(state: ProducerStateManager) -> ProducerStateManager:
