@@ -41,6 +41,7 @@ from barnabas.sim.judges.watch_copies import CopyWatch
 from barnabas.sim.judges.watch_deadlines import DeadlineWatch
 from barnabas.sim.judges.watch_derived import DerivedWatch
 from barnabas.sim.judges.watch_fetch_sessions import FetchSessionWatch
+from barnabas.sim.judges.watch_former_lives import FormerLifeWatch
 from barnabas.sim.judges.watch_knowledge import KnowledgeWatch
 from barnabas.sim.judges.watch_lag import SWEEP_MS, LagWatch
 from barnabas.sim.judges.watch_leftovers import LeftoverWatch
@@ -100,6 +101,7 @@ class Checkers:
         self.repeats = RepeatWatch(world, self.probes)
         self.namesakes = NamesakeWatch(self.logs, self.probes)
         self.orders = OrderWatch(world, self.ensemble, self.probes)
+        self.former_lives = FormerLifeWatch(world)
         self.cluster.generations_may_begin_anew = lambda group: (
             self.logs.losses.may_be_lost(self.offsets_partition(group), owner=group)
             or self.offsets_partition(group) in self.logs.leaders.begun_anew
@@ -142,6 +144,7 @@ class Checkers:
             self.members.look()
             self.waiting.look()
             self.fetch_sessions.look()
+            self.former_lives.look()
             self.cleaner.look()
         self.cluster.look_at_groups()
         self.world.loop.call_later(SWEEP_MS / 1000, self._sweep)

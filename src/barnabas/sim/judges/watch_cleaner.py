@@ -19,7 +19,7 @@ from barnabas.log.segment import Segment
 from barnabas.replica.partition import Partition
 from barnabas.sim.world.probes import Probes, node
 from barnabas.sim.world.world import World
-from barnabas.wire.records import Record, batches, records_of
+from barnabas.wire.records import LOG_APPEND_TIME, Record, batches, records_of
 
 PIECE_BYTES: Final = 4_096
 
@@ -194,6 +194,7 @@ class CleanerWatch:
         end = segments[segments.index(replaced[-1]) + 1].base_offset
         if end > stable:
             world.violated("R18", f"{name} cleaned {partition} to {end}, and {stable} is stable", partition, name)
+        self._is_as_young_as_it_says(name, partition, cleaned)
         for offset, record in after.items():
             if offset not in before or (before[offset].key, before[offset].value) != (record.key, record.value):
                 world.violated("R18", f"{name}: {partition}@{offset} became {record}", partition, name)
@@ -212,6 +213,17 @@ class CleanerWatch:
                 world.violated(
                     "R18", f"{name} takes the last batch of producer {entry.producer_id} from {partition}, which ends "
                     f"at {entry.last_offset}", partition, name,
+                )  # fmt: skip
+
+    def _is_as_young_as_it_says(self, name: str, partition: str, cleaned: Segment) -> None:
+        """R18: a batch of which records go is as young as the youngest that is left: a lookup by time ends there."""
+        for batch in cleaned.batches():
+            data = memoryview(cleaned.read_batch(batch))
+            left = [record.timestamp for record in records_of(data, 0, len(data))]
+            if left and not batch.attributes & LOG_APPEND_TIME and batch.max_timestamp != max(left):
+                self.world.violated(
+                    "R18", f"{name} leaves a batch of {partition} at {batch.base_offset} that is of "
+                    f"{batch.max_timestamp}, and its records are of {max(left)} at most", partition, name,
                 )  # fmt: skip
 
     def _why_not(

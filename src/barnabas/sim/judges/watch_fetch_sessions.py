@@ -23,7 +23,7 @@ from barnabas.model.ids import NO_BROKER, ZERO_UUID, Uuid
 from barnabas.replica.fetch_session import CachedPartition, FetchSession
 from barnabas.replica.fetch_session_handler import FetchSessionHandler
 from barnabas.replica.partition import Partition
-from barnabas.replica.readable_partition import ReadablePartition
+from barnabas.replica.readable_partition import ReadablePartition, ReadResult
 from barnabas.replica.replica_selector import ReplicaView
 from barnabas.replica.replicas import Replicas
 from barnabas.sim.world.probes import Probes, node
@@ -46,6 +46,7 @@ class FetchSessionWatch:
         probes.after(FetchSessionHandler, "build_one", self._built_one)
         probes.after(FetchSessionHandler, "handle", self._handled)
         probes.after(ReadablePartition, "preferred_read_replica", self._sent)
+        probes.after(CachedPartition, "rest", self.is_told_all)
         probes.after(Partition, "isr_altered", self.ask_where_to_read)
 
     def look(self) -> None:
@@ -85,6 +86,19 @@ class FetchSessionWatch:
         if replica not in partition.isr_state.isr and (there is None or replica not in there["isr"]):
             sentence = f"{node()} sends a consumer of {place} to {replica}, which is not in its ISR"
             self.world.violated("R31", f"{sentence} {sorted(partition.isr_state.isr)}", place, node())
+
+    def is_told_all(self, rests: bool, _: CachedPartition, partition: Partition | None, told: ReadResult) -> None:
+        """What a follower is told of a partition that no fetch looks at any more is how it is."""
+        log = None if partition is None else partition.log
+        if not rests or partition is None or log is None:
+            return
+        self.world.check("R30")
+        now = log.high_watermark, log.log_start_offset
+        if now != (told.high_watermark, told.log_start_offset):
+            place = str(partition.topic_partition)
+            last = f"{told.high_watermark} as committed and {told.log_start_offset} as the start"
+            sentence = f"{node()} tells of {place} {last}, and no more; it is {now[0]} and {now[1]}"
+            self.world.violated("R30", sentence, place, node())
 
     def _built(self, request: tuple[list[Any], list[Any], int, int], session: FetchSessionHandler) -> None:
         topics, forgotten, _, epoch = request

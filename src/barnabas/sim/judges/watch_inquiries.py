@@ -1,6 +1,6 @@
 """Asks what hardly anybody asks in the moment when the answer would be wrong: of a log what it would say to producers
-that come next, of a leader what it says to whoever it had promised an answer, and where it says that leader epochs end,
-of the cleaner how far it would go.
+that come next, of a leader what it says to whoever it had promised an answer, where it says that leader epochs end and
+for whom it waits, of the cleaner how far it would go.
 
 What is asked for decides by values alone and changes none. So a wrong decision shows as soon as there is anything to
 decide about, and not when a client, a fault and a clock have happened to meet.
@@ -8,15 +8,22 @@ decide about, and not when a client, a fault and a clock have happened to meet.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from barnabas.controller.alter_partition import judge
 from barnabas.log.batches import StoredBatch
 from barnabas.log.cleaner import log_to_clean
 from barnabas.log.log import AppendInfo, Log
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import NO_OFFSET
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
+from barnabas.model.leadership import LeaderAndIsr, PendingExpandIsr, PendingShrinkIsr
+from barnabas.replica.leading import ProposedIsr, next_high_watermark, refused_isr
 from barnabas.replica.partition import Partition
+from barnabas.replica.progress import Progress
 from barnabas.sim.judges.chain import SEQUENCES, Chain, ChainedBatch, LinkKind
 from barnabas.sim.plans.plan import MS
 from barnabas.sim.world.node import EPOCH_MS
@@ -26,8 +33,15 @@ from barnabas.wire.records import TRANSACTIONAL, batches
 if TYPE_CHECKING:
     from barnabas.sim.judges.watch_logs import LogWatch
 
+PendingIsr: TypeAlias = PendingExpandIsr | PendingShrinkIsr
 NEVER_LED: Final = -1
+SOMEBODY: Final = 1 << 30
+"""A broker that no cluster has."""
+ALTER_PARTITION: Final = 3
+"""The request's version."""
 TOO_FAR: Final = 1 << 31
+LATER_MS: Final = 1 << 62
+"""By a clock that no run comes to."""
 _MAGIC: Final = 2
 
 
@@ -38,6 +52,8 @@ class InquiryWatch:
         self.logs = logs
         probes.after(Log, "append_as_leader", self._appended)
         probes.across(Partition, "make_leader", lambda partition: partition.leading_since_epoch, self._leads)
+        probes.across(Partition, "make_leader", lambda partition: partition.leader_epoch, self._leads_again)
+        probes.after(Partition, "propose_isr", self._proposed)
 
     def _appended(self, info: AppendInfo, log: Log, records: Any, *_: object, **__: object) -> None:
         chain = self.logs.chain_of(log)
@@ -129,7 +145,7 @@ class InquiryWatch:
             chain.node,
         )  # fmt: skip
 
-    # R13, R28
+    # R13, R24, R28
 
     def _leads(self, before: int, _: object, partition: Partition, *__: object) -> None:
         log = partition.log
@@ -137,6 +153,20 @@ class InquiryWatch:
         if log is not None and chain is not None:
             self.ask_where_epochs_end(log, chain)
         self._is_over_for_who_waits(before, partition)
+
+    def _leads_again(self, epoch: int, _: object, partition: Partition, *__: object) -> None:
+        self.counts_nothing_of_before(epoch, partition)
+
+    def counts_nothing_of_before(self, epoch: int, partition: Partition) -> None:
+        """R24: who missed an epoch does not know what its followers had cut in that, be it by another leader."""
+        if partition.leader_epoch <= epoch + 1:
+            return
+        self.world.check("R24")
+        known = {each: progress.log_end_offset for each, progress in partition.progress.items()}
+        if any(offset != NO_OFFSET for offset in known.values()):
+            place = str(partition.topic_partition)
+            sentence = f"who was told of epoch {epoch} of {place}, and leads it in {partition.leader_epoch}, takes its"
+            self.world.violated("R24", f"{sentence} followers to have {known}", place, node())
 
     def ask_where_epochs_end(self, log: Log, chain: Chain) -> None:
         """R13: a follower is told that an epoch ends where the next one that the log has records of begins, and of one
@@ -171,6 +201,49 @@ class InquiryWatch:
                 node(),
             )  # fmt: skip
 
+    # R6
+
+    def _proposed(self, _: object, partition: Partition, state: PendingIsr, isr: frozenset[int]) -> None:
+        if partition.log is not None:
+            self.ask_whom_it_waits_for(partition, partition.log)
+        self.ask_what_it_makes_of_an_answer(partition, state, isr)
+
+    def ask_what_it_makes_of_an_answer(self, partition: Partition, state: PendingIsr, isr: frozenset[int]) -> None:
+        """R6: what a leader proposed may be done though it is told that the partition is another by now. Whoever asks
+        once more, since the answer is lost, is told so when somebody else has written meanwhile."""
+        self.world.check("R6")
+        sent = LeaderAndIsr(
+            partition.leader_id, partition.leader_epoch, tuple(sorted(isr)), partition_epoch=partition.partition_epoch
+        )
+        others = replace(sent, isr=(*sent.isr, SOMEBODY), partition_epoch=sent.partition_epoch + 2)
+        known: Any = SimpleNamespace(
+            partition_leadership_info=lambda _: SimpleNamespace(leader_and_isr=others), is_live_broker=lambda _: True
+        )
+        told = judge(known, partition.topic_partition, sent, ALTER_PARTITION)
+        after, _ = refused_isr(ProposedIsr(state, sent), told) if isinstance(told, ErrorCode) else (state, False)
+        if not after.maximal_isr >= state.maximal_isr:
+            self.world.violated(
+                "R6", f"{node()} has proposed {sent.isr} for the ISR of {partition.topic_partition}, and would wait "
+                f"for {sorted(after.maximal_isr)} alone when told {told!r}", str(partition.topic_partition), node(),
+            )  # fmt: skip
+
+    def ask_whom_it_waits_for(self, partition: Partition, log: Log) -> None:
+        """R6: whoever may be in the ISR by now holds the high watermark back, for however long it stands still and
+        whatever the others have by then: it may be the next leader."""
+        self.world.check("R6")
+        further = log.log_end_offset + 1
+        for member in sorted(partition.isr_state.maximal_isr & partition.progress.keys()):
+            followers = {each: _who_is_at(each, further) for each in partition.progress}
+            still = followers[member] = _who_is_at(member, partition.progress[member].log_end_offset)
+            told = next_high_watermark(
+                log.high_watermark, further, partition.isr_state, followers, 1, lambda _: True, 0, LATER_MS
+            )
+            if told > max(still.log_end_offset, log.high_watermark):
+                self.world.violated(
+                    "R6", f"{node()} would commit {partition.topic_partition} to {told} while {member}, which may be "
+                    f"in the ISR, is at {still.log_end_offset}", str(partition.topic_partition), node(),
+                )  # fmt: skip
+
     # R18
 
     def ask_the_cleaner(self, log: Log, chain: Chain) -> None:
@@ -185,3 +258,9 @@ class InquiryWatch:
                 "R18", f"{chain.node} would clean {chain.partition} to {wanted.first_uncleanable_offset}, and it is "
                 f"stable to {log.last_stable_offset}", chain.partition, chain.node,
             )  # fmt: skip
+
+
+def _who_is_at(broker_id: int, offset: int) -> Progress:
+    progress = Progress(broker_id)
+    progress.log_end_offset = offset
+    return progress

@@ -22,6 +22,7 @@ from barnabas.log.log import Log
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import CommittedIsr, PendingShrinkIsr
 from barnabas.replica.partition import Partition
+from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.sim.judges.watch_logs import LogWatch
 from barnabas.sim.world.probes import Probes, life, node
 from barnabas.sim.world.world import ZOOKEEPER, World, broker_name
@@ -124,6 +125,8 @@ class LagWatch:
         probes.after(Partition, "record_fetch", self._fetched)
         probes.around(Partition, "stir", self._around_stir)
         probes.after(Partition, "maybe_shrink_isr", self._proposed)
+        probes.after(ReplicationQuotas, "is_held_back", self.is_held_back)
+        probes.after(ReplicationQuotas, "holds_back", self.holds_back)
 
     def look(self) -> None:
         behind: dict[tuple[str, str, int], Behind] = {}
@@ -314,6 +317,21 @@ class LagWatch:
             "R24", f"{node()} takes {name} to have what it has of {place} before {offset}, and it has something else",
             place, node(),
         )  # fmt: skip
+
+    def is_held_back(self, held: bool, _: ReplicationQuotas, partition: Partition, lag: int | None) -> None:
+        """R24: however little moves may take, a follower that has all that is committed goes on (KIP-73)."""
+        self.world.check("R24")
+        if held and lag == 0:
+            self._is_in_sync(partition, "itself, which has all")
+
+    def holds_back(self, held: bool, _: ReplicationQuotas, partition: Partition, follower: int) -> None:
+        self.world.check("R24")
+        if held and follower in partition.isr_state.isr:
+            self._is_in_sync(partition, f"{follower} of its ISR")
+
+    def _is_in_sync(self, partition: Partition, whom: str) -> None:
+        place = str(partition.topic_partition)
+        self.world.violated("R24", f"{node()} holds back {whom}, when {place} is copied", place, node())
 
     def _is_noted(self, partition: Partition, follower: int, caught: Caught) -> None:
         """R24, before anybody has to leave: what the leader has written down is not less than what fetches said."""

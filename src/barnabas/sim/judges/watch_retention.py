@@ -1,10 +1,16 @@
-"""Watches what retention takes: R17, that all that is too old goes, and nothing else."""
+"""Watches what retention takes: R17, that all that is too old goes, and nothing else.
+
+Where somebody deletes records, and of how large a log retention then comes upon, is asked of every log that has grown
+by a segment, and not left to administrators and configurations to meet.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.log.log import Log
+from barnabas.log.retention import segments_to_delete
 from barnabas.sim.judges.chain import Chain
 from barnabas.sim.world.node import EPOCH_MS
 from barnabas.sim.world.probes import Probes
@@ -13,17 +19,24 @@ from barnabas.sim.world.world import World
 if TYPE_CHECKING:
     from barnabas.sim.judges.watch_logs import LogWatch
 
+FOR_EVER: Final = -1
+
 
 class RetentionWatch:
     def __init__(self, world: World, logs: LogWatch, probes: Probes) -> None:
         self.world = world
         self.logs = logs
+        self._asked: dict[Log, int] = {}
+        """How many segments a log had when it was asked."""
         probes.around(Log, "delete_old_segments", self._around_delete_old_segments)
 
     def _around_delete_old_segments(self, original: Any) -> Any:
         def delete_old_segments(log: Log, *, now_ms: int) -> Any:
             before = log.log_start_offset
             chain = self.logs.chain_of(log)
+            if chain is not None and self._asked.get(log) != len(log.segments):
+                self._asked[log] = len(log.segments)
+                self.ask_what_stays(log, chain, now_ms)
             segments = [(segment.base_offset, segment.size) for segment in log.segments]
             with self.logs.under_way(chain, "deleting"):
                 deleted = original(log, now_ms=now_ms)
@@ -34,6 +47,25 @@ class RetentionWatch:
             return deleted
 
         return delete_old_segments
+
+    def ask_what_stays(self, log: Log, chain: Chain, now_ms: int) -> None:
+        """R17: were the first half of the log deleted, and as much allowed as is left, all that is left would stay."""
+        segments = list(log.segments)
+        half = len(segments) // 2
+        if not half:
+            return
+        self.world.check("R17")
+        left = sum(segment.size for segment in segments[half:])
+        count = segments_to_delete(
+            segments, replace(log.settings, delete=True, retention_bytes=left, retention_ms=FOR_EVER),
+            log_start_offset=segments[half].base_offset, high_watermark=log.log_end_offset,
+            log_end_offset=log.log_end_offset, now_ms=now_ms,
+        )  # fmt: skip
+        if any(segment.size for segment in segments[half:count]):
+            self.world.violated(
+                "R17", f"{chain.node} has {left} bytes of {chain.partition} from {segments[half].base_offset} on, and "
+                f"would not keep as much: {count} of {len(segments)} segments would go", chain.partition, chain.node,
+            )  # fmt: skip
 
     def _retained(self, log: Log, chain: Chain, before: int, segments: list[tuple[int, int]], now_ms: int) -> None:
         """R17: only what is old enough, by the broker's clock, or beyond the size; and never above the high watermark.
