@@ -1,5 +1,4 @@
-"""What is asked of copies of logs can fail: of each a violation is made, by hand, in a cluster that is well, and without
-that there is none."""
+"""What is asked of copies of logs can fail: a violation is made of each, by hand, in a cluster that is well."""
 
 from __future__ import annotations
 

@@ -117,6 +117,8 @@ class LagWatch:
         """By leader, partition and follower: until when it has kept up for so long that the leader must know it."""
         self._wanted: dict[tuple[str, str, int], Wanted] = {}
         """By leader, partition and follower."""
+        self._held_ns: dict[tuple[str, str], int] = {}
+        """By follower and partition: when a quota held it back last."""
         self.calm_since_ns: Mapping[str, int] = {}
         """By node: since when nothing has happened to it."""
         self._asked_ns: dict[tuple[str, str], int] = {}
@@ -218,7 +220,8 @@ class LagWatch:
             if wanted.leader_epoch != now.leader_epoch or lost or _has(copy, wanted):
                 self._wanted[key] = now
                 continue
-            since_ns = max(wanted.since_ns, self.calm_since(name, broker_name(member)))
+            held_ns = self._held_ns.get((broker_name(member), known), 0)
+            since_ns = max(wanted.since_ns, held_ns, self.calm_since(name, broker_name(member)))
             is_late = world.loop.now_ns - since_ns > GETS_ON_NS
             self._wanted[key] = wanted._replace(since_ns=NEVER_NS) if is_late else wanted  # it is told once
             if is_late:
@@ -321,11 +324,15 @@ class LagWatch:
     def is_held_back(self, held: bool, _: ReplicationQuotas, partition: Partition, lag: int | None) -> None:
         """R24: however little moves may take, a follower that has all that is committed goes on (KIP-73)."""
         self.world.check("R24")
+        if held:
+            self._held_ns[node(), str(partition.topic_partition)] = self.world.loop.now_ns
         if held and lag == 0:
             self._is_in_sync(partition, "itself, which has all")
 
     def holds_back(self, held: bool, _: ReplicationQuotas, partition: Partition, follower: int) -> None:
         self.world.check("R24")
+        if held:
+            self._held_ns[broker_name(follower), str(partition.topic_partition)] = self.world.loop.now_ns
         if held and follower in partition.isr_state.isr:
             self._is_in_sync(partition, f"{follower} of its ISR")
 

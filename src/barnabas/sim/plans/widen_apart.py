@@ -1,0 +1,39 @@
+"""Widens a drawn plan by what sets replicas apart: those that move may be copied only slowly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from barnabas.model.config import FOLLOWER_THROTTLED_RATE, LEADER_THROTTLED_RATE
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.plan import SECOND, Plan, Step, with_actions
+from barnabas.sim.plans.widen_amid import FAST
+
+THROTTLED: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+
+
+def throttled(plan: Plan, chance: Chance) -> Plan:
+    """Administrators bound what moves may take, as their tools do, and a topic that is moved is written to meanwhile;
+    afterwards the bound is lifted."""
+    if not chance.happens(0.5 if plan.profile in ("REAS", "MOVE") else 0.1):
+        return plan
+    topic = chance.one_of(plan.ordinary_topics)
+    bound = replace(topic, configs={**topic.configs, **dict.fromkeys(THROTTLED, "*")})
+    ends_ns = plan.length_ns - 2 * SECOND
+    rate = str(chance.whole(50, 1_000))
+    more: list[Step] = []
+    for key in (LEADER_THROTTLED_RATE, FOLLOWER_THROTTLED_RATE):
+        more += [(SECOND // 2, "config", {"key": key, "value": rate}, 0)]
+        more += [(ends_ns, "config", {"key": key, "value": FAST}, 0)]
+    for _ in range(chance.whole(1, 3)):
+        numbers = list(range(plan.brokers))
+        chance.shuffle(numbers)
+        where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+        moved = {**where, "replicas": numbers[: chance.whole(2, 3)]}
+        more.append((chance.whole(2 * SECOND, ends_ns - 2 * SECOND), "reassign", moved, 0))
+    topics = tuple(bound if each is topic else each for each in plan.topics)
+    return with_actions(replace(plan, topics=topics), more)
+
+
+APART: Final = (throttled,)
