@@ -27,8 +27,7 @@ def throttled(plan: Plan, chance: Chance) -> Plan:
         more += [(SECOND // 2, "config", {"key": key, "value": rate}, 0)]
         more += [(ends_ns, "config", {"key": key, "value": FAST}, 0)]
     for _ in range(chance.whole(1, 3)):
-        numbers = list(range(plan.brokers))
-        chance.shuffle(numbers)
+        numbers = chance.shuffled(range(plan.brokers))
         where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
         moved = {**where, "replicas": numbers[: chance.whole(2, 3)]}
         more.append((chance.whole(2 * SECOND, ends_ns - 2 * SECOND), "reassign", moved, 0))

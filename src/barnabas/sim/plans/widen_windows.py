@@ -136,14 +136,17 @@ def _unseen(plan: Plan, chance: Chance, at_ns: int, lasts_ns: int) -> list[Step]
         ("elect", {"topic": topic.name, "unclean": False}),
         ("config", {"topic": topic.name, "key": "retention.ms", "value": "600000"}),
     ]
-    made = {"topic": passing, "partitions": chance.whole(1, 2), "replicas": numbers[:2]}
+    there = [number for number in numbers if f"broker-{number}" != node]
+    made = {"topic": passing, "partitions": chance.whole(1, 3), "replicas": chance.one_of([numbers, there])[:2]}
+    if plan.tells_topics_apart and chance.happens(0.5):
+        asked[0] = "recreate-topic", {"topic": passing, "partitions": 1, "replicas": there[:2]}
     more: list[Step] = [
         (at_ns - 800 * MS, "create-topic", made, 0),
         (at_ns, "partition", {"node": node, "others": ["zookeeper"]}, lasts_ns),
     ]
     gone_ns, rest_ns = at_ns + plan.session_ns, lasts_ns - plan.session_ns
     for name, said in asked:
-        if chance.happens(0.7 if name == "delete-topic" else 0.3):
+        if chance.happens(0.7 if name in ("delete-topic", "recreate-topic") else 0.3):
             more.append((gone_ns + chance.whole(0, rest_ns), name, said, 0))
     return more
 
