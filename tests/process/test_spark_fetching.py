@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cluster import until
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from barnabas.client.blocking import BlockingCluster
 from barnabas.client.connection import ConnectionLost
@@ -19,6 +19,7 @@ from barnabas.spark.fetching import fetched
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import DataLoss, OffsetRange
 from barnabas.spark.topics import bounds, covered
+from barnabas.testing import KafkaCluster
 from barnabas.wire.records import records_of
 
 COUNT = 400
@@ -27,7 +28,7 @@ COUNT = 400
 def produce(bootstrap: str, topic: str, count: int = COUNT) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "batch.num.messages": 10})
     for number in range(count):
-        producer.produce(topic, b"%06d" % number, partition=0)
+        producer.produce(topic, b"%06d" % number, b"%d" % number, partition=0)
         if number % 10 == 9:
             producer.poll(0)
     assert producer.flush(30) == 0
@@ -60,8 +61,8 @@ class Reading:
 def reading(kafka_cluster: Any) -> Iterator[Any]:
     made: list[Reading] = []
 
-    def begin(topic: str, **given: str) -> Reading:
-        made.append(Reading(kafka_cluster.bootstrap, topic, **given))
+    def begin(topic: str, bootstrap: str = kafka_cluster.bootstrap, **given: str) -> Reading:
+        made.append(Reading(bootstrap, topic, **given))
         return made[-1]
 
     yield begin
@@ -133,6 +134,29 @@ def test_committed_reads_leave_out_what_was_aborted_in_any_fetch(kafka_cluster: 
     assert read.rest() == [number * 11 + each for number in range(0, 20, 2) for each in range(10)]
     everything = reading("transactions")
     assert len(everything.rest()) == 200
+
+
+def test_of_an_aborted_transaction_compaction_may_leave_the_marker_alone_and_committed_reads_go_on_behind_it(
+    reading: Any,
+) -> None:
+    with KafkaCluster(1, config={"log.cleaner.backoff.ms": "50"}) as cluster:
+        config = {"segment.bytes": "1000", "min.cleanable.dirty.ratio": "0.01"}
+        cluster.create_topic("compacted", partitions=1, config=config)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "t", "log_level": 0})
+        producer.init_transactions(30)
+        for key, end in (("aborted", producer.abort_transaction), ("kept", producer.commit_transaction)):
+            producer.begin_transaction()
+            producer.produce("compacted", b"v", key, partition=0)
+            assert producer.flush(30) == 0
+            end(30)
+        produce(cluster.bootstrap, "compacted", 50)
+        compact = [ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, "compacted", incremental_configs=compact)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        admin.incremental_alter_configs([resource])[resource].result(30)
+        until(lambda: 0 not in reading("compacted", cluster.bootstrap).rest(), "the aborted record is compacted away")
+        committed = reading("compacted", cluster.bootstrap, **{"kafka.isolation.level": "read_committed"})
+        assert committed.rest() == [2, *range(4, 54)]
 
 
 def test_a_partition_without_any_leader_is_said_in_time(kafka_cluster: Any) -> None:

@@ -162,9 +162,7 @@ class _Fetching:
                 check_crc(data, start, end)
             except WireError as error:
                 raise unreadable(self._wanted, header.base_offset, error) from None
-            if header.is_control:
-                self._aborted.ended(header)
-            elif not self._aborted.covers(header):
+            if not self._aborted.covers(header) and not header.is_control:
                 readable.append((header, start, end))
         return readable
 
@@ -226,10 +224,10 @@ class _Aborted:
         self._waiting = sorted((transaction.first_offset, transaction.producer_id) for transaction in transactions)
 
     def covers(self, header: BatchHeader) -> bool:
+        """Asked of each batch in turn, markers too: one may be all that compaction has left of its transaction."""
         while self._waiting and self._waiting[0][0] <= header.last_offset:
             _, producer_id = self._waiting.pop(0)
             self._open.add(producer_id)
+        if header.is_control:
+            self._open.discard(header.producer_id)
         return header.is_transactional and header.producer_id in self._open
-
-    def ended(self, header: BatchHeader) -> None:
-        self._open.discard(header.producer_id)
