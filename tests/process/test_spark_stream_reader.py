@@ -177,6 +177,31 @@ def test_a_partition_that_ends_before_what_was_read_of_it_is_data_loss(kafka_clu
     assert planned(lenient, beyond, resumed) == []
 
 
+@pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
+def test_what_was_read_of_an_open_transaction_is_neither_lost_nor_read_again_by_committed_reads(
+    kafka_cluster: Any, fail_on_data_loss: str
+) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    kafka_cluster.create_topic("s", partitions=1)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "t"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("s", b"v", partition=0)
+    assert producer.flush(30) == 0
+    send(bootstrap, "s", 2)
+    given = {"startingOffsets": "earliest", "failOnDataLoss": fail_on_data_loss}
+    source = reader(bootstrap, **given)
+    end = source.latestOffset(source.initialOffset(), ALL)
+    assert offsets(end) == {"s": {"0": 3}}
+    committed = reader(bootstrap, **given, **{"kafka.isolation.level": "read_committed"})
+    assert offsets(committed.latestOffset(end, ALL)) == {"s": {"0": 3}}
+    producer.commit_transaction(30)
+    send(bootstrap, "s", 1)
+    later = committed.latestOffset(end, ALL)
+    assert planned(committed, end, later) == [("s", 0, 3, 5)]
+    assert read(committed, end, later) == [4]
+
+
 def test_a_query_goes_on_at_once_where_the_group_is_told_of_a_topic_that_is_gone(
     kafka_cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

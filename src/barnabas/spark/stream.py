@@ -11,11 +11,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from barnabas.client.offsets import EARLIEST
+from barnabas.client.offsets import EARLIEST, READ_UNCOMMITTED
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.spark.access import connected
@@ -97,9 +98,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self.commit(start)
         with connected(self._options.access) as cluster:
             topic_ids = covered(cluster, self._options)
-            now = ends(cluster, topic_ids, self._options)
-            self._latest = by_topic(now, topic_ids)
             starts = self._starts(begun, topic_ids)
+            now = self._ends(cluster, starts)
+            self._latest = by_topic(now, topic_ids)
             resumed = self._not_beyond(now, starts)
             reachable = now if self._target is None else self._until_target(now, resumed)
             reachable = {partition: max(end, resumed[partition]) for partition, end in reachable.items()}
@@ -142,6 +143,14 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             else begun[partition.topic].next_offsets.get(partition.partition, 0)
             for partition in topic_ids
         }
+
+    def _ends(self, cluster: BlockingCluster, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Where partitions end. What a query has read of open transactions, before it was to read what is committed
+        alone, is read: such a partition ends there."""
+        now = ends(cluster, starts, self._options)
+        read = [partition for partition in now if now[partition] < starts[partition]]
+        written = ends(cluster, read, replace(self._options, isolation_level=READ_UNCOMMITTED))
+        return now | {partition: min(written[partition], starts[partition]) for partition in read}
 
     def _not_beyond(
         self, now: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
