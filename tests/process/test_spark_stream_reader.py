@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 pytest.importorskip("pyspark")
 
@@ -21,6 +21,7 @@ from barnabas.spark.lag import lag_of, seconds_of
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import DataLoss
 from barnabas.spark.stream import TopicStreamReader, UnlimitedStreamReader
+from barnabas.spark.topics import covered
 
 ALL = ReadAllAvailable()
 
@@ -243,6 +244,17 @@ def test_a_pattern_is_found_anywhere_in_a_name_and_takes_no_internal_topic(kafka
     assert set(offsets(reader(bootstrap, subscribePattern="dec-").initialOffset())) == {"codec-gzip"}
     everything = reader(bootstrap, subscribePattern=".*", includeInternalTopics="true")
     assert "__consumer_offsets" in offsets(everything.initialOffset())
+
+
+def test_a_topic_of_which_the_asked_broker_has_not_heard_is_covered(kafka_cluster: Any) -> None:
+    controller = kafka_cluster.controller
+    deaf = next(broker for broker in kafka_cluster.brokers if broker != controller)
+    deaf.partition(from_=controller)
+    admin = AdminClient({"bootstrap.servers": controller.address})
+    admin.create_topics([NewTopic("new", 1, 1)])["new"].result(30)
+    options = SourceOptions.parse({"kafka.bootstrap.servers": deaf.address, "subscribe": "new"})
+    with BlockingCluster(deaf.address) as cluster:
+        assert [*covered(cluster, options)] == [TopicPartition("new", 0)]
 
 
 def test_a_partition_that_the_starting_offsets_forget_is_named(kafka_cluster: Any) -> None:

@@ -28,7 +28,7 @@ def covered(cluster: BlockingCluster, options: SourceOptions) -> dict[TopicParti
         ]
     if not names:
         return {}
-    metadata = cluster.refresh(names)
+    metadata = cluster.look_up(names)
     found: dict[TopicPartition, Uuid] = {}
     for name in names:
         topic = metadata.topics.get(name)
