@@ -223,6 +223,26 @@ def test_a_query_goes_on_at_once_where_the_group_is_told_of_a_topic_that_is_gone
         assert cluster.committed_offsets("seen", [TopicPartition("s", 0)])[TopicPartition("s", 0)].offset == 2
 
 
+def test_a_batch_that_was_planned_before_its_topic_was_deleted_is_told_or_goes_on_without_it(
+    kafka_cluster: Any,
+) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    for topic in ("s", "s-gone"):
+        kafka_cluster.create_topic(topic, partitions=1)
+        send(bootstrap, topic, 2)
+    given = {"startingOffsets": "earliest", "kafka.default.api.timeout.ms": "1500"}
+    strict, lenient = reader(bootstrap, **given), reader(bootstrap, failOnDataLoss="false", **given)
+    start = strict.initialOffset()
+    end = strict.latestOffset(start, ALL)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics(["s-gone"])["s-gone"].result(30)
+    while "s-gone" in admin.list_topics(timeout=10).topics:
+        pass
+    with pytest.raises(DataLoss, match="s-gone-0: offsets 0 to 1 are gone, because the topic was deleted"):
+        strict.partitions(start, end)
+    assert planned(lenient, start, end) == [("s", 0, 0, 2)]
+
+
 def test_no_socket_goes_along_when_the_reader_is_sent(kafka_cluster: Any) -> None:
     kafka_cluster.create_topic("s", partitions=1)
     source = reader(kafka_cluster.bootstrap)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from barnabas.client.offsets import EARLIEST, READ_UNCOMMITTED
-from barnabas.model.errors import KafkaError
+from barnabas.client.offsets import EARLIEST, READ_UNCOMMITTED, ListedOffset
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.spark.access import connected
 from barnabas.spark.behind import behind
@@ -230,20 +230,24 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         ranges = [whole for whole in _ranges(begun, ended) if whole.size]
         if ranges:
             with connected(options.access) as cluster:
-                low = cluster.list_offsets(dict.fromkeys((whole.topic_partition for whole in ranges), EARLIEST))
-            ranges = [self._kept(whole, low[whole.topic_partition].offset) for whole in ranges]
+                error_of = cluster.look_up(sorted({whole.topic for whole in ranges})).error_of
+                left = [each for each in ranges if error_of(each.topic) is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+                low = cluster.list_offsets({each.topic_partition: EARLIEST for each in left})
+            ranges = [self._kept(whole, low.get(whole.topic_partition)) for whole in ranges]
         return [
             RangePartition(piece)
             for piece in cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records)
         ]
 
-    def _kept(self, whole: OffsetRange, low: int) -> OffsetRange:
-        """The part that has not aged out; `DataLoss` for the rest."""
+    def _kept(self, whole: OffsetRange, earliest: ListedOffset | None) -> OffsetRange:
+        """The part that has not aged out, or gone with its topic (None); `DataLoss` for the rest."""
+        low = whole.end if earliest is None else earliest.offset
         if low <= whole.start:
             return whole
         if self._options.fail_on_data_loss:
             gone = whole._replace(end=min(low, whole.end))
-            raise DataLoss(lost(gone, f"the topic begins at offset {low} now (retention, or records were deleted)"))
+            why = f"the topic begins at offset {low} now (retention, or records were deleted)"
+            raise DataLoss(lost(gone, "the topic was deleted" if earliest is None else why))
         return whole._replace(start=min(low, whole.end))
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
