@@ -177,3 +177,5 @@ def test_what_acls_deny_is_said_with_the_permission(secured: tuple[dict[str, int
             list(fetched(cluster, OffsetRange("seen", 0, 0, 1, topic_id=topic_id), options))
         with pytest.raises(KafkaError, match="This user may not commit offsets to group 'g'"):
             commit_offsets(cluster, "g", {partition: 0})
+        with pytest.raises(KafkaError, match=r"topic seen: .*this user has no READ permission on it"):
+            commit_offsets(cluster, "other", {partition: 0})

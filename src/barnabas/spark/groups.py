@@ -14,7 +14,8 @@ from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 def commit_offsets(cluster: BlockingCluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Commits for a group without members (generation -1, as ``kafka-consumer-groups --reset-offsets`` does).
 
-    Raises `KafkaError`: UNKNOWN_MEMBER_ID where the group has consumers of its own, GROUP_AUTHORIZATION_FAILED.
+    Raises `KafkaError`: UNKNOWN_MEMBER_ID where the group has consumers of its own, GROUP_AUTHORIZATION_FAILED,
+    TOPIC_AUTHORIZATION_FAILED.
     """
     topics: dict[str, list[Any]] = {}
     for topic_partition, offset in offsets.items():
@@ -37,15 +38,16 @@ def commit_offsets(cluster: BlockingCluster, group: str, offsets: Mapping[TopicP
         answer = cluster.coordinator(group).send(request)
         for topic in answer.topics:
             for partition in topic.partitions:
-                check_code(partition.error_code)
+                check_code(partition.error_code, what=f"topic {topic.name}")
 
     try:
         cluster.retrying(attempt)
     except KafkaError as error:  # from the coordinator or, where the group is forbidden, from the search for it
-        raise KafkaError(error.code, _refused(group, error.code)) from None
+        raise KafkaError(error.code, _refused(group, error)) from None
 
 
-def _refused(group: str, code: ErrorCode) -> str:
+def _refused(group: str, error: KafkaError) -> str:
+    code = error.code
     if code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
         return (
             f"This user may not commit offsets to group {group!r}: set groupId to a group that it may use, or "
@@ -53,4 +55,5 @@ def _refused(group: str, code: ErrorCode) -> str:
         )
     if code is ErrorCode.UNKNOWN_MEMBER_ID:
         return f"Group {group!r} has consumers of its own: set groupId to a group that only this query uses."
-    return f"Offsets were not committed to group {group!r}: {code.name}."
+    lacks = " (this user has no READ permission on it)" if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
+    return f"Offsets were not committed to group {group!r}: {error}{lacks}."
