@@ -410,6 +410,7 @@ class LogDirs(CheckpointedLogs):
                 f"Can not create log for {partition} because log directories "
                 f"{', '.join(self.offline_paths)} are offline",
             )
+        self.delete_future(partition)  # left of a replica that is gone
         last: LogDirFailure | None = None
         preferred = self._preferred.get(partition)
         for path in self._by_number_of_logs() if preferred is None else [preferred]:

@@ -506,6 +506,19 @@ def test_a_crash_while_a_log_changes_its_directory_leaves_one_copy(tmp_path: Pat
     dirs.close()
 
 
+def test_what_a_replica_left_that_is_gone_takes_no_place_of_the_next(tmp_path: Path) -> None:
+    """Its future log was in a directory that was offline when the topic was deleted. The next log was deleted in its
+    place: both were in one directory, which went offline with all its replicas."""
+    dirs, log, _ = moved(tmp_path)
+    dirs.close()
+    shutil.rmtree(log.directory)
+    dirs = log_dirs(tmp_path / "1", tmp_path / "2")
+    dirs.get_or_create(A, topic_id=Uuid(b"b" * 16), is_new=True)
+    assert dirs.future(A) is None
+    assert len(list(tmp_path.glob("?/a-0"))) == 1
+    dirs.close()
+
+
 @pytest.mark.parametrize("deleted_to", [1, 2])
 def test_a_crash_while_a_log_whose_start_is_not_written_down_changes_its_directory_leaves_one_copy(
     tmp_path: Path, deleted_to: int
