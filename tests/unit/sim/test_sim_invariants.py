@@ -81,7 +81,7 @@ from barnabas.sim.judges.judge_transactions import (
 )
 from barnabas.sim.judges.watch_cleaner import Written
 from barnabas.sim.judges.watch_cluster import _committed
-from barnabas.sim.judges.watch_coordinator import restarted, survives_a_snapshot
+from barnabas.sim.judges.watch_coordinator import restarted, survives_a_power_loss, survives_a_snapshot
 from barnabas.sim.judges.watch_joins import UnansweredJoin
 from barnabas.sim.judges.watch_lag import Behind, Wanted
 from barnabas.sim.judges.watch_restarts import Dead
@@ -92,6 +92,7 @@ from barnabas.sim.plans.actions import INVARIANTS
 from barnabas.sim.plans.plan import Action
 from barnabas.sim.scenarios import consume, plan, produce
 from barnabas.sim.unforeseen import Unforeseen
+from barnabas.sim.world.disk import Inode
 from barnabas.sim.world.node import EPOCH_MS
 from barnabas.sim.world.probes import life
 from barnabas.sim.world.world import LOG_DIR, World, broker_name, broker_number
@@ -100,8 +101,10 @@ from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import ControlType, Record, build_batch, control_batch
 from barnabas.zk.protocol.errors import ConnectionLoss, NotEmpty
 from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, SetData
-from barnabas.zk.protocol.session_ops import CloseSession
+from barnabas.zk.protocol.session_ops import CloseSession, SetWatches
+from barnabas.zk.server.sessions import Session, Sessions
 from barnabas.zk.server.tree import DataTree
+from barnabas.zk.server.watches import Watches
 
 PARTITIONS: Final = 12
 """One for each violation that leaves a log as no log should be."""
@@ -517,6 +520,48 @@ def c17_of_children_that_go(cluster: Cluster) -> None:
     znodes.committed(CloseSession(), owner, None, 1 << 40)
     coordinator.committed = kept
     znodes.began(None, coordinator)
+
+
+def c17_of_a_session_that_is_opened(cluster: Cluster) -> None:
+    """It has half of its time."""
+    sessions: Sessions[Any] = Sessions(timeout_min_ms=1, timeout_max_ms=10_000)
+    sessions.open(1, b"", 6_000, 5)
+    assert cluster.world.violations == []
+    with patched(Session, "__init__", half_over):
+        sessions.open(2, b"", 6_000, 5)
+
+
+def half_over(session: Session[Any], session_id: int, password: bytes, timeout_ms: int, now_ms: int) -> None:
+    session.id, session.password, session.timeout_ms, session.connection = session_id, password, timeout_ms, None
+    session.heard_ms = now_ms - timeout_ms // 2
+
+
+def c17_of_a_log_without_a_name(cluster: Cluster) -> None:
+    """A power loss would take a log of ZooKeeper's, whose bytes are on the platter, and whose name is not."""
+    names = cluster.world.nodes["zookeeper"].volume.names
+    survives_a_power_loss(cluster.world)
+    assert cluster.world.violations == []
+    inode = names["/zookeeper/log.nameless"] = Inode()
+    inode.cached, inode.durable = bytearray(b"answered"), bytearray(b"answered")
+    survives_a_power_loss(cluster.world)
+    del names["/zookeeper/log.nameless"]
+
+
+def c19_of_who_was_away(cluster: Cluster) -> None:
+    """It comes back, and is not told of what changed below what it watches."""
+    tree: Any = SimpleNamespace(set_watches=lambda asked, _: [None] * len(asked.child_watches), watches=Watches())
+    znodes, path = cluster.checkers.znodes, "/brokers/ids"
+    znodes.is_told_to_who_was_away(tree, {path: None}, znodes._made[path].pzxid)
+
+
+def c19_of_a_watch_of_what_was_not_there(cluster: Cluster) -> None:
+    """Who waits for a znode to come sets a watch again as if it had been there."""
+    coordinator = cluster.world.coordinator
+    assert coordinator is not None
+    seen_to = coordinator.committed.last_zxid
+    coordinator.committed.set_watches(SetWatches(seen_to, ["/controller"], ["/admin/x"], []), "who")  # type: ignore[arg-type]
+    assert cluster.world.violations == []
+    coordinator.committed.set_watches(SetWatches(seen_to, ["/admin/x"], [], []), "who")  # type: ignore[arg-type]
 
 
 def copied(tree: DataTree[Any]) -> DataTree[Any]:
@@ -1663,6 +1708,10 @@ def g3_of_one_that_believes_in_a_longer_session(cluster: Cluster) -> None:
     del cluster.checkers.members._members["long believers", member_id]
 
 
+class AMember(SimpleNamespace):
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
 def g4_of_one_that_is_thrown_back(cluster: Cluster) -> None:
     place, reader = TopicPartition("orders", 11), SimpleNamespace(member=None)
     cluster.checkers.members.goes_on("reader", reader, {place: 5}, -1, {place: 3})  # type: ignore[arg-type]
@@ -1670,7 +1719,7 @@ def g4_of_one_that_is_thrown_back(cluster: Cluster) -> None:
 
 def g4_of_a_member_that_does_not_go_on(cluster: Cluster) -> None:
     """It is given again what its group had committed when it joined."""
-    member: Any = SimpleNamespace(group="readers", member_id="one", generation=2)
+    member: Any = AMember(group="readers", member_id="one", generation=2)
     cluster.checkers.members._committed["readers", "one"] = {"orders-11": 5}
     place = TopicPartition("orders", 11)
     cluster.checkers.members.goes_on("reader", SimpleNamespace(member=member), {place: 1}, 1, {place: 3})  # type: ignore[arg-type]
@@ -1678,7 +1727,7 @@ def g4_of_a_member_that_does_not_go_on(cluster: Cluster) -> None:
 
 def g4_of_a_member_that_was_none_for_a_while(cluster: Cluster) -> None:
     """It goes on where it was, and others have read on and committed meanwhile."""
-    member: Any = SimpleNamespace(group="readers", member_id="two", generation=4)
+    member: Any = AMember(group="readers", member_id="two", generation=4)
     cluster.checkers.members._committed["readers", "two"] = {"orders-11": 5}
     place, reader = TopicPartition("orders", 11), SimpleNamespace(member=member)
     cluster.checkers.members.goes_on("reader", reader, {place: 3}, 4, {place: 3})  # type: ignore[arg-type]
@@ -2112,8 +2161,10 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c9_of_one_that_the_controller_takes_for_dead, c10, c11, c11_of_one_that_leads_alone, c12,
     c12_of_one_that_is_in_sync, c13, c13_of_a_partition_that_is_gone, c14, c14_of_a_partition_that_is_gone, c15,
     c15_of_a_topic_that_is_deleted, c15_of_a_replica_that_is_left, c16, c16_of_two_blocks, c17,
-    c17_of_ephemeral_znodes, c17_of_a_snapshot, c17_of_a_stat, c17_of_children_that_go, c18, c18_of_what_was_announced,
-    c19, c20, c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told,
+    c17_of_ephemeral_znodes, c17_of_a_snapshot, c17_of_a_stat, c17_of_children_that_go,
+    c17_of_a_session_that_is_opened, c17_of_a_log_without_a_name, c18, c18_of_what_was_announced,
+    c19, c19_of_who_was_away, c19_of_a_watch_of_what_was_not_there,
+    c20, c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told,
     c21_of_one_that_does_not_register_again, c21_of_one_that_was_dead_before,
     c21_of_a_replica_that_is_lost,
     c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c21_of_one_that_is_in_sync,
@@ -2143,19 +2194,21 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     t5_of_one_that_is_prepared, t6, t6_of_one_with_two,
     t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again,
     t8_of_an_end_that_is_not_noted, t9,
-    t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id, t10, t10_of_an_end,
+    t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id,
+    t10, t10_of_an_end,
     g1, g1_of_books, g2,
     g3, g3_of_one_that_believes_in_its_session, g3_of_one_that_believes_in_a_longer_session,
     g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4_of_a_member_that_was_none_for_a_while,
-    g4_of_an_older_commit,
-    g4, g4_of_a_group,
+    g4_of_an_older_commit,     g4, g4_of_a_group,
     g4_of_one_that_goes_to_the_beginning, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed,
-    g6_of_a_group_that_is_not_listed, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted, l1_of_a_producer,
-    l1_of_a_teller, l1_of_a_call_that_fails, g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
+    g6_of_a_group_that_is_not_listed,     g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted,
+    l1_of_a_producer, l1_of_a_teller, l1_of_a_call_that_fails,
+    g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
     g8_of_a_commit_whose_outcome_is_known, g8_of_offsets_that_expire_at_once, g8_of_who_is_left_waiting,
     g8_of_one_that_is_thrown_out, g8_of_a_join_that_nobody_looks_at,
     g9, g9_of_one_that_comes_again_by_its_name, g9_of_a_member_that_says_something_else,
-    g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not, g9_of_an_offset_of_a_transaction, g10,
+    g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not, g9_of_an_offset_of_a_transaction,
+    g10,
 )  # fmt: skip
 
 

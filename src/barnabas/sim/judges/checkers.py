@@ -35,7 +35,7 @@ from barnabas.sim.judges.judge_transactions import (
 from barnabas.sim.judges.watch_alive import AliveWatch
 from barnabas.sim.judges.watch_cleaner import CleanerWatch
 from barnabas.sim.judges.watch_cluster import ClusterWatch
-from barnabas.sim.judges.watch_coordinator import ZnodeWatch, survives_a_snapshot
+from barnabas.sim.judges.watch_coordinator import ZnodeWatch, is_kept
 from barnabas.sim.judges.watch_coordinators import CoordinatorWatch
 from barnabas.sim.judges.watch_copies import CopyWatch
 from barnabas.sim.judges.watch_deadlines import DeadlineWatch
@@ -106,7 +106,7 @@ class Checkers:
             self.logs.losses.may_be_lost(self.offsets_partition(group), owner=group)
             or self.offsets_partition(group) in self.logs.leaders.begun_anew
         )
-        self.znodes = ZnodeWatch(world)
+        self.znodes = ZnodeWatch(world, self.probes)
 
         def committed(*transaction: Any) -> None:
             self.ensemble.committed(*transaction)
@@ -356,7 +356,7 @@ class Checkers:
                 self.cleaner.judge(chain.node, log)
         await leaders_are_balanced(world, self.topics())
         await self._caches_agree(world)
-        survives_a_snapshot(world)
+        is_kept(world)
         topics = [topic for topic in self.topics() if not topic.startswith("__")]
         await world.client(lambda _, cluster: lookups_are_right(world, cluster, topics), "asker")
         self._acknowledged_survive(found, starts)

@@ -1,19 +1,27 @@
-"""Watches what ZooKeeper has: C17. Each znode is what the transactions made it, and a kill takes nothing from it that
-was written.
+"""Watches what ZooKeeper has: C17. Each znode is what the transactions made it, and neither a kill nor a power loss
+takes anything from it that was answered. A session that is opened, or opened again, lasts for its whole time from then
+on.
+
+C19: whoever was away hears of what changed meanwhile, by watches that are set again; and as they were set before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from barnabas.sim.world.world import World
+from barnabas.sim.world.probes import Probes
+from barnabas.sim.world.world import ZOOKEEPER, World
 from barnabas.sim.world.zookeeper import Ensemble
+from barnabas.zk.protocol.frames import WatchEvent
 from barnabas.zk.protocol.ops import Create, Delete, Multi, SetData
-from barnabas.zk.protocol.session_ops import CloseSession
-from barnabas.zk.server.sessions import Sessions
+from barnabas.zk.protocol.session_ops import CloseSession, SetWatches
+from barnabas.zk.server.sessions import Session, Sessions
 from barnabas.zk.server.snapshot import encode_snapshot, restore_snapshot
 from barnabas.zk.server.tree import DataTree
+
+SOMEBODY: Final = "somebody who was away"
 
 
 @dataclass(slots=True)
@@ -32,9 +40,14 @@ class ZnodeWatch:
     """Reckons every stat once more, from the transactions alone: by it clients know what changed while they were away,
     and whether what they write is still about what they have read."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, probes: Probes) -> None:
         self.world = world
         self._made: dict[str, Made] = {}
+        self._gone_in: dict[str, int] = {}
+        """By path: the transaction that deleted the last znode there."""
+        probes.around(DataTree, "set_watches", self._around_set_watches)
+        for name in ("open", "reopen"):
+            probes.after(Sessions, name, self._opened)
 
     def began(self, before: Ensemble | None, after: Ensemble) -> None:
         """A process serves what it has read from its disk."""
@@ -58,6 +71,53 @@ class ZnodeWatch:
             right, there = self._made.get(path), _made(tree, path) if path in tree.nodes else None
             if right != there:
                 self.world.violated("C17", f"after {zxid:#x} ZooKeeper has {there} for {path}, and {right} is right")
+        self.is_told_to_who_was_away(tree, touched, zxid)
+
+    def is_told_to_who_was_away(self, tree: DataTree[Any], touched: Mapping[str, None], zxid: int) -> None:
+        """Asks for who has seen all but this transaction, as if it came back now with watches of what that touched."""
+        made = {path: self._made.get(path) for path in touched}
+        gone = [path for path, now in made.items() if now is None]
+        asked = SetWatches(
+            zxid - 1,
+            [path for path, now in made.items() if now is not None and now.czxid < zxid == now.mzxid] + gone,
+            [path for path, now in made.items() if now is not None and now.czxid == zxid],
+            [path for path, now in made.items() if now is not None and now.czxid < zxid == now.pzxid] + gone,
+        )
+        paths = [*asked.data_watches, *asked.exist_watches, *asked.child_watches]
+        self.world.check("C19")
+        untold = [path for path, event in zip(paths, tree.set_watches(asked, SOMEBODY), strict=True) if event is None]
+        if untold:
+            tree.watches.forget(SOMEBODY)
+            self.world.violated("C19", f"who was away in {zxid:#x} would not hear that {untold[0]} was touched in it")
+
+    def _around_set_watches(self, original: Any) -> Any:
+        def set_watches(tree: DataTree[Any], request: SetWatches, watcher: Any) -> Iterator[WatchEvent | None]:
+            if watcher != SOMEBODY:
+                self._are_as_they_were(request)
+            told: Iterator[WatchEvent | None] = original(tree, request, watcher)
+            return told
+
+        return set_watches
+
+    def _are_as_they_were(self, request: SetWatches) -> None:
+        """Whoever watches the data of a znode has seen it; who waits for one to come has not."""
+        self.world.check("C19")
+        seen_to = request.relative_zxid
+        for path in request.data_watches:
+            made = self._made.get(path)
+            if (made is None or made.czxid > seen_to) and self._gone_in.get(path, -1) <= seen_to:
+                self.world.violated(
+                    "C19",
+                    f"somebody who has seen all to {seen_to:#x} sets a watch again on {path}, which was not there",
+                )
+
+    def _opened(self, session: Session[Any] | None, sessions: Sessions[Any], *arguments: Any) -> None:
+        now_ms: int = arguments[-1]
+        self.world.check("C17")
+        if session is not None and session in sessions.expired(now_ms + session.timeout_ms - 1):
+            self.world.violated(
+                "C17", f"a session that is opened lasts for {session.expires_ms - now_ms} ms, not {session.timeout_ms}"
+            )
 
     def _done(self, part: Any, session_id: int, outcome: Any, zxid: int, touched: dict[str, None]) -> None:
         if type(part) is Create:
@@ -74,6 +134,7 @@ class ZnodeWatch:
 
     def _gone(self, path: str, zxid: int, touched: dict[str, None]) -> None:
         del self._made[path]
+        self._gone_in[path] = zxid
         touched[path] = None
         self._changed_below(path, zxid, touched)
 
@@ -113,6 +174,11 @@ def restarted(world: World, before: Ensemble | None, after: Ensemble) -> None:
         compared(world, "after its restart", before.committed, after.committed)
 
 
+def is_kept(world: World) -> None:
+    survives_a_snapshot(world)
+    survives_a_power_loss(world)
+
+
 def survives_a_snapshot(world: World) -> None:
     """What a snapshot of now would give back is what is there."""
     coordinator = world.coordinator
@@ -123,3 +189,15 @@ def survives_a_snapshot(world: World) -> None:
     restore_snapshot(encode_snapshot(coordinator.committed, live), tree, sessions, 0)
     tree.last_zxid = coordinator.committed.last_zxid
     compared(world, "from a snapshot", coordinator.committed, tree)
+
+
+def survives_a_power_loss(world: World) -> None:
+    """What a kill would leave of ZooKeeper now a power loss would leave as well: it answers what is on the platter."""
+    machine = world.nodes[ZOOKEEPER]
+    world.check("C17")
+    if machine.disk.errors:
+        world.waive("C17")  # what could not be synced once nobody can tell from what was
+        return
+    left, cached = machine.volume.durable_files("/"), machine.volume.cached_files("/")
+    if lost := [name for name, data in cached.items() if data and left.get(name) != data]:
+        world.violated("C17", f"a power loss would take {lost[0]} from ZooKeeper, or a part of it")

@@ -185,6 +185,10 @@ class Volume:
         """What is certainly on the platter below `prefix`."""
         return {name: bytes(inode.durable) for name, inode in self._durable_names.items() if name.startswith(prefix)}
 
+    def cached_files(self, prefix: str) -> dict[str, bytes]:
+        """What processes read below `prefix`."""
+        return {name: bytes(inode.cached) for name, inode in self.names.items() if name.startswith(prefix)}
+
     def release_locks(self) -> None:
         self._locks.clear()
 
