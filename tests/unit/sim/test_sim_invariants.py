@@ -34,6 +34,7 @@ from barnabas.coordinator.transaction_records import transaction_record
 from barnabas.coordinator.transactions import (
     COMPLETE_COMMIT,
     ONGOING,
+    PREPARE_ABORT,
     PREPARE_COMMIT,
     ProducerIdAndEpoch,
     TransactionMachine,
@@ -2061,6 +2062,33 @@ def t10_of_an_end(cluster: Cluster) -> None:
         machine.written(written)
 
 
+def t9_of_one_that_is_given_up(cluster: Cluster) -> None:
+    """A transaction's time is over, and its producer keeps its epoch."""
+    machine = TransactionMachine("gives up", TransactionMetadata(4724, 3, 1_000, ONGOING, start_ms=0))
+    with patched(TransactionMachine, "_fenced", lambda one, _: replace(one.metadata, state=PREPARE_ABORT)):
+        machine.time_out(2_000)
+
+
+def t9_of_one_whose_end_is_decided(cluster: Cluster) -> None:
+    """Whoever asks is told that it is open."""
+    machine = TransactionMachine("ends", TransactionMetadata(4725, 0, 60_000, ONGOING))
+    prepared = machine.end(4725, 0, True, now_ms(cluster.world))
+    assert isinstance(prepared, TransactionMetadata)
+    machine.write(prepared)
+    with patched(TransactionMachine, "verification_error", lambda *_: ErrorCode.NONE):
+        machine.written(prepared)
+
+
+def t9_of_one_that_nobody_has_verified(cluster: Cluster) -> None:
+    """A leader takes a partition for a part of a transaction, and its coordinator has not said so."""
+    name, partition, log, _ = cluster.leading()
+    place, verdicts = partition.topic_partition, cluster.checkers.verdicts
+    verdicts._says({place: ErrorCode.NONE}, None, "said", 4726, 0, None)  # type: ignore[arg-type]
+    cluster.at(name, lambda: verdicts._are_told(4726, 0, [place], {log.producers: None}))
+    assert cluster.world.violations == []
+    cluster.at(name, lambda: verdicts._are_told(4726, 1, [place], {log.producers: None}))
+
+
 def t9_of_two_who_have_one_id(cluster: Cluster) -> None:
     """The second has another producer id, by which the first is not fenced."""
     for producer_id in (4720, 4721):
@@ -2195,7 +2223,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again,
     t8_of_an_end_that_is_not_noted, t9,
     t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id,
-    t10, t10_of_an_end,
+    t9_of_one_that_is_given_up, t9_of_one_whose_end_is_decided, t9_of_one_that_nobody_has_verified, t10, t10_of_an_end,
     g1, g1_of_books, g2,
     g3, g3_of_one_that_believes_in_its_session, g3_of_one_that_believes_in_a_longer_session,
     g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4_of_a_member_that_was_none_for_a_while,

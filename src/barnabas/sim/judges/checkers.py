@@ -52,6 +52,7 @@ from barnabas.sim.judges.watch_orders import OrderWatch
 from barnabas.sim.judges.watch_repeats import RepeatWatch
 from barnabas.sim.judges.watch_restarts import UNDER_WAY_NS
 from barnabas.sim.judges.watch_stable import StableWatch
+from barnabas.sim.judges.watch_verdicts import VerdictWatch
 from barnabas.sim.judges.watch_waiting import WaitingWatch
 from barnabas.sim.judges.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.plans.plan import RESULTS, WORKERS, Plan
@@ -99,6 +100,7 @@ class Checkers:
         self.knowledge = KnowledgeWatch(world, self.probes)
         self.fetch_sessions = FetchSessionWatch(world, self.probes)
         self.repeats = RepeatWatch(world, self.probes)
+        self.verdicts = VerdictWatch(world, self.probes)
         self.namesakes = NamesakeWatch(self.logs, self.probes)
         self.orders = OrderWatch(world, self.ensemble, self.probes)
         self.former_lives = FormerLifeWatch(world)

@@ -1,0 +1,122 @@
+"""Watches what is decided about the transactions of producers: T9, that who is given up is fenced, and that nobody
+takes a transaction for open that its coordinator does not.
+
+A verdict that is wrong costs nothing as long as nobody comes late, and late comers are rare. So each is looked at: an
+abort that the producer did not ask for takes its epoch away; of a transaction whose end is decided a leader that asks
+is told that it is over; and what a leader takes for verified (KIP-890) the coordinator has said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from barnabas.broker.verification import TransactionVerification
+from barnabas.coordinator.transaction_coordinator import TransactionCoordinator
+from barnabas.coordinator.transactions import (
+    LAST_GIVEN_EPOCH,
+    PREPARE_ABORT,
+    PREPARED,
+    TransactionMachine,
+    TransactionMetadata,
+)
+from barnabas.log.producer_state import ProducerStateManager
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import TopicPartition
+from barnabas.sim.world.probes import Probes, node
+from barnabas.sim.world.world import World
+
+_IS_ASKED: Final = "transaction.partition.verification.enable"
+
+
+class VerdictWatch:
+    def __init__(self, world: World, probes: Probes) -> None:
+        self.world = world
+        self._told: dict[tuple[int, int, TopicPartition], None] = {}
+        """By producer id, epoch and partition: what some coordinator has said to be open."""
+        self._confirmed: dict[ProducerStateManager, None] = {}
+        """Of which logs the verification that ends now has taken up a yes."""
+        for name in ("time_out", "init_producer_id"):
+            probes.across(TransactionMachine, name, lambda machine: machine.metadata, self._given_up)
+        probes.after(TransactionMachine, "written", self._written)
+        probes.after(TransactionCoordinator, "verify_partitions", self._says)
+        probes.after(ProducerStateManager, "confirm", self._confirms)
+        probes.around(TransactionVerification, "verify", self._around_verify)
+
+    def _given_up(self, before: TransactionMetadata, decided: object, machine: TransactionMachine, *_: object) -> None:
+        """Whose transaction is aborted by another, or by the clock, writes no more: its epoch is over."""
+        if not isinstance(decided, TransactionMetadata) or decided.state is not PREPARE_ABORT:
+            return
+        self.world.check("T9")
+        if decided.producer_epoch <= min(before.producer_epoch, LAST_GIVEN_EPOCH):
+            self.world.violated(
+                "T9", f"{node()} aborts the transaction of {machine.transactional_id!r} in epoch "
+                f"{decided.producer_epoch}, which its producer has", node=node(),
+            )  # fmt: skip
+
+    def _written(self, _: None, machine: TransactionMachine, metadata: TransactionMetadata) -> None:
+        """A batch that comes when the end is decided may lie behind the marker: nobody would end it any more."""
+        if metadata.state not in PREPARED:
+            return
+        self.world.check("T9")
+        if machine.verification_error(metadata.producer_id, metadata.producer_epoch) is ErrorCode.NONE:
+            self.world.violated(
+                "T9", f"{node()} has decided the end of {machine.transactional_id!r}, and would say that its "
+                "transaction is open", node=node(),
+            )  # fmt: skip
+
+    def _says(
+        self,
+        answers: Mapping[TopicPartition, ErrorCode],
+        _: TransactionCoordinator,
+        __: str,
+        producer_id: int,
+        producer_epoch: int,
+        ___: object,
+    ) -> None:
+        for partition, error in answers.items():
+            if error is ErrorCode.NONE:
+                self._told[producer_id, producer_epoch, partition] = None
+
+    def _confirms(self, _: None, producers: ProducerStateManager, *__: object) -> None:
+        self._confirmed[producers] = None
+
+    def _around_verify(self, original: Any) -> Any:
+        async def verify(
+            verification: TransactionVerification,
+            transactional_id: str,
+            producer_id: int,
+            producer_epoch: int,
+            first_sequences: Mapping[TopicPartition, int],
+            **named: Any,
+        ) -> Any:
+            errors = await original(
+                verification, transactional_id, producer_id, producer_epoch, first_sequences, **named
+            )
+            # What is confirmed is confirmed when all is answered, and nothing comes between that and this.
+            confirmed, self._confirmed = self._confirmed, {}
+            self._are_told(producer_id, producer_epoch, first_sequences, confirmed)
+            return errors
+
+        return verify
+
+    def _are_told(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        confirmed: Mapping[ProducerStateManager, None],
+    ) -> None:
+        broker = self.world.brokers.get(node())
+        if broker is None or not broker.config.flag(_IS_ASKED):
+            return
+        for each in partitions:
+            partition = broker.replicas.partition(each)
+            if partition is None or partition.log is None or partition.log.producers not in confirmed:
+                continue
+            self.world.check("T9")
+            if (producer_id, producer_epoch, each) not in self._told:
+                self.world.violated(
+                    "T9", f"{node()} takes {each} for a part of the transaction of producer {producer_id}, and no "
+                    "coordinator has said so", str(each), node(),
+                )  # fmt: skip
