@@ -26,9 +26,9 @@ from barnabas.controller import alter_partition
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_members import Join
 from barnabas.coordinator.group_offsets import GroupOffsets
-from barnabas.coordinator.group_values import PREPARING, Now
+from barnabas.coordinator.group_values import COMPLETING, PREPARING, STABLE, Now, Purpose, Write
 from barnabas.coordinator.groups import Group
-from barnabas.coordinator.offsets_records import OffsetAndMetadata
+from barnabas.coordinator.offsets_records import KeyValue, OffsetAndMetadata
 from barnabas.coordinator.transaction_coordinator import TransactionPartition
 from barnabas.coordinator.transaction_records import transaction_record
 from barnabas.coordinator.transactions import (
@@ -95,7 +95,7 @@ from barnabas.sim.scenarios import consume, plan, produce
 from barnabas.sim.unforeseen import Unforeseen
 from barnabas.sim.world.disk import Inode
 from barnabas.sim.world.node import EPOCH_MS
-from barnabas.sim.world.probes import life
+from barnabas.sim.world.probes import Probes, life
 from barnabas.sim.world.world import LOG_DIR, World, broker_name, broker_number
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest
 from barnabas.wire.messages.fetch import FetchRequest
@@ -1734,6 +1734,23 @@ def g4_of_a_member_that_was_none_for_a_while(cluster: Cluster) -> None:
     cluster.checkers.members.goes_on("reader", reader, {place: 3}, 4, {place: 3})  # type: ignore[arg-type]
 
 
+def g4_of_a_member_that_asks_nobody(cluster: Cluster) -> None:
+    """It was none for a while, and goes on as if it had been one."""
+    place, members = TopicPartition("orders", 11), cluster.checkers.members
+    member: Any = AMember(group="readers", member_id="three", generation=5)
+    members._were_lost[member] = None  # type: ignore[index]
+    members._taken(None, member, SimpleNamespace(assignment=[place]))  # type: ignore[arg-type]
+    members.goes_on("reader", SimpleNamespace(member=member), {place: 3}, 5, {place: 3})  # type: ignore[arg-type]
+
+
+def g6_of_what_a_transaction_is_about_to_replace(cluster: Cluster) -> None:
+    """A member is told where its group is by a coordinator that waits for the end of a transaction."""
+    key = "broker-0", 4727, TopicPartition("orders", 11)
+    cluster.checkers.members.are_stable("readers", {key: 7}, {key: 9})
+    assert cluster.world.violations == []
+    cluster.checkers.members.are_stable("readers", {key: 7}, {key: 7})
+
+
 class Committing:
     group = "readers"
 
@@ -1962,6 +1979,22 @@ def g9_of_a_member_that_says_something_else(cluster: Cluster) -> None:
         cluster.at(name, lambda: group.join(asked, "a join", Now(now_ms(cluster.world), now_ms(cluster.world))))
 
 
+def g9_of_a_share_of_the_generation_before(cluster: Cluster) -> None:
+    """It is written late, and the group takes it for what it waits for."""
+    _, group = joined(cluster, "settled by another")
+    late = Write(KeyValue(b"", None), Purpose.ASSIGNMENT, group.generation_id - 1, {})
+
+    def stored(*_: object) -> None:
+        group.state = STABLE
+
+    group.state = COMPLETING
+    watch, probes = cluster.checkers.coordinators, Probes()
+    with patched(Group, "stored", stored):
+        probes.across(Group, "stored", lambda one: one.state, watch._stored)
+        group.stored(late, ErrorCode.NONE, Now(0, 0))
+        probes.remove()
+
+
 def g9_of_an_end_without_a_marker(cluster: Cluster) -> None:
     """A coordinator takes a transaction for ended, and its log has no marker."""
     groups, _ = joined(cluster, "ended")
@@ -1999,6 +2032,16 @@ def g9_of_an_offset_of_a_transaction(cluster: Cluster) -> None:
     with coordinated(cluster, "ahead in a transaction") as offsets:
         offsets.replay(TopicPartition("orders", 0), OffsetAndMetadata(7), 1 << 40, 4711)
         cluster.checkers.coordinators.judge()
+
+
+def g9_of_an_offset_that_is_about_to_be_another(cluster: Cluster) -> None:
+    """A transaction is open that has one, and who asks for what is stable would not wait for it."""
+    with coordinated(cluster, "unstable") as offsets:
+        offsets.replay(TopicPartition("orders", 0), OffsetAndMetadata(7), 1 << 40, 4711)
+        cluster.checkers.coordinators.look()
+        assert "G9" not in {each.invariant for each in cluster.world.violations}
+        with patched(GroupOffsets, "is_unstable", lambda *_: False):
+            cluster.checkers.coordinators.look()
 
 
 @contextmanager
@@ -2227,16 +2270,17 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     g1, g1_of_books, g2,
     g3, g3_of_one_that_believes_in_its_session, g3_of_one_that_believes_in_a_longer_session,
     g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4_of_a_member_that_was_none_for_a_while,
-    g4_of_an_older_commit,     g4, g4_of_a_group,
+    g4_of_an_older_commit, g4_of_a_member_that_asks_nobody,
+    g4, g4_of_a_group,
     g4_of_one_that_goes_to_the_beginning, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed,
-    g6_of_a_group_that_is_not_listed,     g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted,
+    g6_of_a_group_that_is_not_listed,     g6_of_what_a_transaction_is_about_to_replace, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted,
     l1_of_a_producer, l1_of_a_teller, l1_of_a_call_that_fails,
     g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
     g8_of_a_commit_whose_outcome_is_known, g8_of_offsets_that_expire_at_once, g8_of_who_is_left_waiting,
     g8_of_one_that_is_thrown_out, g8_of_a_join_that_nobody_looks_at,
     g9, g9_of_one_that_comes_again_by_its_name, g9_of_a_member_that_says_something_else,
     g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not, g9_of_an_offset_of_a_transaction,
-    g10,
+    g9_of_an_offset_that_is_about_to_be_another, g9_of_a_share_of_the_generation_before, g10,
 )  # fmt: skip
 
 

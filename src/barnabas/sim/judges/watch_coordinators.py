@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from barnabas.broker.offsets_log import ReplicatedLog
 from barnabas.broker.server import Broker
 from barnabas.coordinator.group_members import Join, Ticket
-from barnabas.coordinator.group_values import GroupDecision, Now
+from barnabas.coordinator.group_values import STABLE, GroupDecision, GroupState, Now, Write
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_partition import OffsetsPartition
 from barnabas.coordinator.offsets_records import OffsetKey, read_key, read_offset
@@ -86,6 +86,7 @@ class CoordinatorWatch:
         probes.after(OffsetsPartition, "complete", self._loaded)
         probes.after(OffsetsPartition, "replay_marker", self._ended)
         probes.around(Group, "join", self._around_join)
+        probes.across(Group, "stored", lambda group: group.state, self._stored)
         probes.around(ReplicatedLog, "append", self._around_append)
         probes.across(TransactionMachine, "add_partitions", lambda machine: machine.metadata, self._added)
         probes.around(TransactionMachine, "complete", self._around_complete)
@@ -105,6 +106,7 @@ class CoordinatorWatch:
             hosted = {partition.partition: None for partition in broker.groups.hosted}
             owned = {partition.partition: None for partition in broker.groups.owned}
             self._look_at_names(name, broker.groups.owned)
+            self._look_at_transactions(name, broker.groups.owned)
             may_load = name not in self.world.nodes_in_disk_trouble()
             wrong = [(name, number, True) for number in led if number not in owned and may_load]
             wrong += [(name, number, False) for number in hosted if number not in led]
@@ -126,6 +128,16 @@ class CoordinatorWatch:
                     "G9", f"{name} knows {group.static_members} of group {group.group_id} by their names; its static "
                     f"members are {named}", node=name,
                 )  # fmt: skip
+
+    def _look_at_transactions(self, name: str, owned: Iterable[OffsetsPartition]) -> None:
+        """Whoever asks for what is stable waits for the transactions that are open (KIP-447)."""
+        for group in (group for partition in owned for group in partition.groups.values()):
+            for key in [key for places in group.offsets.pending_transactional.values() for key in places]:
+                if not group.offsets.is_unstable(key):
+                    self.world.violated(
+                        "G9", f"{name} takes group {group.group_id}'s offset of {key} for stable; a transaction that "
+                        "is open has another", str(key), name,
+                    )  # fmt: skip
 
     def _is_unlike(self, name: str, number: int, leads: bool) -> None:
         partition = f"{GROUP_METADATA_TOPIC}-{number}"
@@ -163,6 +175,16 @@ class CoordinatorWatch:
             return decided
 
         return join
+
+    def _stored(self, before: GroupState, _: object, group: Group, write: Write, error: ErrorCode, *__: object) -> None:
+        """A group has the share that is written for the generation that it is in."""
+        self.world.check("G9")
+        settles = before is not STABLE and group.state is STABLE
+        if settles and write.generation_id != group.generation_id:
+            self.world.violated(
+                "G9", f"{node()} takes generation {group.generation_id} of {group.group_id} for settled by what was "
+                f"written for {write.generation_id}", node=node(),
+            )  # fmt: skip
 
     def _ended(self, _: object, partition: OffsetsPartition, producer_id: int, committed: bool) -> None:
         """What a transaction has committed counts, or not, by the marker in the log of the groups, and when that is on

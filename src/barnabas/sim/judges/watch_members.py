@@ -3,9 +3,10 @@
 G3: when a coordinator ends a member's session, the member knows already that it owns nothing any more, be it only by
 its clock: another may own the same from this moment. G4: nobody is thrown back. Who reads on in what it was assigned is
 given nothing from before; and who is assigned a partition nothing that its group had committed when it joined, be it
-what it had before it was no member for a while. Nor does a member go on with a commit when it has asked for a later
-one: sent again behind that the older would count. G8: no session ends before its time, which begins when the last
-answer was given: while a request of the member waits with its coordinator, it is alive.
+what it had before it was no member for a while: then it asks its group where to go on. Nor does a member go on with a
+commit when it has asked for a later one: sent again behind that the older would count. G6: no member is told to go on
+where a transaction of its group that is open goes on behind (KIP-447). G8: no session ends before its time, which
+begins when the last answer was given: while a request of the member waits with its coordinator, it is alive.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from barnabas.broker.server import Broker
+from barnabas.client.asking import Asking
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import GroupMember, Joined
 from barnabas.client.offsets import CommittedOffset, committed_offset
@@ -61,9 +63,15 @@ class MemberWatch:
         """By group: the generation in which a static leader came back, and the partitions that there were by then."""
         self._asked_last: dict[GroupMember, dict[str, int]] = {}
         """What members asked to commit last."""
+        self._to_ask: dict[GroupMember, dict[TopicPartition, None]] = {}
+        """Of what it was given when it was none for a while, that of which a member has yet to ask where to go on."""
+        self._were_lost: dict[GroupMember, None] = {}
+        """Members that are let in, and were none any more when they asked for that."""
         self.joins = JoinWatch(world, probes)
         probes.around(GroupMember, "ask_to_join", self._around_join)
         probes.around(GroupMember, "commit", self._around_commit)
+        probes.after(GroupMember, "take_join", self._taken)
+        probes.around(Asking, "committed_offsets", self._around_committed_offsets)
         probes.around(GroupCoordinator, "join", self._around_coordinated_join)
         probes.around(Group, "tick", self._around_tick)
         probes.after(OffsetsPartition, "complete", self._loaded)
@@ -122,7 +130,11 @@ class MemberWatch:
             committed = {
                 partition: offset for (name, partition), (offset, _) in self.history.commits.items() if name == group
             }
+            self._were_lost.pop(member, None)
+            is_lost = member.is_lost
             joined: Joined = await original(member)
+            if is_lost:
+                self._were_lost[member] = None
             self._members[group, member.member_id] = member
             self._committed[group, member.member_id] = committed
             return joined
@@ -194,7 +206,61 @@ class MemberWatch:
                 f"{len(member.assignment)} partitions are its own still", node=name,
             )  # fmt: skip
 
-    # G4
+    # G4, G6
+
+    def _taken(self, _: None, member: GroupMember, joined: Joined) -> None:
+        self._to_ask[member] = dict.fromkeys(joined.assignment if member in self._were_lost else ())
+
+    def _around_committed_offsets(self, original: Any) -> Any:
+        async def committed_offsets(
+            cluster: Asking[Any],
+            group: str,
+            partitions: Iterable[TopicPartition] | None,
+            *,
+            owner: object = None,
+            **named: Any,
+        ) -> Any:
+            if not isinstance(owner, GroupMember) or partitions is None:
+                return await original(cluster, group, partitions, owner=owner, **named)
+            wanted = list(partitions)
+            for each in wanted:
+                self._to_ask.get(owner, {}).pop(each, None)
+            before = self._about_to_count(group, wanted)
+            found = await original(cluster, group, wanted, owner=owner, **named)
+            self.are_stable(group, before, self._about_to_count(group, wanted))
+            return found
+
+        return committed_offsets
+
+    def _about_to_count(self, group: str, partitions: Iterable[TopicPartition]) -> dict[Any, int]:
+        """By coordinator, producer id and partition: what open transactions have committed, where one broker alone
+        coordinates the group."""
+        hosting = [
+            (name, partition)
+            for name, broker in self.world.brokers.items()
+            for partition in broker.groups.hosted
+            if partition.partition == broker.groups.partition_for(group)
+        ]
+        if len(hosting) != 1 or group not in hosting[0][1].groups:
+            return {}
+        name, kept_in = hosting[0]
+        pending = kept_in.groups[group].offsets.pending_transactional.items()
+        return {
+            (name, producer_id, each): offsets[each].record_offset
+            for producer_id, offsets in pending
+            for each in partitions
+            if each in offsets
+        }
+
+    def are_stable(self, group: str, before: Mapping[Any, int], after: Mapping[Any, int]) -> None:
+        """A member was told where to go on, and the same transactions are open as when it asked."""
+        self.world.check("G6")
+        if open_still := [key for key, offset in before.items() if after.get(key) == offset]:
+            name, producer_id, each = open_still[0]
+            self.world.violated(
+                "G6", f"{node()} is told where group {group} is in {each}, and by {name} producer {producer_id} is "
+                "about to commit another offset", str(each), node(),
+            )  # fmt: skip
 
     def _around_commit(self, original: Any) -> Any:
         async def commit(
@@ -241,6 +307,11 @@ class MemberWatch:
         begun = self._begun.setdefault((group, member_id, now), {})
         for place, offset in first.items():
             partition = str(place)
+            if member is not None and place in self._to_ask.get(member, ()):
+                self.world.violated(
+                    "G4", f"{client} was no member of {group} for a while, and goes on with {offset} of {partition} "
+                    "without asking where its group is", partition,
+                )  # fmt: skip
             floor = before.get(place, 0) if stays else 0
             if place not in begun:
                 floor = max(floor, committed.get(partition, 0))
