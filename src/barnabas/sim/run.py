@@ -80,6 +80,7 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
     checkers = Checkers(world, history, plan)
     workload.on_read = checkers.given
     workload.on_asked_offsets, workload.on_looked_up = checkers.answers.offsets_asked, checkers.answers.looked_up
+    workload.on_asked_groups = checkers.answers.groups_asked
     workload.coordinators_lost_something = lambda: checkers.logs.losses.is_any(INTERNAL_TOPICS)
     with checkers, Unforeseen(world), small_slices(plan.slices):
         members = checkers.members

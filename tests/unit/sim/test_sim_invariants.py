@@ -1835,6 +1835,13 @@ def g6_of_a_group_that_is_not_listed(cluster: Cluster) -> None:
     cluster.history.commits.clear()
 
 
+def g6_of_a_group_that_is_left_out(cluster: Cluster) -> None:
+    """Somebody asks for all groups, and is told of none."""
+    joined(cluster, "left out")
+    told = cluster.checkers.answers.groups_asked()
+    told([])
+
+
 def acknowledged_commit(cluster: Cluster, before: bool, high_watermark: int | None) -> None:
     """A client commits, and the coordinator's answer is looked at once more."""
     key = TopicPartition("orders", 0)
@@ -2273,7 +2280,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     g4_of_an_older_commit, g4_of_a_member_that_asks_nobody,
     g4, g4_of_a_group,
     g4_of_one_that_goes_to_the_beginning, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed,
-    g6_of_a_group_that_is_not_listed,     g6_of_what_a_transaction_is_about_to_replace, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted,
+    g6_of_a_group_that_is_not_listed, g6_of_a_group_that_is_left_out,
+    g6_of_what_a_transaction_is_about_to_replace, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted,
     l1_of_a_producer, l1_of_a_teller, l1_of_a_call_that_fails,
     g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
     g8_of_a_commit_whose_outcome_is_known, g8_of_offsets_that_expire_at_once, g8_of_who_is_left_waiting,

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from barnabas.sim.clients.workload import Workload
 
 PAUSE_NS: Final = 700_000_000
-ENDS_IN_A_ROW: Final = 20
-ENDS_PAUSE_NS: Final = 30_000_000
+IN_A_ROW: Final = 20
+IN_A_ROW_PAUSE_NS: Final = 30_000_000
 
 
 class Asker:
@@ -36,8 +36,8 @@ class Asker:
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
         admin = Admin(cluster)
         questions: list[Callable[[Admin], Any]] = [
-            self._offsets, self._offsets, self._lookup, self._lookup, self._ends, self._ends, _groups, _transactions,
-            self._producers,
+            self._offsets, self._offsets, self._lookup, self._lookup, self._ends, self._ends, self._groups,
+            _transactions, self._producers,
         ]  # fmt: skip
         while not self.workload.stopping and self.workload.world.loop.now_ns < self.ends_ns:
             await asyncio.sleep(self.chance.exponential_ns(PAUSE_NS) / 1e9)
@@ -50,11 +50,14 @@ class Asker:
         return (await admin.cluster.refresh([self.topic])).partitions(self.topic)
 
     async def _offsets(self, admin: Admin) -> None:
+        """Several times in a row: another broker coordinates the group from one moment to the next."""
         partitions = await self._partitions(admin)
-        told = self.workload.on_asked_offsets(self.group)
-        found = await committed_offsets(admin.cluster, self.group, partitions)
-        for partition, offset in sorted(found.items()):
-            told(str(partition), offset)
+        for _ in range(self.chance.whole(1, IN_A_ROW)):
+            told = self.workload.on_asked_offsets(self.group)
+            found = await committed_offsets(admin.cluster, self.group, partitions)
+            for partition, offset in sorted(found.items()):
+                told(str(partition), offset)
+            await asyncio.sleep(self.chance.exponential_ns(IN_A_ROW_PAUSE_NS) / 1e9)
 
     async def _lookup(self, admin: Admin) -> None:
         """By the very time of a record that was acknowledged."""
@@ -75,16 +78,16 @@ class Asker:
     async def _ends(self, admin: Admin) -> None:
         """Several times in a row: an end that goes back does so for a moment, when a leader begins (KIP-207)."""
         partitions = await self._partitions(admin)
-        for _ in range(self.chance.whole(1, ENDS_IN_A_ROW)):
+        for _ in range(self.chance.whole(1, IN_A_ROW)):
             await admin.list_offsets(dict.fromkeys(partitions, LATEST))
-            await asyncio.sleep(self.chance.exponential_ns(ENDS_PAUSE_NS) / 1e9)
+            await asyncio.sleep(self.chance.exponential_ns(IN_A_ROW_PAUSE_NS) / 1e9)
+
+    async def _groups(self, admin: Admin) -> None:
+        told = self.workload.on_asked_groups()
+        told([known.group for known in await admin.list_groups()])
 
     async def _producers(self, admin: Admin) -> None:
         await admin.describe_producers(await self._partitions(admin))
-
-
-async def _groups(admin: Admin) -> None:
-    await admin.list_groups()
 
 
 async def _transactions(admin: Admin) -> None:

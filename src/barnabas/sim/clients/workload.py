@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from barnabas.client.admin import Admin, NewTopic, ResourceType
@@ -74,6 +74,8 @@ class Workload:
             lambda partition, offset: None
         )
         """A group's offsets are asked for; whoever is told of a partition's answer comes back."""
+        self.on_asked_groups: Callable[[], Callable[[Sequence[str]], None]] = lambda: lambda listed: None
+        """All groups are asked for; whoever is told which are listed comes back."""
         self.on_looked_up: Callable[[TopicPartition, Sent], Callable[[ListedOffset], None]] = lambda partition, sent: (
             lambda found: None
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.offsets import ListedOffset
+from barnabas.coordinator.groups import Group
 from barnabas.log.settings import LogSettings
 from barnabas.model.config import topic_config
 from barnabas.model.ids import TopicPartition
@@ -54,6 +55,32 @@ class Answers:
                 checkers.world.violated("G6", sentence, partition)
 
         return told
+
+    def groups_asked(self) -> Callable[[Sequence[str]], None]:
+        """G6: who is told of all groups is told of those that somebody coordinates all the while."""
+        before = self._coordinated()
+
+        def told(listed: Sequence[str]) -> None:
+            now = self._coordinated()
+            self.checkers.world.check("G6")
+            left_out = [known for known in before if known in now and before[known] is now[known]]
+            for name, group in [known for known in left_out if known[1] not in listed][:1]:
+                sentence = f"all groups are told, and {group} is none of them, which {name} coordinates"
+                self.checkers.world.violated("G6", sentence, node=name)
+
+        return told
+
+    def _coordinated(self) -> dict[tuple[str, str], Group]:
+        """By broker and name: the groups that have committed something, or have members; of brokers that all know."""
+        brokers = self.checkers.world.brokers
+        return {
+            (name, group_id): group
+            for name, broker in brokers.items()
+            if all(broker.broker_id in other.metadata.image.brokers for other in brokers.values())
+            for partition in broker.groups.owned
+            for group_id, group in partition.groups.items()
+            if group.offsets.committed or group.members
+        }
 
     def may_be_thrown_back(self, group: str, partition: str, floor: int) -> bool:
         """Whether a reader, of a group or of none, may have to go back behind `floor`: what was there, or the group's
