@@ -193,3 +193,29 @@ def test_a_static_leader_that_comes_back_may_leave_new_partitions_to_nobody() ->
         outcome = shared(assignors)
         assert outcome.good, list(map(str, outcome.violations))
         assert outcome.waived.get("G5", 0) == (assignors == "range"), "who gives up partitions one by one deals anew"
+
+
+def test_a_keeper_of_books_commits_in_transactions_and_behind_them() -> None:
+    """Nobody else has any: what counts is what was committed last, be that decided first."""
+    outcome = run_plan(
+        plan(
+            produce(14),
+            at(0, "keep-books", 14, client="bookkeeper", topic="orders"),
+            at(6, "kill", 3, node="leader:__consumer_offsets-0"),
+            length=15,
+            configs={"min.insync.replicas": "2"},
+        )
+    )
+    assert outcome.good, list(map(str, outcome.violations))
+    assert outcome.checked["T9"] > 0
+    assert outcome.checked["G1"] > 0
+
+
+def test_who_is_assigned_a_partition_goes_elsewhere_before_it_hears_where_its_group_is() -> None:
+    """It stays where it went: what its group has committed comes too late."""
+    wanderers = [
+        at(number, "wander", 14, client=f"wanderer-{number}", topic="orders", in_group=True) for number in range(4)
+    ]
+    outcome = run_plan(plan(produce(14), *wanderers, length=15, configs={"min.insync.replicas": "2"}))
+    assert outcome.good, list(map(str, outcome.violations))
+    assert outcome.checked["G4"] > 0

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 GROUP = "wanderers"
 CHANGES_ITS_MIND = 0.5
+IS_BRIEF = 0.5
+"""How often it waits for hardly anything when it is assigned partitions, and goes elsewhere only then: just when the
+consumer is about to learn where its group is."""
+BRIEF_MS = 3
 TO_AN_END = 0.5
 """How often it goes to the beginning or to the end, which have to be looked up."""
 
@@ -44,6 +48,8 @@ class Wanderer:
         self._sought: dict[TopicPartition, int | None] = {}
         self._floors: dict[TopicPartition, int] = {}
         """Where it went to, or the end that it knew then: nothing from before is given to it."""
+        self._fresh: list[TopicPartition] = []
+        """What it was assigned, and leaves as soon as its poll is over."""
         self._begins: dict[TopicPartition, None] = {}
         """Of those that it went to the beginning of it is given what is there first."""
 
@@ -58,19 +64,24 @@ class Wanderer:
         self._sought.clear()
         self._floors.clear()
         self._begins.clear()
+        self._fresh = []
+        is_brief = self.in_group and self.chance.happens(IS_BRIEF)
         consumer = Consumer(
             cluster, group=GROUP if self.in_group else None, isolation_level=self.isolation, max_wait_ms=300,
             session_timeout_ms=6_000, max_poll_interval_ms=20_000,
         )  # fmt: skip
         if self.in_group:
-            await consumer.subscribe([self.topic], on_assigned=lambda fresh: self._go(consumer, fresh))
+            await consumer.subscribe([self.topic], on_assigned=lambda fresh: self._assigned(consumer, fresh, is_brief))
         else:
             partitions = (await cluster.refresh([self.topic])).partitions(self.topic)
             await consumer.assign(dict.fromkeys(partitions, 0))
         while not self.workload.stopping:
             name = self._another_name()
             for _ in range(self.chance.whole(1, 6)):
-                await self._take(consumer, name, 300)
+                await self._take(consumer, name, BRIEF_MS if is_brief else 300)
+                if self._fresh:
+                    fresh, self._fresh = self._fresh, []
+                    self._go(consumer, [place for place in fresh if place in consumer.assignment])
                 await asyncio.sleep(self.chance.exponential_ns(50_000_000) / 1e9)
             self._known.update(
                 (partition, max(at, self._known.get(partition, 0))) for partition, at in consumer.positions().items()
@@ -92,6 +103,12 @@ class Wanderer:
             del self._begins[place]
             if self.isolation != READ_COMMITTED:
                 self.workload.on_begins(self.client, str(place), first[place])
+
+    def _assigned(self, consumer: Consumer, fresh: list[TopicPartition], is_brief: bool) -> None:
+        if is_brief:
+            self._fresh = fresh
+        else:
+            self._go(consumer, fresh)
 
     def _another_name(self) -> str:
         name = f"{self.client} {next(self._times)}"

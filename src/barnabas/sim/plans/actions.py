@@ -77,7 +77,8 @@ CLIENTS: Final[dict[str, str]] = {
     "assignors (names, the best first), static, stays (until all has healed and is read), auto_commit_ms (its consumer "
     "commits by itself). A member of a consumer group that commits what it has read",
     "wander": "client, topic, isolation, in_group. Goes back and forth in what it reads",
-    "keep-books": "client, topic. Commits for a group without members, and deletes what is committed, as tools do",
+    "keep-books": "client, topic. Commits for a group without members, some of it in transactions, and deletes what is "
+    "committed, as tools do",
     "ask": "client, group, topic. What the group has committed, which groups and transactions are there, lookups",
     "keep": "client. An application that writes znodes of its own, several at once, some of them ephemeral",
     "look-on": "client. Follows those by watches",
