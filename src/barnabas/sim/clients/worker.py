@@ -43,6 +43,7 @@ class Worker:
         self.topic = str(action.arguments["topic"])
         self.timeout_ms = action.whole("transaction_timeout_ms", 8_000)
         self.delivery_timeout_ms = action.whole("delivery_timeout_ms", 20_000)
+        self.session_timeout_ms = action.whole("session_timeout_ms", 6_000)
         self.dawdle_ns = action.whole("dawdle_ms", 0) * MS
         self.chance = Chance(workload.world.seed, f"action/{action.number}")
         self.taken_max = TAKEN_MAX
@@ -77,8 +78,8 @@ class Worker:
     async def _transform(self, cluster: ClusterClient, producer: TransactionalProducer) -> None:
         """What was given and not committed is given again to whoever begins anew, here or elsewhere."""
         consumer = Consumer(
-            cluster, group=WORKERS, isolation_level=READ_COMMITTED, max_wait_ms=300, session_timeout_ms=6_000,
-            max_poll_interval_ms=20_000, metadata_max_age_ms=3_000,
+            cluster, group=WORKERS, isolation_level=READ_COMMITTED, max_wait_ms=300,
+            session_timeout_ms=self.session_timeout_ms, max_poll_interval_ms=20_000, metadata_max_age_ms=3_000,
         )  # fmt: skip
         await consumer.subscribe([self.topic])
         self.workload.reading[self.client] = Reader(consumer, WORKERS, (self.topic,), committed=True)

@@ -82,8 +82,8 @@ CLIENTS: Final[dict[str, str]] = {
     "ask": "client, group, topic. What the group has committed, which groups and transactions are there, lookups",
     "keep": "client. An application that writes znodes of its own, several at once, some of them ephemeral",
     "look-on": "client. Follows those by watches",
-    "work": "client, topic, transaction_timeout_ms, delivery_timeout_ms, dawdle_ms (before some commits). Writes a "
-    "result of each record exactly once",
+    "work": "client, topic, session_timeout_ms, transaction_timeout_ms, delivery_timeout_ms, dawdle_ms (before some "
+    "commits). Writes a result of each record exactly once",
 }
 
 ADMINISTRATION: Final[dict[str, str]] = {

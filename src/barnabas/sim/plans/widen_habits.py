@@ -1,0 +1,176 @@
+"""Widens a drawn plan by what users' clients meet any day: transactions that end just when a connection or a leader
+goes, sessions that are shorter than transactions, names that two take at once, coordinators that change while they are
+asked, groups that share anew before the last share is written down, members far from their brokers, and configurations
+that change while a broker is between two sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from barnabas.coordinator.group_answers import partition_for
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.events import RPC
+from barnabas.sim.plans.plan import MS, SECOND, Action, Argument, Plan, Step, with_actions, within
+
+_FORGETFUL: Final = "producer.id.expiration.check.interval.ms"
+_SHORT_SESSIONS: Final = {"group.min.session.timeout.ms": "500"}
+
+
+def ends_amid_trouble(plan: Plan, chance: Chance) -> Plan:
+    """When the markers of a transaction's end are under way their connection is lost, or who is to write them begins
+    anew and is told late what it leads, or the coordinator cannot have it replicated that it is over."""
+    tellers = [each for each in plan.actions if each.name in ("transact", "work")]
+    if not tellers or not chance.happens(0.5):
+        return plan
+    more: list[Step] = []
+    for _ in range(chance.whole(1, 4)):
+        teller, at_ns = chance.one_of(tellers), chance.whole(SECOND, plan.length_ns - 6 * SECOND)
+        name = str(teller.arguments.get("transactional_id", teller.arguments["client"]))
+        count = int(plan.config.get("transaction.state.log.num.partitions", "3"))
+        kept_in = f"{TRANSACTION_STATE_TOPIC}-{partition_for(name, count)}"
+        amid: dict[str, Any] = {"when": f"{RPC} WriteTxnMarkers", "nth": chance.whole(1, 8)}
+        late: dict[str, Any] = {"links": ["controller>there"], "delay_ns": chance.whole(300, 1_500) * MS}
+        waits_ns = (teller.whole("transaction_timeout_ms", 8_000) + chance.whole(500, 2_000)) * MS
+        more += chance.one_of([
+            [(at_ns, "reset", {"links": ["here>there", "there>here"], **amid, "nth": nth}, 0) for nth in range(1, 5)],
+            [(at_ns, "bounce", {"node": "there", **amid}, chance.whole(50, 1_000) * MS),
+             (at_ns, "delay", {**late, **amid}, 3 * SECOND)],
+            [(at_ns, "partition", {"node": f"follower:{kept_in}", "others": [f"leader:{kept_in}"], **amid}, waits_ns)],
+        ])  # fmt: skip
+    return with_actions(plan, within(plan, more))
+
+
+def outlived(plan: Plan, chance: Chance) -> Plan:
+    """Workers whose sessions are shorter than their transactions, as by default, stand still or die amid one: others
+    take over what they have read while it is open."""
+    workers = [each for each in plan.actions if each.name == "work"]
+    if not workers or _FORGETFUL in plan.config or not chance.happens(0.6):
+        return plan
+    session_ms = chance.whole(1_000, 2_000)
+    said: dict[str, Argument] = {"session_timeout_ms": session_ms, "dawdle_ms": chance.whole(1_000, 3_000)}
+    said["transaction_timeout_ms"] = chance.whole(7_000, 10_000)
+    names = [str(each.arguments["client"]) for each in workers]
+    if len(names) == 1:
+        more: list[Step] = [(SECOND, "work", {**workers[0].arguments, **said, "client": "worker-2"}, plan.length_ns)]
+        names.append("worker-2")
+    else:
+        more = []
+    for _ in range(chance.whole(2, 4)):
+        at_ns, lasts_ns = chance.whole(3 * SECOND, plan.length_ns - 6 * SECOND), session_ms * MS + 4 * SECOND
+        more.append((at_ns, chance.one_of(["pause", "kill"]), {"node": chance.one_of(names)}, lasts_ns))
+    plan = replace(_with(plan, "work", said), config={**plan.config, **_SHORT_SESSIONS})
+    return with_actions(plan, within(plan, more))
+
+
+def handed_round(plan: Plan, chance: Chance) -> Plan:
+    """Who coordinates groups and transactions changes again and again, though nobody dies, while it is asked much."""
+    if not chance.happens(0.2):
+        return plan
+    at_ns, numbers = chance.whole(2 * SECOND, plan.length_ns - 9 * SECOND), chance.shuffled(range(plan.brokers))
+    topic = chance.one_of([GROUP_METADATA_TOPIC, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC])
+    asked = {"client": "asker-of-coordinators", "group": "readers", "topic": plan.topics[0].name}
+    more: list[Step] = [(0, "ask", asked, plan.length_ns)]
+    for turn in range(chance.whole(2, 5)):
+        then_ns = at_ns + turn * 1_500 * MS
+        replicas = [numbers[(turn + place) % len(numbers)] for place in range(3)]
+        more += [
+            (then_ns, "reassign", {"topic": topic, "partition": place, "replicas": replicas}, 0) for place in range(3)
+        ]
+        more.append((then_ns + 700 * MS, "elect", {"topic": topic, "unclean": False}, 0))
+    return with_actions(plan, within(plan, more))
+
+
+def new_names(plan: Plan, chance: Chance) -> Plan:
+    """Two come at once with one transactional id that nobody has had before, when its coordinator has just begun anew,
+    and has to ask the controller, far away, for producer ids."""
+    if not chance.happens(0.15):
+        return plan
+    count = int(plan.config.get("transaction.state.log.num.partitions", "3"))
+    more: list[Step] = []
+    for turn in range(chance.whole(1, 2)):
+        name, at_ns = f"newcomer-{turn}", chance.whole(3 * SECOND, plan.length_ns - 9 * SECOND)
+        coordinator = f"leader:{TRANSACTION_STATE_TOPIC}-{partition_for(name, count)}"
+        said: dict[str, Any] = {"topic": chance.one_of(plan.ordinary_topics).name, "records": 10}
+        said |= {"transaction_timeout_ms": 4_000, "delivery_timeout_ms": 3_000}
+        far = {"links": [f"controller>{coordinator}"], "delay_ns": chance.whole(100, 500) * MS}
+        rival = {**said, "client": f"rival-{turn}", "transactional_id": name}
+        more += [
+            (at_ns, "bounce", {"node": coordinator}, 200 * MS),
+            (at_ns, "delay", far, 4 * SECOND),
+            (at_ns + 600 * MS, "transact", {**said, "client": name}, 6 * SECOND),
+            (at_ns + (600 + chance.whole(0, 50)) * MS, "transact", rival, 2 * SECOND),
+        ]
+    return with_actions(plan, within(plan, more))
+
+
+def shared_anew(plan: Plan, chance: Chance) -> Plan:
+    """Members come and go while what their group shares is written to a log whose followers are far away: it shares
+    anew before the last share is written."""
+    known = [each for each in plan.actions if each.name == "group"]
+    if not known or not chance.happens(0.2):
+        return plan
+    like, count = known[0], int(plan.config.get("offsets.topic.num.partitions", "3"))
+    kept_in = f"{GROUP_METADATA_TOPIC}-{partition_for(str(like.arguments['group']), count)}"
+    more: list[Step] = []
+    for turn in range(chance.whole(1, 2)):
+        at_ns = chance.whole(3 * SECOND, plan.length_ns - 9 * SECOND)
+        slow = {"links": [f"follower:{kept_in}>leader:{kept_in}"], "delay_ns": chance.whole(300, 1_500) * MS}
+        more.append((at_ns, "delay", slow, 7 * SECOND))
+        for number in range(chance.whole(2, 4)):
+            comes = {**like.arguments, "client": f"visitor-{turn}-{number}", "stays": False}
+            comes.pop("static", None)
+            come_ns = at_ns + chance.whole(100, 4_000) * MS
+            more.append((come_ns, "group", comes, chance.whole(300, 4_000) * MS))
+    return with_actions(plan, within(plan, more))
+
+
+def far_members(plan: Plan, chance: Chance) -> Plan:
+    """Members of groups are far from the brokers for a while, some of which commit by themselves: an answer is under
+    way when the next request is due, and when partitions are given up."""
+    members = [str(each.arguments["client"]) for each in plan.actions if each.name == "group"]
+    if not members or not chance.happens(0.25):
+        return plan
+    if chance.happens(0.5):
+        plan = _with(plan, "group", {"auto_commit_ms": chance.whole(100, 1_000)})
+    more: list[Step] = []
+    for member in [name for name in members if chance.happens(0.6)]:
+        links = [f"{broker}>{member}" for broker in plan.broker_names]
+        links += [f"{member}>{broker}" for broker in plan.broker_names] if chance.happens(0.5) else []
+        at_ns = chance.whole(SECOND, plan.length_ns - 9 * SECOND)
+        more.append((at_ns, "delay", {"links": links, "delay_ns": chance.whole(20, 600) * MS}, 8 * SECOND))
+    return with_actions(plan, within(plan, more))
+
+
+def configured_between_sessions(plan: Plan, chance: Chance) -> Plan:
+    """Configurations change while a broker is far from ZooKeeper, and its session ends before it has read them."""
+    if not chance.happens(0.12):
+        return plan
+    more: list[Step] = []
+    for turn in range(chance.whole(2, 4)):
+        node, way_ms = chance.one_of(plan.broker_names), chance.whole(150, 500)
+        at_ns, topic = chance.whole(3 * SECOND, plan.length_ns - 6 * SECOND), chance.one_of(plan.ordinary_topics)
+        slow = {"links": [f"{node}>zookeeper", f"zookeeper>{node}"], "delay_ns": way_ms * MS}
+        changed = {"topic": topic.name, "key": "max.message.bytes", "value": str(900_000 + turn)}
+        more += [
+            (at_ns, "delay", slow, 3 * SECOND),
+            (at_ns + 500 * MS, "config", changed, 0),
+            (at_ns + (500 + chance.whole(2 * way_ms, 6 * way_ms)) * MS, "zk-expire", {"node": node}, 0),
+        ]
+    return with_actions(plan, within(plan, more))
+
+
+def _with(plan: Plan, name: str, said: Mapping[str, Argument]) -> Plan:
+    """Each action of the name is given these arguments, whatever it had."""
+
+    def told(action: Action) -> Action:
+        return replace(action, arguments={**action.arguments, **said}) if action.name == name else action
+
+    return replace(plan, actions=tuple(map(told, plan.actions)))
+
+
+HABITS: Final = (
+    ends_amid_trouble, outlived, handed_round, new_names, shared_anew, far_members, configured_between_sessions,
+)  # fmt: skip
