@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from barnabas.security.keyring import MECHANISM
 from barnabas.testing.handles import BrokerHandle, GroupHandle, PartitionHandle, TopicHandle
 from barnabas.testing.keys import TOKEN_LIFE_S
+from barnabas.testing.loop import background
 from barnabas.testing.users import UserHandle
 
 P = ParamSpec("P")
@@ -36,7 +36,7 @@ def waits_and(
     """`waits`, where a coroutine is given something else than plain code."""
 
     async def waiting(self: AsyncHandle[S], /, *args: P.args, **kwargs: P.kwargs) -> U:
-        return gives(await asyncio.to_thread(method, self.plain, *args, **kwargs))
+        return gives(await background().awaited(functools.partial(method, self.plain, *args, **kwargs)))
 
     functools.update_wrapper(waiting, method)
     return waiting
@@ -68,7 +68,7 @@ class AsyncBroker(AsyncHandle[BrokerHandle]):
         return self.plain.state
 
     async def is_controller(self) -> bool:
-        return await asyncio.to_thread(lambda: self.plain.is_controller)
+        return await background().awaited(lambda: self.plain.is_controller)
 
     kill = waits(BrokerHandle.kill)
     stop = waits(BrokerHandle.stop)
@@ -84,22 +84,22 @@ class AsyncBroker(AsyncHandle[BrokerHandle]):
 
 class AsyncPartition(AsyncHandle[PartitionHandle]):
     async def leader(self) -> AsyncBroker:
-        return AsyncBroker(await asyncio.to_thread(lambda: self.plain.leader))
+        return AsyncBroker(await background().awaited(lambda: self.plain.leader))
 
     async def isr(self) -> set[int]:
-        return {broker.id for broker in await asyncio.to_thread(lambda: self.plain.isr)}
+        return {broker.id for broker in await background().awaited(lambda: self.plain.isr)}
 
     async def leader_epoch(self) -> int:
-        return await asyncio.to_thread(lambda: self.plain.leader_epoch)
+        return await background().awaited(lambda: self.plain.leader_epoch)
 
     async def replicas(self) -> list[AsyncBroker]:
-        return [AsyncBroker(broker) for broker in await asyncio.to_thread(lambda: self.plain.replicas)]
+        return [AsyncBroker(broker) for broker in await background().awaited(lambda: self.plain.replicas)]
 
     async def followers(self) -> list[AsyncBroker]:
-        return [AsyncBroker(broker) for broker in await asyncio.to_thread(lambda: self.plain.followers)]
+        return [AsyncBroker(broker) for broker in await background().awaited(lambda: self.plain.followers)]
 
     async def high_watermark(self) -> int:
-        return await asyncio.to_thread(lambda: self.plain.high_watermark)
+        return await background().awaited(lambda: self.plain.high_watermark)
 
     wait = waits(PartitionHandle.wait)
 
@@ -113,7 +113,7 @@ class AsyncTopic(AsyncHandle[TopicHandle]):
         return AsyncPartition(self.plain.partition(number))
 
     async def partitions(self) -> list[AsyncPartition]:
-        return [AsyncPartition(partition) for partition in await asyncio.to_thread(lambda: self.plain.partitions)]
+        return [AsyncPartition(partition) for partition in await background().awaited(lambda: self.plain.partitions)]
 
     consumed_by = waits(TopicHandle.consumed_by)
     records = waits(TopicHandle.records)
@@ -125,10 +125,10 @@ class AsyncGroup(AsyncHandle[GroupHandle]):
         return self.plain.name
 
     async def state(self) -> str:
-        return await asyncio.to_thread(lambda: self.plain.state)
+        return await background().awaited(lambda: self.plain.state)
 
     async def members(self) -> list[str]:
-        return await asyncio.to_thread(lambda: self.plain.members)
+        return await background().awaited(lambda: self.plain.members)
 
     stable = waits(GroupHandle.stable)
     committed = waits(GroupHandle.committed)

@@ -172,7 +172,11 @@ class KafkaCluster(RunningCluster):
         self.close()
 
     async def __aenter__(self) -> AsyncKafkaCluster:
-        await asyncio.to_thread(self.start)
+        try:
+            await background().awaited(self.start)
+        except asyncio.CancelledError:
+            await asyncio.to_thread(self.close)  # it may have been ready all the same
+            raise
         return AsyncKafkaCluster(self)
 
     async def __aexit__(self, *_: object) -> None:
@@ -469,7 +473,7 @@ class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
         return AsyncUser(self.plain.user(name))
 
     async def controller(self) -> AsyncBroker:
-        return AsyncBroker(await asyncio.to_thread(lambda: self.plain.controller))
+        return AsyncBroker(await background().awaited(lambda: self.plain.controller))
 
     create_topic = waits_and(KafkaCluster.create_topic, AsyncTopic)
     records = waits(KafkaCluster.records)

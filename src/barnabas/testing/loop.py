@@ -17,6 +17,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
@@ -30,6 +31,7 @@ Ts = TypeVarTuple("Ts")
 TICK_S: Final = 0.02
 _STALL_S: Final = 0.05
 _BURIAL_ATTEMPTS: Final = 8
+_WAITS_MAX: Final = 1_000
 
 
 class Process:
@@ -87,6 +89,8 @@ class Process:
 
 
 current_process: ContextVar[Process | None] = ContextVar("process", default=None)
+_stories: ContextVar[list[Future[Any]] | None] = ContextVar("stories", default=None)
+"""What the call of a coroutine has begun on the background loop."""
 
 
 class _Call:
@@ -165,6 +169,8 @@ class Background:
         self.stalled_ms = 0
         """How long this thread was kept from running, in all."""
         self._due = 0.0
+        self._threads = ThreadPoolExecutor(_WAITS_MAX, "kafka-cluster-waits")
+        """For coroutines that wait; a loop's own has six on two cores, which waits fill before the kill they wait for."""
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-cluster", daemon=True)
         self._thread.start()
@@ -198,10 +204,30 @@ class Background:
         """Runs `story` on the loop from another thread and waits for its outcome."""
         assert threading.current_thread() is not self._thread, "the cluster's own thread cannot wait for itself"
         future = asyncio.run_coroutine_threadsafe(story, self.loop)
+        stories = _stories.get()
+        if stories is not None:
+            stories.append(future)
         try:
             return future.result(timeout)
         except BaseException:
             future.cancel()
+            raise
+
+    async def awaited(self, call: Callable[[], T]) -> T:
+        """The outcome of `call`, which waits for stories in a thread; a coroutine's own loop goes on meanwhile.
+
+        Who is cancelled here ends the story that is under way, and the thread with it.
+        """
+        stories: list[Future[Any]] = []
+        context = copy_context()
+        context.run(_stories.set, stories)
+        outcome = asyncio.get_running_loop().run_in_executor(self._threads, context.run, call)
+        try:
+            return await asyncio.shield(outcome)
+        except asyncio.CancelledError:
+            for story in list(stories):
+                story.cancel()
+            await asyncio.gather(outcome, return_exceptions=True)
             raise
 
     def stop(self) -> None:

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
-from barnabas.testing import KafkaCluster
+from barnabas.testing import ClusterError, KafkaCluster
 from barnabas.testing.awaited import AsyncBroker, AsyncGroup, AsyncPartition, AsyncTopic, AsyncUser
 from barnabas.testing.cluster import AsyncKafkaCluster
 from barnabas.testing.handles import BrokerHandle, GroupHandle, PartitionHandle, TopicHandle
+from barnabas.testing.loop import background
 from barnabas.testing.users import UserHandle
 
 
@@ -48,3 +49,45 @@ def test_what_is_asked_is_what_plain_code_is_told(kafka_cluster: KafkaCluster) -
         assert (cluster.seed, cluster.zookeeper) == (kafka_cluster.seed, kafka_cluster.zookeeper)
 
     asyncio.run(story())
+
+
+def test_any_number_of_waits_keep_no_kill_waiting(kafka_cluster: KafkaCluster) -> None:
+    cluster = AsyncKafkaCluster(kafka_cluster)
+
+    async def story() -> None:
+        topic = await cluster.create_topic("t", partitions=50)
+        leader = await topic.partition(0).leader()
+        left = {0, 1, 2} - {leader.id}
+        await asyncio.gather(*(partition.wait(isr=left) for partition in await topic.partitions()), leader.kill())
+
+    asyncio.run(story())
+
+
+def test_a_wait_that_is_cancelled_is_over(kafka_cluster: KafkaCluster) -> None:
+    cluster = AsyncKafkaCluster(kafka_cluster)
+
+    async def story() -> None:
+        await cluster.create_topic("t")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await cluster.partition("t", 0).wait(isr=[0], timeout=60)
+
+    async def nobody_waits() -> None:
+        while any(task.get_coro().__name__ == "until" for task in asyncio.all_tasks()):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    asyncio.run(story())
+    background().run(nobody_waits(), timeout=10)
+
+
+def test_a_start_that_is_cancelled_leaves_no_cluster() -> None:
+    cluster = KafkaCluster(1)
+
+    async def story() -> None:
+        async with asyncio.timeout(0), cluster:
+            raise AssertionError("it was not cancelled")
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(story())
+    with pytest.raises(ClusterError, match="does not run"):
+        _ = cluster.bootstrap
