@@ -54,11 +54,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def _made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> KafkaCluster:
     from barnabas.testing.cluster import KafkaCluster
 
-    # The test's mark, for a module or a session has none of its tests'.
-    mark = request.config.stash[_running].get_closest_marker("kafka")
-    options: dict[str, Any] = dict(mark.kwargs) if mark is not None else {}
-    if mark is not None and mark.args:
-        raise pytest.UsageError("@pytest.mark.kafka takes keywords alone, such as brokers=3.")
+    options: dict[str, Any] = {}
+    # The test's marks, for a module or a session has none of its tests'; the nearest is the last to speak.
+    for mark in reversed([*request.config.stash[_running].iter_markers("kafka")]):
+        if mark.args:
+            raise pytest.UsageError("@pytest.mark.kafka takes keywords alone, such as brokers=3.")
+        options |= mark.kwargs
     on_disk = options.pop("on_disk", False)
     if options.get("seed") is None:
         options["seed"] = request.config.getoption("--kafka-seed")

@@ -33,6 +33,29 @@ def test_fails(kafka_module_cluster, kafka_session_cluster):
 """
 
 
+MARKED = """
+import pytest
+
+pytestmark = pytest.mark.kafka(brokers=1, seed=1)
+
+
+@pytest.mark.kafka(seed=2)
+def test_its_own(kafka_cluster):
+    assert (len(kafka_cluster.brokers), kafka_cluster.seed) == (1, 2)
+
+
+def test_the_modules(kafka_module_cluster):
+    assert (len(kafka_module_cluster.brokers), kafka_module_cluster.seed) == (1, 1)
+"""
+
+
+def test_a_tests_mark_adds_to_its_modules(tmp_path: Path) -> None:
+    (tmp_path / "test_marked.py").write_text(MARKED)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
+    assert "2 passed" in run.stdout, run.stdout
+
+
 def test_fixtures_of_a_module_build_on_its_cluster_which_the_first_tests_mark_makes(tmp_path: Path) -> None:
     (tmp_path / "test_shared.py").write_text(SHARED)
     command = [sys.executable, "-m", "pytest", "-q", "--kafka-traces=traces", "-p", "no:cacheprovider", "."]
