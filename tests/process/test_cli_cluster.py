@@ -110,6 +110,16 @@ def test_a_stopped_cluster_starts_again_with_its_data(place: Path) -> None:
     assert [json.loads(line)["payload"] for line in read.splitlines()] == ["kept"]
 
 
+def test_a_clusters_directory_may_have_any_letters(tmp_path: Path) -> None:
+    place = tmp_path / "one: two % dreiü # 'four' = \\"
+    try:
+        up(place, "-n", "2")
+        run("topic", "create", "t", "--dir", str(place))
+        assert sorted(path.name for path in place.glob("broker-*/data/t-0")) == ["t-0", "t-0"]
+    finally:
+        run("down", "--kill", "--dir", str(place))
+
+
 def test_a_directory_whose_cluster_runs_is_not_started_twice(place: Path) -> None:
     up(place, "-n", "1")
     assert "already running" in one_sentence(run("up", "--dir", str(place), expect=1))

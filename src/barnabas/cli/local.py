@@ -354,9 +354,9 @@ class LocalCluster:
         """Starts several brokers from one process, which imports what they need once and ends when they run."""
         pipes = [os.pipe() for _ in wanting]
         _, first_log, _ = wanting[0]
-        words = [
-            f"{sending}:{log}:{properties}" for (_, sending), (_, log, properties) in zip(pipes, wanting, strict=True)
-        ]
+        words: list[str] = []
+        for (_, sending), (_, log, properties) in zip(pipes, wanting, strict=True):
+            words += [str(sending), str(log), str(properties)]
         try:
             with open(first_log, "ab") as output:
                 nursery = subprocess.Popen(
@@ -444,6 +444,7 @@ class LocalCluster:
     def down(self, *, kill: bool = False) -> list[str]:
         """Stops every process, brokers first; returns the names of those that ran. Where one does not end in time, the
         others are stopped all the same. Raises `CommandError`."""
+        cluster_in(self.directory)  # where there is none, no directory is made
         with self.exclusively():
             state = cluster_in(self.directory)
             ordered: list[tuple[str, StartedProcess]] = [

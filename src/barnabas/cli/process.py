@@ -211,14 +211,15 @@ def _otlp(endpoint: str) -> Callable[[Broker, Table], Callable[[], None]]:
 
 
 def brokers_main(arguments: list[str]) -> int:
-    """``barnabas brokers FD:LOG:FILE..``, which `up` uses: imports everything once, then forks each broker's process.
+    """``barnabas brokers FD LOG FILE ..``, which `up` uses: imports everything once, then forks each broker's process.
 
     Three brokers that start alone import the same modules three times, and that is most of their start. The pids go to
     the standard output; this process ends at once, and the brokers go on.
     """
     from barnabas.runtime.compiled import take_compiled
 
-    started = [argument.split(":", 2) for argument in arguments]
+    words = iter(arguments)
+    started = list(zip(words, words, words, strict=True))
     take_compiled()
     for module in ("barnabas.runtime.real", "barnabas.broker.process"):
         importlib.import_module(module)

@@ -108,6 +108,12 @@ def test_a_file_that_is_no_state_is_named(tmp_path: Path) -> None:
         state_in(tmp_path)
 
 
+def test_a_directory_without_a_cluster_is_not_made_by_stopping_it(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="There is no cluster in"):
+        LocalCluster(str(tmp_path / "typo")).down()
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_port_of_ones_own_choice_is_none_that_a_client_may_get(tmp_path: Path) -> None:
     """Nobody holds it until the broker does, and whoever connects somewhere has a port of the system's meanwhile."""
     cluster = LocalCluster(str(tmp_path))
