@@ -189,6 +189,22 @@ def test_what_is_changed_stays_changed_over_a_restart(tmp_path: Path) -> None:
         barnabas("down", "--kill", *place)
 
 
+def test_a_secured_cluster_goes_on_where_its_directory_was_moved_to(tmp_path: Path) -> None:
+    before, place = tmp_path / "before", tmp_path / "moved"
+    assert barnabas("up", "-n", "1", "--secure", "--dir", str(before), timeout=180).returncode == 0
+    assert barnabas("down", "--dir", str(before)).returncode == 0
+    before.rename(place)
+    up = barnabas("up", "--dir", str(place), "--format", "json", timeout=180)
+    try:
+        assert up.returncode == 0, up.stderr
+        moved = Cluster(place, json.loads(up.stdout))
+        run(moved, "topic", "create", "t")
+        with_librdkafka = AdminClient(librdkafka(moved)).list_topics(timeout=20)
+        assert "t" in with_librdkafka.topics
+    finally:
+        assert barnabas("down", "--dir", str(place)).returncode == 0
+
+
 def test_an_open_cluster_is_not_secured_afterwards(tmp_path: Path) -> None:
     open_state = {"zookeeper": "", "coordinator": None, "brokers": [{"id": 0}], "base_port": None, "config": {}}
     (tmp_path / "cluster.json").write_text(json.dumps(open_state))

@@ -38,7 +38,7 @@ from barnabas.cli.local_state import (
     state_in,
 )
 from barnabas.cli.output import CommandError, UsageError, complain
-from barnabas.cli.plain import HOST, KAFKA_OPTS, READY_FD, STATUS_FILE
+from barnabas.cli.plain import HOST, KAFKA_OPTS, READY_FD, SECURITY, STATUS_FILE
 from barnabas.runtime.started_process import StartedProcess, birth_of
 
 OWN_PORTS: Final = range(16_384, 32_768)
@@ -124,6 +124,8 @@ class LocalCluster:
         secure: bool = False,
     ) -> ClusterState:
         """Starts what does not run yet and returns when every broker answers."""
+        if "," in str(self.directory):
+            raise UsageError(f"{self.directory} has a comma, which parts directories in log.dirs: take another --dir.")
         with self.exclusively():
             state = state_in(self.directory)
             if state is not None:
@@ -139,6 +141,9 @@ class LocalCluster:
                 self._check_unchanged(state, count, base_port, zookeeper, secure=secure)
             state.config.update(config or {})
             self._check_config(state)
+            if state.security:
+                with _writing(Path(state.security)):
+                    secured.name_places(state.security)
             started = self._start(state)
             try:
                 self._wait_until_ready(state, started)
@@ -158,7 +163,7 @@ class LocalCluster:
         state = ClusterState(zookeeper or "", None if zookeeper else CoordinatorState(), [], base_port)
         state.brokers = [BrokerState(id=number) for number in range(count)]
         if secure:
-            place = self.directory / secured.DIRECTORY
+            place = self.directory / SECURITY
             with _writing(place):
                 secured.make(place)
             state.security = str(place)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas.cli.output import CommandError
-from barnabas.cli.plain import HOST, STATUS_FILE
+from barnabas.cli.plain import HOST, SECURITY, STATUS_FILE
 from barnabas.runtime.started_process import StartedProcess
 
 STATE_FILE: Final = "cluster.json"
@@ -92,7 +92,7 @@ def state_in(directory: Path | str) -> ClusterState | None:
             [BrokerState(**broker) for broker in raw["brokers"]],
             raw["base_port"],
             raw["config"],
-            raw.get("security", ""),
+            str(file.with_name(SECURITY)) if raw.get("security") else "",  # wherever the directory was before
             raw.get("users_made", False),
         )
     except FileNotFoundError:

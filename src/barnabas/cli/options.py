@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from barnabas.cli.command import Option
+from barnabas.cli.local_state import state_in
 from barnabas.cli.output import CommandError, Format, UsageError
 
 DEFAULT_DIRECTORY: Final = ".barnabas"
@@ -66,28 +66,22 @@ class Reach:
         if self.directory is None and (named := os.environ.get("BARNABAS_BOOTSTRAP")):
             return named
         place = directory_of(self.directory)
-        try:
-            return ",".join(f"127.0.0.1:{broker['port']}" for broker in _state(place)["brokers"])
-        except (OSError, ValueError, KeyError, TypeError):
-            if place == DEFAULT_DIRECTORY:
-                return DEFAULT_BOOTSTRAP
+        state = state_in(place)
+        if state is not None:
+            return state.bootstrap
+        if place == DEFAULT_DIRECTORY:
+            return DEFAULT_BOOTSTRAP
         raise CommandError(
             f"There is no cluster in {place}: start one by `barnabas up --dir {place}`, or name one by -b."
         )
 
     def own_profile(self, user: str = "admin") -> Path | None:
-        """The file of client properties for `user` of --dir's cluster; None where another is meant, or it has none."""
+        """The file of client properties for `user` of --dir's cluster; None where another is meant, or it has none.
+        Raises `CommandError`."""
         if self.bootstrap or (self.directory is None and os.environ.get("BARNABAS_BOOTSTRAP")):
             return None
-        try:
-            security = _state(directory_of(self.directory)).get("security")
-        except (OSError, ValueError, AttributeError):
-            return None
-        return Path(security) / f"{user}.properties" if security else None
-
-
-def _state(place: str) -> Any:
-    return json.loads((Path(place) / "cluster.json").read_text())
+        state = state_in(directory_of(self.directory))
+        return Path(state.security) / f"{user}.properties" if state is not None and state.security else None
 
 
 HERE: Final = Reach()

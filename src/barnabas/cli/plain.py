@@ -12,6 +12,8 @@ READY_FD: Final = "BARNABAS_READY_FD"
 KAFKA_OPTS: Final = "KAFKA_OPTS"
 """The environment variable with the JVM options that Kafka's operators set for a broker."""
 _KERBEROS: Final = "java.security.krb5.conf"
+SECURITY: Final = "security"
+"""The directory of a secured cluster's keys and passwords, in the cluster's own."""
 STATUS_FILE: Final = "status.json"
 """The file beside a broker's ``server.properties`` with its status while it runs."""
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from barnabas.security.keyring import Keyring
     from barnabas.security.sasl.login import SaslLogin
 
-DIRECTORY: Final = "security"
 ADMIN: Final = "admin"
 CLIENT: Final = "client"
 
@@ -71,6 +70,20 @@ def make(directory: Path) -> None:
         _keyring(str(directory)).make(directory.parent.name, passwords, time.time_ns() // 1_000_000)
     except ConfigError as error:
         raise CommandError(str(error)) from None
+
+
+def name_places(security: str) -> None:
+    """Writes the users' files anew where they name an authority elsewhere: a cluster's directory may be moved. Raises
+    `ConfigError` for a file without a password, and ``OSError``."""
+    from barnabas.model.config import parse_properties
+    from barnabas.security.keyring import AUTHORITY
+
+    keyring = _keyring(security)
+    for user in (ADMIN, CLIENT):
+        file = profile(security, user)
+        there = parse_properties(file.read_text()).get("ssl.truststore.location") if file.exists() else None
+        if there not in (None, keyring.file(AUTHORITY)):
+            keyring.set_password(user, keyring.login(user).password)
 
 
 # What servers are told

@@ -19,7 +19,7 @@ from barnabas.cli import local
 from barnabas.cli.local import OWN_PORTS, LocalCluster
 from barnabas.cli.local_brokers import server_properties
 from barnabas.cli.local_state import BrokerState, ClusterState, CoordinatorState, cluster_in, state_in
-from barnabas.cli.output import CommandError
+from barnabas.cli.output import CommandError, UsageError
 from barnabas.cli.plain import STATUS_FILE
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.model.config import broker_config, parse_properties
@@ -111,6 +111,12 @@ def test_a_file_that_is_no_state_is_named(tmp_path: Path) -> None:
 def test_a_directory_without_a_cluster_is_not_made_by_stopping_it(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="There is no cluster in"):
         LocalCluster(str(tmp_path / "typo")).down()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_that_log_dirs_cannot_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has a comma"):
+        LocalCluster(str(tmp_path / "a,b")).up(1)
     assert not list(tmp_path.iterdir())
 
 

@@ -153,6 +153,12 @@ def test_a_directory_without_a_cluster_is_named() -> None:
         Reach(directory="/nowhere").servers()
 
 
+def test_a_state_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text("{}")
+    with pytest.raises(CommandError, match=r"cluster\.json is no cluster's state"):
+        Reach(directory=str(tmp_path)).servers()
+
+
 def completed(*words: str) -> list[str] | None:
     group = CommandGroup("Things.")
     group.command("paint")(paint)
