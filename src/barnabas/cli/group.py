@@ -25,7 +25,13 @@ GroupIds = Annotated[list[str], Argument(metavar="GROUP..", complete="group")]
 @app.command("list")
 def list_(
     states: Annotated[
-        list[str] | None, Option("--state", metavar="STATE", help="Only those in this state; may be repeated.")
+        list[str] | None,
+        Option(
+            "--state",
+            metavar="STATE",
+            help="Only those in this state, Stable or Empty for one; may be repeated.",
+            choices=("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead"),
+        ),
     ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,

@@ -28,30 +28,32 @@ _POLL_S = 0.1
 
 def parse_moves(words: Sequence[str], file: str | None) -> Moves:
     """``TOPIC-N=0,1,2`` words, or Kafka's reassignment JSON. Raises `UsageError`."""
-    moves: Moves = {}
-    if file is not None:
-        moves.update(_moves_in(file))
+    named = [] if file is None else _moves_in(file)
     for word in words:
-        where, equals, replicas = word.rpartition("=")
+        where, _, replicas = word.rpartition("=")
         try:
-            if not equals:
-                raise ValueError(f"{word!r} names no brokers")
-            moves[TopicPartition.from_dir_name(where)] = [int(broker) for broker in replicas.split(",")]
-        except ValueError as error:
-            raise UsageError(f"{error}: use TOPIC-N=0,1,2, the preferred leader first.") from None
-    if not moves:
+            partition = TopicPartition.from_dir_name(where)
+            named.append((partition, [int(broker) for broker in replicas.split(",")]))
+        except ValueError:
+            raise UsageError(f"{word!r} is no move: use TOPIC-N=0,1,2, the preferred leader first.") from None
+    if not named:
         raise UsageError("Nothing to move: name TOPIC-N=0,1,2, or a file by --file.")
+    moves: Moves = {}
+    for partition, brokers in named:
+        if partition in moves:
+            raise UsageError(f"{partition} is named twice: it has one place to go.")
+        moves[partition] = brokers
     return moves
 
 
-def _moves_in(file: str) -> Moves:
+def _moves_in(file: str) -> list[tuple[TopicPartition, list[int]]]:
     try:
         with open(file, encoding="utf-8") as opened:
             plan = json.load(opened)
-        return {
-            TopicPartition(move["topic"], int(move["partition"])): [int(broker) for broker in move["replicas"]]
+        return [
+            (TopicPartition(move["topic"], int(move["partition"])), [int(broker) for broker in move["replicas"]])
             for move in plan["partitions"]
-        }
+        ]
     except OSError as error:
         raise UsageError(f"{file} cannot be read ({error.strerror}).") from None
     except (ValueError, KeyError, TypeError) as error:

@@ -209,6 +209,8 @@ def test_a_word_that_is_no_text_is_refused(place: Sequence[str]) -> None:
         (["token", "renew", "ü"], "HMAC ü: it is no base64.\n"),
         (["metrics", "--address", "a:x"], "No metrics at a:x (nonnumeric port: 'x')"),
         (["perf", "produce", "-t", "t", "-b", "a:1", "--rate", "0"], "--rate 0 is no number of records a second.\n"),
+        (["group", "list", "--state", "Stabel"], "--state: 'Stabel' is not one of Stable, "),
+        (["topic", "list", "extra"], "unrecognized arguments: extra. See "),
         (["coordinator", "--port", "99999"], "--port: 99999 is more than 65535."),
         (["perf", "produce", "-t", "t", "--size", "9" * 20], f"--size: {'9' * 20} is more than 1073741824."),
     ],
