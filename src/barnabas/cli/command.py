@@ -146,7 +146,9 @@ class _Parser(argparse.ArgumentParser):
     """Raises usage errors as `UsageError`."""
 
     def error(self, message: str) -> Any:
-        raise UsageError(f"{message.removeprefix('argument ').replace(': -- ', ': ').rstrip('.')}. See `{self.prog} --help`.")
+        raise UsageError(
+            f"{message.removeprefix('argument ').replace(': -- ', ': ').rstrip('.')}. See `{self.prog} --help`."
+        )
 
 
 class Command:

@@ -29,7 +29,7 @@ def list_(
         Option(
             "--state",
             metavar="STATE",
-            help="Only those in this state, Stable or Empty for one; may be repeated.",
+            help="Only those in this state; may be repeated.",
             choices=("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead"),
         ),
     ] = None,

@@ -170,7 +170,7 @@ class Background:
         """How long this thread was kept from running, in all."""
         self._due = 0.0
         self._threads = ThreadPoolExecutor(_WAITS_MAX, "kafka-cluster-waits")
-        """For coroutines that wait; a loop's own has six on two cores, which waits fill before the kill they wait for."""
+        """For coroutines that wait. A loop's own are six on two cores: waits fill these before what they wait for."""
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-cluster", daemon=True)
         self._thread.start()
