@@ -36,7 +36,7 @@ def waits_and(
     """`waits`, where a coroutine is given something else than plain code."""
 
     async def waiting(self: AsyncHandle[S], /, *args: P.args, **kwargs: P.kwargs) -> U:
-        return gives(await background().awaited(functools.partial(method, self.plain, *args, **kwargs)))
+        return gives(await background().awaited(lambda: method(self.plain, *args, **kwargs)))
 
     functools.update_wrapper(waiting, method)
     return waiting

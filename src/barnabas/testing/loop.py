@@ -221,7 +221,7 @@ class Background:
         stories: list[Future[Any]] = []
         context = copy_context()
         context.run(_stories.set, stories)
-        outcome = asyncio.get_running_loop().run_in_executor(self._threads, context.run, call)
+        outcome = asyncio.get_running_loop().run_in_executor(self._threads, lambda: context.run(call))
         try:
             return await asyncio.shield(outcome)
         except asyncio.CancelledError:

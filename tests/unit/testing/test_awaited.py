@@ -73,7 +73,7 @@ def test_a_wait_that_is_cancelled_is_over(kafka_cluster: KafkaCluster) -> None:
                 await cluster.partition("t", 0).wait(isr=[0], timeout=60)
 
     async def nobody_waits() -> None:
-        while any(task.get_coro().__name__ == "until" for task in asyncio.all_tasks()):  # noqa: ASYNC110
+        while any("RunningCluster.until" in repr(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
     asyncio.run(story())
