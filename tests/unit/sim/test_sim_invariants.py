@@ -74,6 +74,7 @@ from barnabas.sim.judges.judge_books import books_are_right
 from barnabas.sim.judges.judge_leaders import leaders_are_balanced
 from barnabas.sim.judges.judge_places import begins_anywhere
 from barnabas.sim.judges.judge_records import is_as_sent, lookups_are_right
+from barnabas.sim.judges.judge_survival import acknowledged_survive, nothing_is_skipped
 from barnabas.sim.judges.judge_transactions import (
     epochs_are_used_up_one_by_one,
     markers_are_in_order,
@@ -842,7 +843,7 @@ def judged(cluster: Cluster, answered: dict[bytes, str], found: dict[tuple[str, 
     kept, cluster.history.sent = cluster.history.sent, {}
     for number, (value, answer) in enumerate(answered.items()):
         cluster.history.sent[value] = sent(value, answer, number)
-    cluster.checkers._acknowledged_survive(found, {})
+    acknowledged_survive(cluster.checkers, found, {})
     cluster.history.sent = kept
 
 
@@ -861,7 +862,7 @@ def r7_of_a_leader_that_cut_what_its_platter_had(cluster: Cluster) -> None:
     told = replace(sent(b"one", "acknowledged"), partition=number, offset=offset, sent_ns=0)
     told.answered_ns = now_ns
     kept, cluster.history.sent = cluster.history.sent, {b"one": told}
-    cluster.checkers._acknowledged_survive({}, {})
+    acknowledged_survive(cluster.checkers, {}, {})
     cluster.history.sent = kept
 
 
@@ -1770,13 +1771,13 @@ def g4_of_an_older_commit(cluster: Cluster) -> None:
 
 def g4(cluster: Cluster) -> None:
     cluster.history.went("reader", "orders-11", 0, 3, cluster.world.loop.now_ns)
-    cluster.checkers._nothing_is_skipped({("orders-11", 0): b"one", ("orders-11", 2): b"two"})
+    nothing_is_skipped(cluster.checkers, {("orders-11", 0): b"one", ("orders-11", 2): b"two"})
     cluster.history.passed.clear()
 
 
 def g4_of_a_group(cluster: Cluster) -> None:
     cluster.history.commits["readers", "orders-11"] = 3, cluster.world.loop.now_ns
-    cluster.checkers._nothing_is_skipped({("orders-11", 2): b"two"})
+    nothing_is_skipped(cluster.checkers, {("orders-11", 2): b"two"})
     cluster.history.commits.clear()
 
 

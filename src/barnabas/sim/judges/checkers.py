@@ -26,6 +26,7 @@ from barnabas.sim.judges.judge_books import books_are_right
 from barnabas.sim.judges.judge_leaders import leaders_are_balanced
 from barnabas.sim.judges.judge_places import begins_anywhere
 from barnabas.sim.judges.judge_records import is_as_sent, lookups_are_right
+from barnabas.sim.judges.judge_survival import Place, acknowledged_survive, nothing_is_skipped, reads_stay
 from barnabas.sim.judges.judge_transactions import (
     epochs_are_used_up_one_by_one,
     markers_are_in_order,
@@ -63,8 +64,6 @@ from barnabas.zk.protocol.errors import NoNode
 
 TRANSACTION_NS: Final = 15_000_000_000
 """No drawn transaction goes on for longer, and none is ended later."""
-Place = tuple[str, int]
-"""A partition and an offset in it."""
 
 
 class Checkers:
@@ -185,7 +184,7 @@ class Checkers:
         """When the topic was last deleted; what was before does not bind what comes under its name later."""
         return max(self.history.recreated_ns.get(topic, -1), self.ensemble.deleted_ns.get(topic, -1))
 
-    def _was_of_the_topic_before(self, topic: str, read_ns: int) -> bool:
+    def was_of_the_topic_before(self, topic: str, read_ns: int) -> bool:
         """An answer that was under way when the topic was deleted may have come a while later."""
         gone_ns = self.gone_ns(topic)
         return gone_ns >= 0 and read_ns <= gone_ns + UNDER_WAY_NS
@@ -221,7 +220,7 @@ class Checkers:
         world.check("R10")
         known = self.history.read.get(place)
         topic = partition.rpartition("-")[0]
-        if known is None or self._was_of_the_topic_before(topic, known[1]):
+        if known is None or self.was_of_the_topic_before(topic, known[1]):
             self.history.read[place] = value, world.loop.now_ns
         elif known[0] != value:
             sentence = f"{partition}@{offset} was read as {known[0][:40]!r}, later as {value[:40]!r}"
@@ -361,9 +360,9 @@ class Checkers:
         is_kept(world)
         topics = [topic for topic in self.topics() if not topic.startswith("__")]
         await world.client(lambda _, cluster: lookups_are_right(world, cluster, topics), "asker")
-        self._acknowledged_survive(found, starts)
-        self._reads_stay(found, starts)
-        self._nothing_is_skipped(counting)
+        acknowledged_survive(self, found, starts)
+        reads_stay(self, found, starts)
+        nothing_is_skipped(self, counting)
         if any(action.name == "work" for action in self.plan.actions):
             await world.client(lambda _, cluster: self._workers_are_exact(cluster, counting), "auditor-4")
         await world.client(lambda _, cluster: self._commits_stay(cluster), "auditor-2")
@@ -453,117 +452,6 @@ class Checkers:
             starts.update((str(one), begins[one].offset) for one in each)
         everything[_STARTS] = starts
         return everything
-
-    def _acknowledged_survive(self, found: dict[Place, bytes], starts: dict[str, int]) -> None:
-        """R7, T1 and Jepsen's rules: nothing lost, moved, doubled, reordered or invented."""
-        world, history, losses = self.world, self.history, self.logs.losses
-        repeated = self.logs.sequences.repeated
-        places: dict[bytes, list[Place]] = {}
-        for place, value in found.items():
-            places.setdefault(value, []).append(place)
-        for value, sent in history.sent.items():
-            if sent.answered != "acknowledged" or sent.acks != -1 or sent.sent_ns <= self.gone_ns(sent.topic):
-                continue
-            world.check("R7")
-            partition = f"{sent.topic}-{sent.partition}"
-            at = places.get(value, [])
-            start = starts.get(partition, 0)
-            short, since_ns, until_ns = value[:40], sent.sent_ns, sent.answered_ns
-            excused = losses.may_be_lost(partition, sent.offset, since_ns=since_ns, until_ns=until_ns)
-            if excused:
-                world.waive("R7")
-            judged = world.excuse if excused else world.violated
-            if not at and sent.topic in self.compacted:
-                continue  # the cleaner's watch knows whether it may be gone
-            if not at and (sent.offset < start if sent.offset >= 0 else start > 0):
-                continue
-            if not at:
-                judged("R7", f"{short!r} was acknowledged at {partition}@{sent.offset} and is lost", partition)
-            elif sent.offset >= 0 and (partition, sent.offset) not in at:
-                judged("R7", f"{short!r} was acknowledged at {partition}@{sent.offset} and is at {at}", partition)
-            may_differ = partition in repeated or losses.may_be_lost(partition, since_ns=since_ns, until_ns=until_ns)
-            if sent.idempotent and len(at) > 1 and not may_differ:
-                world.check("T1")
-                world.violated("T1", f"{short!r} is there more than once: {at}", partition)
-        last: dict[tuple[str, str], int] = {}
-        for (partition, offset), value in found.items():
-            known = history.sent.get(value)
-            if known is None:
-                topic = partition.rpartition("-")[0]
-                if value != b"after all" and topic != RESULTS and (value or topic not in self.compacted):
-                    world.violated("R10", f"{value[:40]!r} at {partition}@{offset} was never sent", partition)
-                continue
-            world.check("C13")
-            if known.answered == "acknowledged" and known.answered_ns < self.ensemble.deleted_ns.get(known.topic, -1):
-                world.violated("C13", f"{value[:40]!r} of the deleted topic is at {partition}@{offset}", partition)
-            if known.answered.startswith("refused"):
-                world.violated("R8", f"{value[:40]!r} was refused and is at {partition}@{offset}", partition)
-            if known.idempotent:
-                world.check("T1")
-                key = known.client, partition
-                if known.answered != "acknowledged":
-                    continue  # given up, and perhaps appended all the same when later ones were
-                may_be_lost = losses.may_be_lost(partition, since_ns=known.sent_ns, until_ns=known.answered_ns)
-                if last.get(key, -1) >= known.number and not may_be_lost and partition not in repeated:
-                    sentence = f"record {known.number} of {known.client} at {partition}@{offset} after {last[key]}"
-                    world.violated("T1", sentence, partition)
-                last[key] = known.number
-
-    def _reads_stay(self, found: dict[Place, bytes], starts: dict[str, int]) -> None:
-        """R10: what a consumer was once given is still there, unchanged."""
-        for (partition, offset), (value, at_ns) in self.history.read.items():
-            topic = partition.rpartition("-")[0]
-            if offset < starts.get(partition, 1 << 62) or self._was_of_the_topic_before(topic, at_ns):
-                continue
-            self.world.check("R10")
-            if self.logs.losses.may_be_lost(partition, offset, until_ns=at_ns):
-                self.world.waive("R10")
-                continue
-            if (partition, offset) not in found and topic in self.compacted:
-                continue
-            if found.get((partition, offset)) != value:
-                now = found.get((partition, offset))
-                self.world.violated(
-                    "R10",
-                    f"{partition}@{offset} was read as {value[:40]!r} and is {now if now is None else now[:40]!r}",
-                    partition,
-                )
-
-    def _nothing_is_skipped(self, found: dict[Place, bytes]) -> None:
-        """G4: what a consumer's position has passed was given to it, and what a group has committed to some member."""
-        history, by_partition = self.history, dict[str, list[int]]()
-        for partition, offset in sorted(found):
-            by_partition.setdefault(partition, []).append(offset)
-        promises = [
-            (f"{client} went", partition, passed, history.given.get((client, partition), {}))
-            for (client, partition), ranges in sorted(history.passed.items())
-            for passed in ranges
-        ]
-        promises += [
-            (
-                f"group {group} committed",
-                partition,
-                (0, offset, told_ns),
-                history.given_to_groups.get((group, partition), {}),
-            )
-            for (group, partition), (offset, told_ns) in sorted(history.commits.items())
-            if self.gone_ns(partition.rpartition("-")[0]) < 0  # of what is made anew it goes on where it was
-        ]
-        for who, partition, (begin, end, told_ns), given in promises:
-            if self._was_of_the_topic_before(partition.rpartition("-")[0], told_ns):
-                continue
-            self.world.check("G4")
-            begin = max(begin, self.logs.deleted_to(partition))
-            skipped = [
-                place
-                for place in by_partition.get(partition, [])
-                if begin <= place < end and place not in given and (partition, place) not in self.cleaner.taken_at
-            ]  # what one replica's cleaner took is with another still
-            if skipped and all(self.logs.losses.may_be_lost(partition, place, until_ns=told_ns) for place in skipped):
-                self.world.waive("G4")  # it was given, or passed, what lay there before
-            elif skipped:
-                sentence = f"{who} to {end} in {partition} and was not given {skipped[:5]}"
-                self.world.violated("G4", sentence, partition)
 
     async def _workers_are_exact(self, cluster: ClusterClient, counting: dict[Place, bytes]) -> None:
         """T6, of topics that were never made anew."""
