@@ -176,7 +176,9 @@ def compile_hot_path() -> str | None:
     note = place / f"sources{suffix}.txt"
     made_from = compiled_from()
     sources = "\n".join((compiled.digest_of(made_from, PACKAGE), *made_from)) + "\n"
-    if note.exists() and note.read_text() == sources:
+    there = {made.name.removesuffix(suffix) for made in place.glob(f"barnabas.*{suffix}")}
+    wanted = {f"barnabas.{name.removesuffix('.py').replace('/', '.')}" for name in HOT_PATH}
+    if note.exists() and note.read_text() == sources and there == wanted:
         return None
     for stale in place.glob(f"*{suffix}*"):
         stale.unlink()
