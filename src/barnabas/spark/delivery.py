@@ -197,7 +197,8 @@ _REASONS = {
         " offset.metadata.max.bytes. Nothing of the batch counts."
     ),
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: (
-        "The sink needs WRITE and READ on its topics: it asks what an earlier attempt has written."
+        "The sink needs WRITE on its topics, and for exactly-once delivery READ as well: it asks what an earlier"
+        " attempt has written."
     ),
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "The sink needs READ on the group barnabas-sink-SINKID, where its marker is.",
 }

@@ -37,7 +37,9 @@ def covered(cluster: BlockingCluster, options: SourceOptions) -> dict[TopicParti
             if options.subscribe_pattern is not None:
                 continue  # deleted since the names were listed
             raise KafkaError(
-                code, f"Topic {name!r} does not exist on {options.access.bootstrap}: create it, or correct its name."
+                code,
+                f"Topic {name!r} does not exist on {options.access.bootstrap}: create it, correct its name, or do not "
+                "name it any more.",
             )
         if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise KafkaError(code, f"Topic {name!r} cannot be read: this user has no DESCRIBE permission on it.")

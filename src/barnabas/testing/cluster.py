@@ -305,6 +305,8 @@ class KafkaCluster(RunningCluster):
 
     def latency(self, seconds: float, *, from_: Ends = CLIENT, to: Ends = "brokers", both: bool = True) -> None:
         """Every byte on the links from `from_` to `to` takes so long, and on the way back (`both`). 0 ends it."""
+        if not seconds >= 0:
+            raise ValueError(f"bytes cannot be {seconds:g} s on their way: 0 ends what was set before")
         for source in self.ends(from_):
             for target in self.ends(to):
                 if source == target:

@@ -194,6 +194,11 @@ def test_one_way_from_the_leader_shrinks_the_isr(kafka_cluster):
     partition.wait(isr=partition.replicas)
 
 
+def test_bytes_do_not_arrive_before_they_were_sent(kafka_cluster):
+    with pytest.raises(ValueError, match="0 ends"):
+        kafka_cluster.latency(-1)
+
+
 def test_a_broker_with_latency_answers_late_and_in_order(kafka_cluster):
     kafka_cluster.create_topic("t")
     kafka_cluster.latency(0.05, from_="client", to="brokers")
