@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import pytest
 from cluster import barnabas
 
 from barnabas.cli.app import run
+from barnabas.cli.local_state import STATE_FILE, BrokerState, ClusterState
 from barnabas.testing import KafkaCluster
 
 pytest.importorskip("pyspark")
@@ -115,7 +117,8 @@ def test_it_finds_the_cluster_of_a_directory(doctor: Doctor, clusters: Clusters)
     directory = clusters.directory / "up"
     directory.mkdir()
     port = int(clusters.plain.bootstrap.rpartition(":")[2])
-    (directory / "cluster.json").write_text(json.dumps({"brokers": [{"id": 0, "port": port}]}))
+    state = ClusterState(brokers=[BrokerState(id=0, port=port)])
+    (directory / STATE_FILE).write_text(json.dumps(asdict(state)))
     well = doctor("--dir", directory, "--without-spark", "--format", "json")
     assert (well.code, findings(well)["brokers"]["state"]) == (0, "ok")
 
