@@ -942,7 +942,7 @@ def starts(cluster: Cluster, cutting_at: int | None) -> None:
     volume = cluster.world.nodes["broker-0"].volume
     checkpoint = volume._durable_names[f"{LOG_DIR}/{RECOVERY_POINTS}"]
     checkpoint.durable, before = bytearray(b"0\n1\norders 8 5\n"), checkpoint.durable
-    dead = Dead("", [], 0, "power-lost", False, False, False, cutting_at)
+    dead = Dead("", "", [], 0, "power-lost", False, False, False, cutting_at)
     cluster.logs.restarts._starts_as_it_should("broker-0", "orders-8", f"{LOG_DIR}/orders-8", dead, 0)
     checkpoint.durable = before
 
@@ -954,7 +954,8 @@ def r15_of_a_checkpoint_that_trusts_what_is_not_synced(cluster: Cluster) -> None
 def r15_of_a_log_that_begins_before_its_start(cluster: Cluster) -> None:
     """After a clean stop records are back that were deleted."""
     _, _, log, chain = cluster.leading(8)
-    dead = Dead(chain.topic_id, chain.links, chain.log_start + 1, "down", False, True, False, None, stopped=True)
+    place, start = log.log_dir.path, chain.log_start + 1
+    dead = Dead(place, chain.topic_id, chain.links, start, "down", False, True, False, None, stopped=True)
     cluster.logs.restarts._dead[chain.node, chain.partition] = dead
     cluster.logs.restarts.restarted(log, chain)
 

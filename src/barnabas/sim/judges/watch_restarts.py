@@ -32,6 +32,7 @@ class Dead(NamedTuple):
     and `cutting_at`: it died amid that. `stopped`: it had done all that is to be done before the end.
     """
 
+    log_dir: str
     topic_id: str
     links: list[ChainedBatch]
     log_start: int
@@ -71,7 +72,10 @@ class RestartWatch:
     def restarted(self, log: Log, chain: Chain) -> None:
         """R15: after a restart the log is a prefix of what was written, and has all that was synced."""
         world, key = self.world, (chain.node, chain.partition)
-        dead = self._dead.pop(key, None)
+        dead = self._dead.get(key)
+        if dead is not None and dead.log_dir != log.log_dir.path:
+            return  # one of the two is in a directory that was away when the other was made, as a new replica
+        self._dead.pop(key, None)
         synced = self._synced.pop(key, 0)
         damaged = key in self._damaged
         self._errors_when_read[chain.node] = self._errors(chain.node)
@@ -80,8 +84,6 @@ class RestartWatch:
             return
         if dead.in_trouble or self._in_trouble(chain.node):
             return  # an operation that failed half-way may have been undone, or not
-        if chain.node in world.brokers and world.brokers[chain.node].log_dirs.offline_paths:
-            return  # what it had is in the directory that is away, and this is a new replica in another one
         world.check("R15")
         if dead.stopped and chain.log_start < dead.log_start:
             world.violated(
@@ -170,7 +172,7 @@ class RestartWatch:
                 del logs.of[owner, partition]
                 if chain is not None:
                     self._dead[name, partition] = Dead(
-                        chain.topic_id, chain.links, chain.log_start, how, in_trouble, log.closed,
+                        log.log_dir.path, chain.topic_id, chain.links, chain.log_start, how, in_trouble, log.closed,
                         chain.appending, chain.cutting_at, self._is_stopped(name, partition),
                     )  # fmt: skip
 

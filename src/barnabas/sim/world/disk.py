@@ -140,6 +140,12 @@ class Volume:
         self._pending.append((_parent(path), path, None))
         return inode
 
+    def remove_tree(self, path: str) -> None:
+        for name in [name for name in self.names if name.startswith(path + "/")]:
+            self.unlink(name)
+        for name in [n for n in self.directories if n == path or n.startswith(path + "/")]:
+            del self.directories[name]
+
     def sync_directory(self, path: str) -> None:
         rest = []
         for change in self._pending:
@@ -404,10 +410,7 @@ class SimDisk:
 
     def rmtree(self, path: str) -> None:
         self._guard("write", path)
-        for name in [name for name in self._volume.names if name.startswith(path + "/")]:
-            self._volume.unlink(name)
-        for name in [n for n in self._volume.directories if n == path or n.startswith(path + "/")]:
-            del self._volume.directories[name]
+        self._volume.remove_tree(path)
 
     def fsync_dir(self, path: str) -> None:
         self._guard("fsync", path)

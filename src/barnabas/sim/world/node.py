@@ -109,6 +109,8 @@ class DiskFaults:
         self.gone = False
         self.struck = 0
         self.errors = 0
+        self.failed_path = ""
+        """What was operated on when that last failed."""
         self.on_error: Callable[[str, str], None] = lambda operation, path: None
         self.events: Events | None = None
         self.doing = ""
@@ -151,6 +153,7 @@ class DiskFaults:
         if fails:
             self.struck += 1
             self.errors += 1
+            self.failed_path = path
             self.on_error(operation, path)
             raise OSError(errno.EIO, "input/output error", path)
 

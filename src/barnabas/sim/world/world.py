@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
@@ -40,6 +41,7 @@ RESTLESS_CALLBACKS: Final = 40_000
 """Within five seconds a cluster of a run has some 10,000 of them where it has most."""
 RESTART_S: Final = 1.0
 """How long whoever looks after the processes waits before it starts one again that ended by itself."""
+_TWO_COPIES: Final = re.compile(r"(\S+) is in two log directories, (\S+) and (\S+), and they differ")
 
 
 def broker_name(broker_id: int) -> str:
@@ -262,6 +264,11 @@ class World:
             self.violated("S4", f"{process} ended: {error!r}", node=name)
         elif not node.disk.errors and not node.volume.refused_writes and name in self.brokers:
             self.violated("S4", f"{process} halted without a failed disk: {error!r}", node=name)
+        if (two := _TWO_COPIES.match(str(error))) is not None:
+            # The operator deletes the copy in the directory that failed last (docs/operations.md).
+            partition, *places = two.groups()
+            failed = [place for place in places if node.disk.failed_path.startswith(f"{place}/")]
+            node.volume.remove_tree(f"{(failed or places)[0]}/{partition}")
         # In the world's own context: the process that schedules this is about to be gone.
         self.loop.call_later(0, self._reap, name, process, context=self.context)
 
