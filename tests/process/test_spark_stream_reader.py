@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 pytest.importorskip("pyspark")
 
+from cluster import until
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from barnabas.client.blocking import BlockingCluster
@@ -197,6 +198,7 @@ def test_what_was_read_of_an_open_transaction_is_neither_lost_nor_read_again_by_
     committed = reader(bootstrap, **given, **{"kafka.isolation.level": "read_committed"})
     assert offsets(committed.latestOffset(end, ALL)) == {"s": {"0": 3}}
     producer.commit_transaction(30)
+    until(lambda: offsets(source.latestOffset(end, ALL)) == {"s": {"0": 4}}, "the marker is in the log")
     send(bootstrap, "s", 1)
     later = committed.latestOffset(end, ALL)
     assert planned(committed, end, later) == [("s", 0, 3, 5)]

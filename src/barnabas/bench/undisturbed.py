@@ -36,15 +36,16 @@ def undisturbed(
     measure: Callable[[], Outcome],
     prepare: Callable[[], None] = _nothing,
     stolen_s: Callable[[], float] = stolen_s,
+    now_s: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """What `measure` returns when the host took no more than `STOLEN_MAX` of the cores meanwhile, or the least of
     `ATTEMPTS` attempts. Each begins with `prepare`, which does not count."""
     attempts: list[tuple[float, Outcome]] = []
     while len(attempts) < ATTEMPTS:
         prepare()
-        stolen, begun = stolen_s(), time.monotonic()
+        stolen, begun = stolen_s(), now_s()
         outcome = measure()
-        share = (stolen_s() - stolen) / (time.monotonic() - begun) / (os.cpu_count() or 1)
+        share = (stolen_s() - stolen) / (now_s() - begun) / (os.cpu_count() or 1)
         attempts.append((share, outcome))
         if share <= STOLEN_MAX:
             break

@@ -8,7 +8,7 @@ HOUR_S = 3600.0
 
 
 def measured(stolen_s: list[float]) -> tuple[int, int]:
-    """Of attempts during which so much was stolen: the one that counts, and how many there were."""
+    """Of attempts of an hour during which so much was stolen: the one that counts, and how many there were."""
     made = 0
 
     def measure() -> int:
@@ -16,7 +16,7 @@ def measured(stolen_s: list[float]) -> tuple[int, int]:
         made += 1
         return made
 
-    counts = undisturbed(measure, stolen_s=lambda: sum(stolen_s[:made]))
+    counts = undisturbed(measure, stolen_s=lambda: sum(stolen_s[:made]), now_s=lambda: HOUR_S * made)
     return counts, made
 
 
