@@ -35,6 +35,8 @@ class LeftoverWatch:
         self.logs = logs
         self._is_assigned = is_assigned
         self._dropped: list[Dropped] = []
+        self._may_keep: set[tuple[str, str]] = set()
+        """By node and partition: replicas taken out while their broker, or the controller, was not there for it."""
         self._processes: dict[str, Incarnation | None] = {}
         self.reached_since_ns: dict[str, int] = {}
         """By node: since when it runs and nothing keeps anybody from it."""
@@ -45,10 +47,11 @@ class LeftoverWatch:
         """The broker is a replica of the partition no more."""
         node, controller, now_ns = broker_name(broker_id), self.world.controller(), self.world.loop.now_ns
         log = self.logs.of.get((node, partition))
-        if log is None or controller is None:
-            return
-        if all(now_ns - self.calm_since_ns.get(name, now_ns) >= CALM_NS for name in (node, controller)):
+        calm = (now_ns - self.calm_since_ns.get(name, now_ns) >= CALM_NS for name in (node, controller or ""))
+        if log is not None and controller is not None and all(calm):
             self._dropped.append(Dropped(now_ns, node, partition, str(log.topic_id), controller))
+        else:
+            self._may_keep.add((node, partition))
 
     def look(self) -> None:
         """At least twice a second: what is gone is gone, and who was disturbed need not delete."""
@@ -60,6 +63,7 @@ class LeftoverWatch:
             if not is_reached or name in in_trouble:
                 self.calm_since_ns[name] = self.world.loop.now_ns
         self._dropped = [dropped for dropped in self._dropped if self._is_left(dropped)]
+        self._may_keep -= {kept for kept in self._may_keep if self._is_assigned(kept[1], broker_number(kept[0]))}
 
     def _is_reached(self, name: str) -> bool:
         world, process = self.world, self.world.nodes[name].process
@@ -83,6 +87,7 @@ class LeftoverWatch:
             return False
         calm = (self.calm_since_ns.get(name, 0) < each.at_ns for name in (each.node, each.controller))
         if world.controller() != each.controller or not all(calm):
+            self._may_keep.add((each.node, each.partition))
             return False
         if world.loop.now_ns - each.at_ns < DELETED_WITHIN_NS:
             return True
@@ -94,9 +99,11 @@ class LeftoverWatch:
         return False
 
     def judge(self) -> None:
-        """Nothing is left of a topic that is deleted: its deletion waits for every replica."""
+        """Nothing is left of a topic that is deleted: its deletion waits for every replica, but for none that it had."""
         world = self.world
         for name, partition in self.logs.of:
+            if (name, partition) in self._may_keep:
+                continue
             world.check("C15")
             if name in world.brokers and world.znode(f"/brokers/topics/{partition.rpartition('-')[0]}") is None:
                 world.violated("C15", f"{name} keeps {partition} of a topic that is deleted", partition, name)
