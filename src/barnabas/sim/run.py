@@ -14,6 +14,7 @@ from barnabas.model.internal_topics import INTERNAL_TOPICS
 from barnabas.sim.clients.history import History
 from barnabas.sim.clients.workload import Workload
 from barnabas.sim.judges.checkers import Checkers
+from barnabas.sim.judges.judgement import Judgement
 from barnabas.sim.nemesis import Nemesis
 from barnabas.sim.plans.draw import draw
 from barnabas.sim.plans.plan import Action, Plan
@@ -153,7 +154,7 @@ async def _story(world: World, plan: Plan, workload: Workload, checkers: Checker
     for producer in workload.producers:
         await world.until(producer.done, "a producer's end", 2 * RECOVERY_S)
         producer.result()
-    await checkers.judge(world, workload)
+    await Judgement(checkers).judge(workload)
 
 
 async def _create_topics(cluster: ClusterClient, plan: Plan) -> None:

@@ -81,6 +81,7 @@ from barnabas.sim.judges.judge_transactions import (
     nothing_stays_open,
     transactions_are_whole,
 )
+from barnabas.sim.judges.judgement import Judgement
 from barnabas.sim.judges.watch_cleaner import Written
 from barnabas.sim.judges.watch_cluster import _committed
 from barnabas.sim.judges.watch_coordinator import restarted, survives_a_power_loss, survives_a_snapshot
@@ -423,7 +424,7 @@ def c14(cluster: Cluster) -> None:
     there = cluster.checkers.topics()
     cluster.checkers.topics = lambda: {**there, "ghost": {0: [0]}}  # type: ignore[method-assign]
     try:
-        cluster.run(cluster.checkers._caches_agree(cluster.world))
+        cluster.run(Judgement(cluster.checkers).caches_agree())
     finally:
         del cluster.checkers.topics  # type: ignore[method-assign]
 
@@ -433,7 +434,7 @@ def c14_of_a_partition_that_is_gone(cluster: Cluster) -> None:
     fewer = {number: replicas for number, replicas in there["orders"].items() if number}
     cluster.checkers.topics = lambda: {**there, "orders": fewer}  # type: ignore[method-assign]
     try:
-        cluster.run(cluster.checkers._caches_agree(cluster.world))
+        cluster.run(Judgement(cluster.checkers).caches_agree())
     finally:
         del cluster.checkers.topics  # type: ignore[method-assign]
 
@@ -576,7 +577,7 @@ def copied(tree: DataTree[Any]) -> DataTree[Any]:
 def c18(cluster: Cluster) -> None:
     _, _, log, _ = cluster.following(0)
     kept, log.settings = log.settings, replace(log.settings, retention_ms=1)
-    cluster.run(cluster.checkers._caches_agree(cluster.world))
+    cluster.run(Judgement(cluster.checkers).caches_agree())
     log.settings = kept
 
 
@@ -1660,7 +1661,7 @@ def g1_of_books(cluster: Cluster) -> None:
 
 def g1(cluster: Cluster) -> None:
     cluster.history.commits["strangers", "orders-0"] = 5, 0
-    cluster.run(cluster.world.client(lambda _, client: cluster.checkers._commits_stay(client), "auditor"))
+    cluster.run(cluster.world.client(lambda _, client: Judgement(cluster.checkers).commits_stay(client), "auditor"))
     cluster.history.commits.clear()
 
 

@@ -99,7 +99,7 @@ class LeftoverWatch:
         return False
 
     def judge(self) -> None:
-        """Nothing is left of a topic that is deleted: its deletion waits for every replica, but for none that it had."""
+        """Nothing is left of a topic that is deleted: its deletion waits for every replica that it has."""
         world = self.world
         for name, partition in self.logs.of:
             if (name, partition) in self._may_keep:
