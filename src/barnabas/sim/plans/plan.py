@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
+from barnabas.coordinator.group_answers import partition_for
 from barnabas.model.config import broker_config
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.model.metadata_version import metadata_version_of
@@ -31,6 +32,10 @@ SECOND: Final = 1_000_000_000
 RESULTS: Final = "results"
 """The topic of what they write."""
 WORKERS: Final = "workers"
+_COUNTED_BY: Final = {
+    GROUP_METADATA_TOPIC: "offsets.topic.num.partitions",
+    TRANSACTION_STATE_TOPIC: "transaction.state.log.num.partitions",
+}
 SELECTOR: Final = "replica.selector.class"
 """Where a plan's brokers have one each of them is in a rack of its own."""
 
@@ -131,6 +136,10 @@ class Plan:
         kept = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
         return led + [f"{topic}-{number}" for topic in kept for number in range(3)]
 
+    def kept_in(self, topic: str, name: str) -> str:
+        """The partition of the coordinators' `topic` that keeps the group, or the transactional id, called `name`."""
+        return f"{topic}-{partition_for(name, int(self.config.get(_COUNTED_BY[topic], '3')))}"
+
     @property
     def ordinary_topics(self) -> list[TopicPlan]:
         """Those that anybody writes to."""
@@ -217,10 +226,14 @@ def with_actions(plan: Plan, more: list[Step]) -> Plan:
     return replace(plan, actions=(*plan.actions, *made))
 
 
+def in_time(plan: Plan, more: list[Step]) -> list[Step]:
+    """What begins before the plan ends."""
+    return [step for step in more if step[0] < plan.length_ns - SECOND]
+
+
 def within(plan: Plan, more: list[Step]) -> list[Step]:
     """What begins in time; nothing goes on for longer than the plan."""
-    in_time = [step for step in more if step[0] < plan.length_ns - SECOND]
-    return [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in in_time]
+    return [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in in_time(plan, more)]
 
 
 def with_arguments(plan: Plan, name: str, more: Callable[[], Mapping[str, Argument]]) -> Plan:

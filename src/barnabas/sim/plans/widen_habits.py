@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from barnabas.coordinator.group_answers import partition_for
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import RPC
@@ -29,8 +28,7 @@ def ends_amid_trouble(plan: Plan, chance: Chance) -> Plan:
     for _ in range(chance.whole(1, 4)):
         teller, at_ns = chance.one_of(tellers), chance.whole(SECOND, plan.length_ns - 6 * SECOND)
         name = str(teller.arguments.get("transactional_id", teller.arguments["client"]))
-        count = int(plan.config.get("transaction.state.log.num.partitions", "3"))
-        kept_in = f"{TRANSACTION_STATE_TOPIC}-{partition_for(name, count)}"
+        kept_in = plan.kept_in(TRANSACTION_STATE_TOPIC, name)
         amid: dict[str, Any] = {"when": f"{RPC} WriteTxnMarkers", "nth": chance.whole(1, 8)}
         late: dict[str, Any] = {"links": ["controller>there"], "delay_ns": chance.whole(300, 1_500) * MS}
         waits_ns = (teller.whole("transaction_timeout_ms", 8_000) + chance.whole(500, 2_000)) * MS
@@ -88,11 +86,10 @@ def new_names(plan: Plan, chance: Chance) -> Plan:
     and has to ask the controller, far away, for producer ids."""
     if not chance.happens(0.15):
         return plan
-    count = int(plan.config.get("transaction.state.log.num.partitions", "3"))
     more: list[Step] = []
     for turn in range(chance.whole(1, 2)):
         name, at_ns = f"newcomer-{turn}", chance.whole(3 * SECOND, plan.length_ns - 9 * SECOND)
-        coordinator = f"leader:{TRANSACTION_STATE_TOPIC}-{partition_for(name, count)}"
+        coordinator = f"leader:{plan.kept_in(TRANSACTION_STATE_TOPIC, name)}"
         said: dict[str, Any] = {"topic": chance.one_of(plan.ordinary_topics).name, "records": 10}
         said |= {"transaction_timeout_ms": 4_000, "delivery_timeout_ms": 3_000}
         far = {"links": [f"controller>{coordinator}"], "delay_ns": chance.whole(100, 500) * MS}
@@ -112,8 +109,8 @@ def shared_anew(plan: Plan, chance: Chance) -> Plan:
     known = [each for each in plan.actions if each.name == "group"]
     if not known or not chance.happens(0.2):
         return plan
-    like, count = known[0], int(plan.config.get("offsets.topic.num.partitions", "3"))
-    kept_in = f"{GROUP_METADATA_TOPIC}-{partition_for(str(like.arguments['group']), count)}"
+    like = known[0]
+    kept_in = plan.kept_in(GROUP_METADATA_TOPIC, str(like.arguments["group"]))
     more: list[Step] = []
     for turn in range(chance.whole(1, 2)):
         at_ns = chance.whole(3 * SECOND, plan.length_ns - 9 * SECOND)

@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from barnabas.coordinator.group_answers import partition_for
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import RPC
@@ -96,16 +95,16 @@ def left_alone(plan: Plan, chance: Chance) -> Plan:
     refuses the end until another is back."""
     if not any(action.name == "work" for action in plan.actions) or not chance.happens(0.4):
         return plan
-    lag_ms, partitions = chance.whole(600, 1_200), int(plan.config.get("offsets.topic.num.partitions", "3"))
+    lag_ms, kept_in = chance.whole(600, 1_200), plan.kept_in(GROUP_METADATA_TOPIC, WORKERS)
     config = {
         "min.insync.replicas": "2", "replica.lag.time.max.ms": str(lag_ms),
         "replica.fetch.wait.max.ms": str(lag_ms // 2),
     }  # fmt: skip
-    number, numbers = partition_for(WORKERS, partitions), chance.shuffled(range(plan.brokers))
-    where: dict[str, Any] = {"topic": GROUP_METADATA_TOPIC, "partition": number}
+    numbers = chance.shuffled(range(plan.brokers))
+    where: dict[str, Any] = {"topic": GROUP_METADATA_TOPIC, "partition": int(kept_in.rpartition("-")[2])}
     more: list[Step] = [(2 * SECOND, "reassign", {**where, "replicas": numbers[:2]}, 0)]
     for _ in range(chance.whole(2, 4)):
-        stops = {"node": f"follower:{GROUP_METADATA_TOPIC}-{number}", "when": f"{RPC} TxnOffsetCommit"}
+        stops = {"node": f"follower:{kept_in}", "when": f"{RPC} TxnOffsetCommit"}
         at_ns = chance.whole(3 * SECOND, plan.length_ns - 6 * SECOND)
         more.append((at_ns, "pause", {**stops, "nth": chance.whole(1, 4)}, chance.whole(3 * lag_ms, 6 * lag_ms) * MS))
     slow = {"dawdle_ms": 3 * lag_ms, "transaction_timeout_ms": 10_000}

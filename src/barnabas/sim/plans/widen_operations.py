@@ -9,7 +9,18 @@ from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STA
 from barnabas.sim.plans.actions import ADMINISTRATION
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import EVENTS, RPC, ZK
-from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Action, Argument, Plan, Step, with_actions, with_arguments
+from barnabas.sim.plans.plan import (
+    MS,
+    RESULTS,
+    SECOND,
+    Action,
+    Argument,
+    Plan,
+    Step,
+    in_time,
+    with_actions,
+    with_arguments,
+)
 
 _OF_TRANSACTIONS: Final = ("WriteTxnMarkers", "WriteTxnMarkers", "TxnOffsetCommit", "AddOffsetsToTxn", "EndTxn")
 _OF_TOPICS: Final = ("/brokers/topics/new-", "/brokers/topics/new-", "/brokers/topics/new-")
@@ -56,7 +67,7 @@ def away(plan: Plan, chance: Chance) -> Plan:
         more.append((at_ns + session_ns + chance.whole(500, 6_000) * MS, name, said, 0))
     if chance.happens(0.8):
         more.append((at_ns + session_ns + chance.whole(500, 3_000) * MS, "delete-topic", passing, 0))
-    return with_actions(plan, [drawn for drawn in more if drawn[0] < plan.length_ns - SECOND])
+    return with_actions(plan, in_time(plan, more))
 
 
 def alone(plan: Plan, chance: Chance) -> Plan:
@@ -70,7 +81,7 @@ def alone(plan: Plan, chance: Chance) -> Plan:
         (at_ns, "kill", {"node": f"broker-{absent}"}, session_ns + 6 * SECOND),
         (at_ns + session_ns + chance.whole(1_500, 5_000) * MS, "create-topic", made, 0),
     ]
-    return with_actions(plan, [drawn for drawn in more if drawn[0] < plan.length_ns - SECOND])
+    return with_actions(plan, in_time(plan, more))
 
 
 def together(plan: Plan, chance: Chance) -> Plan:
@@ -301,7 +312,7 @@ def far(plan: Plan, chance: Chance) -> Plan:
             name, said, for_ns = chance.one_of(struck)
             more.append((at_ns + chance.whole(0, 4_000) * MS, name, said, for_ns))
     config = {**plan.config, **short} if chance.happens(0.5) else plan.config
-    return with_actions(replace(plan, config=config), [drawn for drawn in more if drawn[0] < plan.length_ns - SECOND])
+    return with_actions(replace(plan, config=config), in_time(plan, more))
 
 
 def by_themselves(plan: Plan, chance: Chance) -> Plan:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from barnabas.coordinator.group_answers import partition_for
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import DISK, RPC, ZK
@@ -164,14 +163,13 @@ def unreplicated(plan: Plan, chance: Chance) -> Plan:
         return plan
     ids = [str(each.arguments["client"]) for each in plan.actions if each.name in ("transact", "work")]
     groups = [str(each.arguments["group"]) for each in plan.actions if each.name == "group"]
-    kept = [(TRANSACTION_STATE_TOPIC, "transaction.state.log.num.partitions", name) for name in ids]
-    kept += [(GROUP_METADATA_TOPIC, "offsets.topic.num.partitions", name) for name in groups[:1]]
+    kept = [plan.kept_in(TRANSACTION_STATE_TOPIC, name) for name in ids]
+    kept += [plan.kept_in(GROUP_METADATA_TOPIC, name) for name in groups[:1]]
     brokers = plan.broker_names
     waits_ms = max((action.whole("transaction_timeout_ms", 0) for action in plan.actions), default=0)
     more: list[Step] = []
     for _ in range(chance.whole(1, 3) if kept else 0):
-        topic, count, name = chance.one_of(kept)
-        partition = f"{topic}-{partition_for(name, int(plan.config.get(count, '3')))}"
+        partition = chance.one_of(kept)
         noted = {"when": f"{DISK} write {partition} .log", "nth": chance.whole(1, 60)}
         lasts_ns = (max(waits_ms, 4_000) + chance.whole(500, 3_000)) * MS
         cut = {"node": f"leader:{partition}", "others": brokers, **noted}
