@@ -217,6 +217,8 @@ class LogWatch:
                     self._is_whole(chain, data)
                     self._add(chain, data)
                     self.sequences.follows(chain, chain.links[-1], judged=False)
+            if chain.links:
+                self.losses.found(chain, chain.links[-1], self._owners_in(chain, data))
         self.chains[log] = chain
         self.of[name, partition] = log
         return chain
@@ -377,8 +379,7 @@ class LogWatch:
         world = self.world
         self._add(chain, view)
         link = chain.links[-1]
-        owners = owners_in(view) if chain.partition.startswith("__") else frozenset()
-        self.losses.appended(chain, link, owners)
+        self.losses.appended(chain, link, self._owners_in(chain, view))
         world.check("C6")
         key = chain.partition, chain.topic_id, leader_epoch
         owner = self._appender.setdefault(key, chain.node)
@@ -389,6 +390,10 @@ class LogWatch:
             )  # fmt: skip
         self.sequences.follows(chain, link, judged=True)
         self._dir_works(log, chain)
+
+    @staticmethod
+    def _owners_in(chain: Chain, data: memoryview) -> frozenset[str]:
+        return owners_in(data) if chain.partition.startswith("__") else frozenset()
 
     def _dir_works(self, log: Log, chain: Chain) -> None:
         self.world.check("R25")

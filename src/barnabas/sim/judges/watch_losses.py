@@ -92,6 +92,12 @@ class LossWatch:
         if any(loss.takes(batch) for loss in self._losses.get(key, ())):
             self._lost.setdefault(chain.partition, []).append(batch)
 
+    def found(self, chain: Chain, link: ChainedBatch, owners: frozenset[str]) -> None:
+        """A log that is opened ends with the batch: of a leader that died while it wrote it nobody has heard so."""
+        written = self._written.get((chain.partition, chain.topic_id), ())
+        if not any((batch.last, batch.epoch) == (link.last, link.epoch) for batch in reversed(written)):
+            self.appended(chain, link, owners)
+
     def lacking(self, chain: Chain, log: Log, leader_epoch: int) -> tuple[LostBatches, list[AppendedBatch]]:
         """What would be lost if the log's owner leads in that epoch."""
         now_ns, end = self.world.loop.now_ns, log.log_end_offset
