@@ -501,6 +501,8 @@ class GroupCoordinator:
         """Forgets offsets, and the group itself when nothing is left of it; writes tombstones to the log.
 
         Where nobody waits to hear that they are replicated, a slow follower is not to hold up what is forgotten next.
+        Who waits is told NOT_COORDINATOR where another leads the log by then, and still has what is to be forgotten;
+        Kafka's is told that it is gone (``GroupMetadataManager.cleanupGroupMetadata``).
         """
         tombstones = group.offsets.remove(keys)
         last = group.maybe_die(self._now())
@@ -520,6 +522,8 @@ class GroupCoordinator:
                 await self._append(partition, tombstones, acks=acks)
                 break
             except KafkaError as error:
+                if is_waited_for and offset_commit_error(error.code) is ErrorCode.NOT_COORDINATOR:
+                    raise KafkaError(ErrorCode.NOT_COORDINATOR) from None
                 # The log still has them: they come back with the next load, and their time is over then too.
                 logger.warning("tombstones of group %s were not written: %s", group.group_id, error)
                 if error.code is not ErrorCode.NOT_ENOUGH_REPLICAS:
@@ -589,8 +593,11 @@ class GroupCoordinator:
             else:
                 group.pending_members.clear()
                 group.offsets.forget_transactions()
-                await self._clean_up(partition, group, group.offsets.keys, is_waited_for=True)
                 outcome[group_id] = ErrorCode.NONE
+                try:
+                    await self._clean_up(partition, group, group.offsets.keys, is_waited_for=True)
+                except KafkaError as error:
+                    outcome[group_id] = error.code
         return outcome
 
 

@@ -446,6 +446,21 @@ def test_a_group_is_deleted_for_good_also_while_too_few_replicas_are_in_sync() -
     play(next_coordinator, log)
 
 
+@pytest.mark.parametrize("lost", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR])
+def test_who_leads_the_log_no_more_says_of_no_group_that_it_is_deleted(lost: ErrorCode) -> None:
+    """The next leader of the log has it still."""
+
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        for group_id in ("g", OTHER):
+            await groups.commit_offsets(group_id, "", None, -1, {T0: OffsetAndMetadata(7)})
+        log.error = lost
+        with refused(ErrorCode.NOT_COORDINATOR):
+            await groups.delete_offsets("g", [T0])
+        assert await groups.delete_groups([OTHER]) == {OTHER: ErrorCode.NOT_COORDINATOR}
+
+    play(story)
+
+
 def test_who_coordinates_no_more_forgets_nothing_for_a_deleted_topic() -> None:
     """Others have their turn in between, and coordinators change meanwhile."""
 
