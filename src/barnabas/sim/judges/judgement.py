@@ -194,7 +194,8 @@ class Judgement:
         known = {str(place): offset for place, offset in committed.items() if self.checkers.gone_ns(place.topic) < 0}
         kept_in = (RESULTS, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, *sources)
         may_be_lost = partial(self.logs.losses.is_any, kept_in)
-        every_record_has_one_result(self.world, counting, known, may_be_lost, self.logs.deleted_to)
+        logs = self.logs
+        every_record_has_one_result(self.world, counting, known, may_be_lost, logs.deleted_to, logs.cleaned_anywhere_to)
 
     async def commits_stay(self, cluster: ClusterClient) -> None:
         """G1: an acknowledged commit is still there, or a later one, also when it was looked for what has expired."""

@@ -142,6 +142,10 @@ class LogWatch:
     def cleaned_to(self, partition: str, topic_id: str) -> int:
         return self.cleaned.get((partition, topic_id), 0)
 
+    def cleaned_anywhere_to(self, partition: str) -> int:
+        """The same, whichever topic of that name it was."""
+        return max((end for (name, _), end in self.cleaned.items() if name == partition), default=0)
+
     def _around_replace(self, original: Any) -> Any:
         def replace_segments(log: Log, cleaned: Any, replaced: list[Any]) -> None:
             chain, segments = self.chain_of(log), log.segments
