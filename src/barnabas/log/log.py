@@ -340,6 +340,7 @@ class Log(ReadableLog):
         self._lower_start(log_start_offset)
         self._drop_segments(list(self.segments))
         self.segments.append_new(new_offset, now_ms)
+        self._disk.fsync_dir(self.directory)  # from now on the segment's name alone says where the log begins
         # The high watermark is set even where it does not move: what it pointed to is gone.
         self._spans(log_start_offset, new_offset, new_offset)
         self._lower_recovery_point(new_offset)

@@ -98,6 +98,8 @@ def load_segments(
         segments.append(
             Segment(disk, directory, log_start_offset, index_bytes=settings.index_bytes, now_ms=now_ms, new=True)
         )
+        if log_start_offset:
+            disk.fsync_dir(directory)  # from now on the segment's name alone says where the log begins
     log_start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(log_end_offset)
     if not epochs_known or _begins_before(segments, log_start_offset, epochs):
