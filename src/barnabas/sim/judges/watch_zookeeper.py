@@ -436,7 +436,9 @@ class ZooKeeperWatch:
             if member in before["isr"] or member == leader:
                 continue
             world.check("C9")
-            if self._known_gone(member):
+            # What the controller knows a leader need not that writes its ISR itself.
+            by_itself = epoch == before["leader_epoch"] and not world.metadata_version.is_alter_partition_supported
+            if self._must_be_known_gone(member) if by_itself else self._known_gone(member):
                 world.violated("C9", f"{member} came into the ISR of {partition} and is not registered", partition)
             # A leader that writes its ISR itself does not know who is leaving (KAFKA-14140); a controller does.
             if self.left.get(member) == self.controller_epoch and world.metadata_version.is_alter_partition_supported:
@@ -446,8 +448,11 @@ class ZooKeeperWatch:
 
     def _known_gone(self, number: int) -> bool:
         """Whether the broker is not registered, and the controller knows it, or any must have heard of it."""
+        return self._must_be_known_gone(number) or (number in self.gone_ns and self._is_dead_to_controller(number))
+
+    def _must_be_known_gone(self, number: int) -> bool:
         gone_ns = self.gone_ns.get(number)
-        return gone_ns is not None and (self._is_dead_to_controller(number) or self.is_known_since(gone_ns))
+        return gone_ns is not None and self.is_known_since(gone_ns)
 
     def _is_dead_to_controller(self, number: int) -> bool:
         alive = self.alive_to_controller()
