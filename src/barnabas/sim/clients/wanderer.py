@@ -106,6 +106,7 @@ class Wanderer:
 
     def _assigned(self, consumer: Consumer, fresh: list[TopicPartition], is_brief: bool) -> None:
         if is_brief:
+            self._forget(fresh)
             self._fresh = fresh
         else:
             self._go(consumer, fresh)
@@ -117,16 +118,21 @@ class Wanderer:
 
     def _go(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Somewhere between the beginning and where it was last; what is fetched there already is not given."""
-        self._sought.clear()
+        self._forget(partitions)
         for partition in partitions:
-            self._floors.pop(partition, None)
-            self._begins.pop(partition, None)
             if self.chance.happens(TO_AN_END):
                 self._go_to_an_end(consumer, partition)
                 continue
             offset = self.chance.whole(0, self._known.get(partition, 0))
             self._sought[partition] = self._floors[partition] = offset
             consumer.seek(partition, offset)
+
+    def _forget(self, partitions: list[TopicPartition]) -> None:
+        """What it is assigned anew it reads on from where its group is, wherever it went before."""
+        self._sought.clear()
+        for partition in partitions:
+            self._floors.pop(partition, None)
+            self._begins.pop(partition, None)
 
     def _go_to_an_end(self, consumer: Consumer, partition: TopicPartition) -> None:
         self._sought[partition] = None
