@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import select
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from barnabas.broker.configs import ConfigResourceType
 from barnabas.client.blocking import BlockingConnection
@@ -70,6 +73,34 @@ def test_what_a_broker_cannot_keep_is_an_invalid_request(
     code, message = change(connection, broker, name, text)
     assert code is ErrorCode.INVALID_REQUEST
     assert str(message).startswith(said)
+
+
+def test_single_changes_that_are_made_at_once_are_all_kept() -> None:
+    """Kafka's brokers read, change and write all, and of two at once one is lost, though it was acknowledged."""
+    names = ["retention.ms", "segment.bytes", "segment.ms", "flush.ms", "flush.messages", "max.message.bytes"]
+    data = IncrementalAlterConfigsRequest
+    with KafkaCluster(2) as cluster, contextlib.ExitStack() as kept:
+        cluster.create_topic("t", partitions=1)
+        brokers = [address.partition(":")[::2] for address in cluster.bootstrap.split(",")]
+        connections = [
+            kept.enter_context(contextlib.closing(BlockingConnection(host, int(port), "configs")))
+            for (host, port), _ in zip(itertools.cycle(brokers), names, strict=False)
+        ]
+        pool = kept.enter_context(ThreadPoolExecutor(len(names)))
+        admin, topic = AdminClient({"bootstrap.servers": cluster.bootstrap}), ConfigResource(ResourceType.TOPIC, "t")
+        for number in range(10):
+
+            def change(connection: BlockingConnection, name: str, value: str = str(100_000 + number)) -> int:
+                resource = data.AlterConfigsResource(
+                    ConfigResourceType.TOPIC, "t", [data.AlterableConfig(name, 0, value)]
+                )
+                answer: Any = connection.send(data(resources=[resource]), 1)
+                return int(answer.responses[0].error_code)
+
+            assert list(pool.map(change, connections, names)) == [0] * len(names)
+            (described,) = admin.describe_configs([topic]).values()
+            found = described.result(30)
+            assert {found[name].value for name in names} == {str(100_000 + number)}
 
 
 @pytest.mark.parametrize("request_of", [AlterConfigsRequest, IncrementalAlterConfigsRequest])

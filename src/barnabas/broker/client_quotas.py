@@ -17,6 +17,7 @@ from barnabas.broker.passing import telling
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime import Network
 from barnabas.zk.kafka.config_znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS
+from barnabas.zk.kafka.requests import over_where_another_writes
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.znode_json import desanitize, is_entity_name, sanitize
 
@@ -162,6 +163,7 @@ def _named(sanitized: str) -> str | None:
 
 
 @telling(ErrorCode.REQUEST_TIMED_OUT)
+@over_where_another_writes
 async def alter(
     zk: KafkaZkClient,
     network: Network,
@@ -178,7 +180,7 @@ async def alter(
             await network.address_of(host)
         except OSError:
             raise _no_host(name) from None
-    config = await zk.get_entity_configs(entity_type, name)
+    config, version = await zk.get_entity_configs_and_version(entity_type, name)
     for key, value in changes:
         if value is None:
             config.pop(key, None)
@@ -187,7 +189,7 @@ async def alter(
         else:
             config[key] = _text(key, value, bounds[key])
     if not validate_only:
-        await zk.change_client_entity_configs(entity_type, name, config)
+        await zk.change_client_entity_configs(entity_type, name, config, version)
 
 
 def _place(entity: Entity) -> tuple[str, str, Mapping[str, tuple[int, int] | None]]:

@@ -43,8 +43,10 @@ from barnabas.zk.kafka.config_znodes import (
     ConfigEntityChangeNotificationSequenceZNode,
     ConfigEntityChangeNotificationZNode,
 )
+from barnabas.zk.kafka.requests import over_where_another_writes
 from barnabas.zk.kafka.zk_client import ControllerMoved
 from barnabas.zk.kafka.znode_json import desanitize
+from barnabas.zk.kafka.znodes import MATCH_ANY_VERSION
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 logger = logging.getLogger(__name__)
@@ -117,13 +119,13 @@ class ConfigChanges:
                 controller = await node.zk.get_controller_registration()
                 if controller is not None and controller.is_kraft:
                     return
-                stored = await node.zk.get_entity_configs(BROKERS, entity)
+                stored, version = await node.zk.get_entity_configs_and_version(BROKERS, entity)
                 token = node.runtime.entropy.token
                 renewed = {
                     name: encoder.renewed(text, token) if is_password(name) else text for name, text in stored.items()
                 }
                 if renewed != stored:
-                    await node.zk.set_or_create_entity_configs(BROKERS, entity, renewed)
+                    await node.zk.set_or_create_entity_configs(BROKERS, entity, renewed, version)
                 return
             except (ZooKeeperError, ControllerMoved) as error:
                 logger.warning("[broker %d] passwords are not encoded anew yet: %s", node.broker_id, error)
@@ -175,6 +177,7 @@ class ConfigChanges:
     # Writing
 
     @telling(ErrorCode.REQUEST_TIMED_OUT)
+    @over_where_another_writes
     async def change(
         self,
         resource_type: int,
@@ -189,11 +192,11 @@ class ConfigChanges:
         if entity_type == BROKERS:
             _refuse_promises(key for key, operation, _ in operations if operation != AlterOperation.DELETE)
         definitions = topic_definitions() if entity_type == TOPICS else broker_definitions()
-        current = await self._node.zk.get_entity_configs(entity_type, entity)
+        current, version = await self._node.zk.get_entity_configs_and_version(entity_type, entity)
         if entity_type == BROKERS:
             current = self._usable(entity, current)
         values = apply_incremental(current, operations, definitions)
-        await self._write(entity_type, entity, values, validate_only=validate_only)
+        await self._write(entity_type, entity, values, version, validate_only=validate_only)
 
     @telling(ErrorCode.REQUEST_TIMED_OUT)
     async def replace(self, resource_type: int, name: str, values: dict[str, str], *, validate_only: bool) -> None:
@@ -201,7 +204,7 @@ class ConfigChanges:
         entity_type, entity = self._entity(resource_type, name)
         if entity_type == BROKERS:
             _refuse_promises(values)
-        await self._write(entity_type, entity, values, validate_only=validate_only)
+        await self._write(entity_type, entity, values, MATCH_ANY_VERSION, validate_only=validate_only)
 
     def _entity(self, resource_type: int, name: str) -> tuple[str, str]:
         if resource_type == ConfigResourceType.TOPIC:
@@ -263,7 +266,9 @@ class ConfigChanges:
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, error.in_kafkas_words) from None
 
-    async def _write(self, entity_type: str, entity: str, values: dict[str, str], *, validate_only: bool) -> None:
+    async def _write(
+        self, entity_type: str, entity: str, values: dict[str, str], version: int, *, validate_only: bool
+    ) -> None:
         try:
             if entity_type == TOPICS:
                 validate_topic_values(self._node.config, values)
@@ -277,12 +282,12 @@ class ConfigChanges:
                 ErrorCode.INVALID_CONFIG, f"Invalid config value for resource {resource}: {error.in_kafkas_words}"
             ) from None
         if not validate_only:
-            await self._store(entity_type, entity, values)
+            await self._store(entity_type, entity, values, version)
 
     @to_its_end
-    async def _store(self, entity_type: str, entity: str, values: dict[str, str]) -> None:
+    async def _store(self, entity_type: str, entity: str, values: dict[str, str], version: int) -> None:
         zk = self._node.zk
-        await zk.set_or_create_entity_configs(entity_type, entity, values)
+        await zk.set_or_create_entity_configs(entity_type, entity, values, version)
         await zk.create_config_change_notification(f"{entity_type}/{entity}")
 
 

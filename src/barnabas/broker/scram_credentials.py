@@ -19,6 +19,7 @@ from barnabas.security.sasl.scram_credential import (
     ScramMechanism,
 )
 from barnabas.zk.kafka.config_znodes import USERS
+from barnabas.zk.kafka.requests import over_where_another_writes
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.znode_json import desanitize, is_entity_name, sanitize
 
@@ -84,8 +85,9 @@ async def alter(zk: KafkaZkClient, changes: Sequence[CredentialChange]) -> dict[
 
 
 @telling(ErrorCode.NOT_CONTROLLER)
+@over_where_another_writes
 async def _alter_user(zk: KafkaZkClient, user: str, changes: Sequence[CredentialChange]) -> None:
-    config = await zk.get_entity_configs(USERS, sanitize(user))
+    config, version = await zk.get_entity_configs_and_version(USERS, sanitize(user))
     for change in changes:
         mechanism = ScramMechanism(change.mechanism)
         if not change.delete:
@@ -93,7 +95,7 @@ async def _alter_user(zk: KafkaZkClient, user: str, changes: Sequence[Credential
             config[mechanism.mechanism_name] = credential.encode()
         elif config.pop(mechanism.mechanism_name, None) is None:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
-    await zk.change_client_entity_configs(USERS, sanitize(user), config)
+    await zk.change_client_entity_configs(USERS, sanitize(user), config, version)
 
 
 async def describe_all(zk: KafkaZkClient) -> dict[str, list[tuple[ScramMechanism, int]]]:

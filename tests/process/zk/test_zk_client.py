@@ -25,7 +25,7 @@ from barnabas.zk.client.client import (
     parse_connect,
 )
 from barnabas.zk.kafka.zk_client import BrokerIdInUse, ControllerMoved, KafkaZkClient
-from barnabas.zk.kafka.znodes import BrokerIdZNode, LeaderIsrAndControllerEpoch, ReplicaAssignment
+from barnabas.zk.kafka.znodes import UNKNOWN_VERSION, BrokerIdZNode, LeaderIsrAndControllerEpoch, ReplicaAssignment
 from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode, NotEmpty, SessionExpired
 from barnabas.zk.protocol.ops import Check, Create, Delete, GetData, Multi, SetData
 
@@ -289,7 +289,13 @@ def test_configs_are_written_and_announced(run: Run) -> None:
             await zk.set_or_create_entity_configs("topics", "t", {"retention.ms": "1"})
             await zk.set_or_create_entity_configs("topics", "t", {"retention.ms": "2"})
             await zk.create_config_change_notification("topics/t")
-            assert await zk.get_entity_configs("topics", "t") == {"retention.ms": "2"}
+            assert await zk.get_entity_configs_and_version("topics", "t") == ({"retention.ms": "2"}, 1)
+            with pytest.raises(BadVersion):
+                await zk.set_or_create_entity_configs("topics", "t", {"retention.ms": "3"}, 0)
+            await zk.set_or_create_entity_configs("topics", "t", {"retention.ms": "2"}, 0)  # as if its answer was lost
+            for version in (0, UNKNOWN_VERSION):
+                with pytest.raises(BadVersion):
+                    await zk.set_or_create_entity_configs("topics", ("u", "t")[version < 0], {}, version)
             assert await zk.get_entity_configs("topics", "u") == {}
             assert await zk.get_children("/config/changes") == ["config_change_0000000000"]
             assert await zk.get_or_create_cluster_id() == await zk.get_or_create_cluster_id()

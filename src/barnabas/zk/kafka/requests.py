@@ -6,8 +6,10 @@ second time because it had succeeded the first time is recognized by what it lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from barnabas.runtime import Runtime
 from barnabas.runtime.unreadable import Unreadable
@@ -31,6 +33,7 @@ from barnabas.zk.protocol.ops import (
 
 K = TypeVar("K")
 V = TypeVar("V")
+P = ParamSpec("P")
 Write: TypeAlias = Create | SetData | Delete
 
 
@@ -52,6 +55,18 @@ def result_of(answer: Any) -> Any:
     if isinstance(answer, ZooKeeperError):
         raise answer
     return answer
+
+
+def over_where_another_writes(change: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, Coroutine[Any, Any, None]]:
+    """Begins a change anew, which reads first, where what it read is not what there is any more (`BadVersion`)."""
+
+    @wraps(change)
+    async def made(*args: P.args, **kwargs: P.kwargs) -> None:
+        while True:
+            with suppress(BadVersion):
+                return await change(*args, **kwargs)
+
+    return made
 
 
 class KafkaRequests:

@@ -31,6 +31,7 @@ from barnabas.zk.kafka.znodes import (
     INITIAL_CONTROLLER_EPOCH_ZK_VERSION,
     MATCH_ANY_VERSION,
     PERSISTENT_ZK_PATHS,
+    UNKNOWN_VERSION,
     BrokerIdsZNode,
     BrokerIdZNode,
     BrokerSequenceIdZNode,
@@ -462,8 +463,13 @@ class KafkaZkClient(KafkaZkTopics):
 
     async def get_entity_configs(self, entity_type: str, sanitized_entity_name: str) -> dict[str, str]:
         """What was set for one entity; empty where nothing was."""
-        data, _ = await self.get_data_and_stat(ConfigEntityZNode.path(entity_type, sanitized_entity_name))
-        return ConfigEntityZNode.decode(data)
+        return (await self.get_entity_configs_and_version(entity_type, sanitized_entity_name))[0]
+
+    async def get_entity_configs_and_version(
+        self, entity_type: str, sanitized_entity_name: str
+    ) -> tuple[dict[str, str], int]:
+        data, stat = await self.get_data_and_stat(ConfigEntityZNode.path(entity_type, sanitized_entity_name))
+        return ConfigEntityZNode.decode(data), UNKNOWN_VERSION if stat is None else stat.version
 
     async def get_entities_configs(
         self, entity_type: str, sanitized_entity_names: Iterable[str]
@@ -476,9 +482,14 @@ class KafkaZkClient(KafkaZkTopics):
         return await self.get_children(ConfigEntityTypeZNode.path(entity_type))
 
     async def set_or_create_entity_configs(
-        self, entity_type: str, sanitized_entity_name: str, config: Mapping[str, str]
+        self,
+        entity_type: str,
+        sanitized_entity_name: str,
+        config: Mapping[str, str],
+        version: int = MATCH_ANY_VERSION,
     ) -> None:
-        """Writes an entity's configuration, the last writer winning. Raises `ControllerMoved`.
+        """Writes an entity's configuration. Raises `ControllerMoved`, and `BadVersion` where it was written since it
+        had `version`; Kafka's last writer always wins, and what another has just changed beside it is lost.
 
         Guarded by ``/controller``'s version as in Kafka, so that nothing is written past a KRaft controller that is
         taking the cluster over.
@@ -490,9 +501,11 @@ class KafkaZkClient(KafkaZkTopics):
             raise ControllerMoved(f"A KRaft controller has taken over; {entity_type} are not changed in ZooKeeper.")
         path = ConfigEntityZNode.path(entity_type, sanitized_entity_name)
         data = ConfigEntityZNode.encode(config)
-        guarded = Multi([Check(ControllerZNode.path, registration.zk_version), SetData(path, data)])
+        guarded = Multi([Check(ControllerZNode.path, registration.zk_version), SetData(path, data, version)])
         (answer,) = await self._requests([guarded])
         if isinstance(answer, NoNode) and answer.op_index == 1:
+            if version >= 0:
+                raise BadVersion(path)
             try:
                 await self.create_recursive(path, data)
             except NodeExists:
@@ -502,18 +515,21 @@ class KafkaZkClient(KafkaZkTopics):
         if isinstance(answer, ZooKeeperError):
             if answer.op_index == 0:
                 raise ControllerMoved(f"The controller changed; {entity_type} {sanitized_entity_name} was not changed.")
+            if isinstance(answer, BadVersion) and (await self.get_data_and_stat(path))[0] == data:
+                return  # it was written, and the answer was lost
             raise answer
 
     @to_its_end
     async def change_client_entity_configs(
-        self, entity_type: str, sanitized_entity_name: str, config: Mapping[str, str]
+        self, entity_type: str, sanitized_entity_name: str, config: Mapping[str, str], version: int
     ) -> None:
-        """Writes what a user, a client id or an address has, and tells every broker. Raises `ControllerMoved`.
+        """Writes what a user, a client id or an address has, and tells every broker. Raises `ControllerMoved`, and
+        `BadVersion` where it was written since it had `version`.
 
         The znode of one that has nothing any more goes, as does a user's that was there for a client id of his only
         (``tryCleanQuotaNodes``): names are made up freely, and their znodes would become ever more.
         """
-        await self.set_or_create_entity_configs(entity_type, sanitized_entity_name, config)
+        await self.set_or_create_entity_configs(entity_type, sanitized_entity_name, config, version)
         if not config:
             path = ConfigEntityZNode.path(entity_type, sanitized_entity_name)
             while path != ConfigEntityTypeZNode.path(entity_type) and await self._deleted_if_empty(path):
