@@ -134,6 +134,8 @@ class LogDirMoves:
             return 0
         current, wall_ms = partition.log, self._clock.now_ms()
         current.log_dir.check_online()  # partitions hear in the loop's next turn that it has failed
+        if current.topic_id is not None:
+            future.assign_topic_id(current.topic_id)  # who made it may have died, or its disk failed, before that
         _cut_what_differs(current, future, wall_ms)
         records = current.read(future.log_end_offset, self._piece_bytes)
         if records:

@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 from lone_broker import Broker
-from replica_worlds import TOPIC_PARTITION
+from replica_worlds import TOPIC_ID, TOPIC_PARTITION
 from turns import until
 
 from barnabas.log.checkpoints import HIGH_WATERMARKS, read_offsets
+from barnabas.log.partition_metadata import FILE_NAME as TOPIC_ID_FILE
 from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import Uuid
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.runtime.real import RealDisk
+
+ANOTHER_ID = Uuid(b"fedcba9876543210")
 
 
 def play(tmp_path: Path, story: Callable[[Broker], Coroutine[Any, Any, None]], **values: str) -> None:
@@ -63,8 +67,10 @@ def test_a_replica_moves_while_it_is_written_and_read(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_a_move_goes_on_after_a_restart_that_came_in_its_middle(tmp_path: Path) -> None:
-    async def begin() -> bytes:
+def killed_amid_a_move(tmp_path: Path) -> bytes:
+    """What the replica holds, of which the future log has little."""
+
+    async def life() -> bytes:
         broker = Broker(tmp_path)
         broker.log_dirs.prefer(TOPIC_PARTITION, broker.a)
         await broker.startup()
@@ -79,7 +85,18 @@ def test_a_move_goes_on_after_a_restart_that_came_in_its_middle(tmp_path: Path) 
         await broker.stop(clean=False)
         return content
 
-    async def go_on(content: bytes) -> None:
+    return asyncio.run(life())
+
+
+def topic_id_of_the_future(tmp_path: Path) -> Path:
+    (found,) = (tmp_path / "b").glob(f"*-future/{TOPIC_ID_FILE}")
+    return found
+
+
+def test_a_move_goes_on_after_a_restart_that_came_in_its_middle(tmp_path: Path) -> None:
+    content = killed_amid_a_move(tmp_path)
+
+    async def go_on() -> None:
         broker = Broker(tmp_path)
         await broker.log_dirs.load()
         future = broker.log_dirs.future(TOPIC_PARTITION)
@@ -92,7 +109,35 @@ def test_a_move_goes_on_after_a_restart_that_came_in_its_middle(tmp_path: Path) 
         assert broker.log.latest_epoch == 1, "an epoch without a record is known there too"
         await broker.stop()
 
-    asyncio.run(go_on(asyncio.run(begin())))
+    asyncio.run(go_on())
+
+
+def test_a_future_log_whose_topic_id_was_not_written_gets_it_before_it_takes_the_replica_s_place(
+    tmp_path: Path,
+) -> None:
+    """A disk that fails, or a kill, while it is made leaves its directory without the file."""
+    killed_amid_a_move(tmp_path)
+    topic_id_of_the_future(tmp_path).unlink()
+
+    async def story(broker: Broker) -> None:
+        await until(lambda: broker.path == broker.b)
+        assert broker.partition.topic_id == TOPIC_ID
+        assert str(TOPIC_ID) in (tmp_path / "b" / str(TOPIC_PARTITION) / TOPIC_ID_FILE).read_text()
+
+    play(tmp_path, story)
+
+
+def test_a_future_log_of_a_topic_that_is_gone_does_not_take_the_place_of_a_namesake_s_replica(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = killed_amid_a_move(tmp_path)
+    topic_id_of_the_future(tmp_path).write_text(f"version: 0\ntopic_id: {ANOTHER_ID}")
+
+    async def story(broker: Broker) -> None:
+        await until(lambda: f"already contained topic ID {ANOTHER_ID}" in caplog.text)
+        assert (broker.path, broker.content()) == (broker.a, content)
+
+    play(tmp_path, story)
 
 
 def test_a_future_log_is_cut_where_the_current_one_was(tmp_path: Path) -> None:
