@@ -228,10 +228,17 @@ class ControllerContext:
         return [tp for tp in self._leadership if not self.is_topic_queued_up_for_deletion(tp.topic)]
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
+        """Whoever is leaving leads until it has left, for it may alone be in sync.
+
+        Apache's controller counts it as gone when another broker goes: it elects another leader, an unclean one where
+        that is allowed, and does not tell the one that leads.
+        """
         return [
             partition
             for partition, leadership in self._leadership.items()
-            if not self.is_replica_online(leadership.leader_and_isr.leader, partition)
+            if not self.is_replica_online(
+                leadership.leader_and_isr.leader, partition, include_shutting_down_brokers=True
+            )
             and not self.is_topic_queued_up_for_deletion(partition.topic)
         ]
 

@@ -87,7 +87,7 @@ def _needs_election(context: ControllerContext, partition: TopicPartition, elect
     leader = context.current_leader(partition)
     if election_type is ElectionType.PREFERRED:
         return leader is not None and context.partition_replica_assignment(partition)[:1] != (leader,)
-    return leader is None or not context.is_live_broker(leader)
+    return leader is None or leader not in context.live_or_shutting_down_broker_ids
 
 
 def imbalanced_partitions(context: ControllerContext, percentage: int) -> list[TopicPartition]:

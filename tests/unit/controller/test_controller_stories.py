@@ -427,6 +427,34 @@ def test_a_topic_that_allows_unclean_elections_gets_one_by_itself(play: Callable
     play(story)
 
 
+def test_who_is_leaving_and_leads_leads_until_it_has_left(play: Callable[[Play], None]) -> None:
+    """It alone is in sync: neither another broker's end nor an operator takes from it what it can still give."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (3, 1), config={"unclean.leader.election.enable": "true"})
+        await made.alter_partition(P0, (3,))
+        context = made.controller.reign.context  # type: ignore[union-attr]
+        assert await made.controller.controlled_shutdown(3, made.epochs[3]) == [P0]
+        await made.die(2)
+        await made.until(lambda: context.live_or_shutting_down_broker_ids == [1, 3], "2 is gone")
+        await made.settled()
+        assert (await made.state(P0)).leader == 3
+        request = ElectLeadersRequest(
+            election_type=1,
+            topic_partitions=[ElectLeadersRequest.TopicPartitions(topic="t", partitions=[0])],
+        )
+        outcome = (await made.controller.elect_leaders(request))[P0]
+        assert isinstance(outcome, KafkaError)
+        assert outcome.code is ErrorCode.ELECTION_NOT_NEEDED
+        await made.die(3)
+        await made.until(lambda: context.live_or_shutting_down_broker_ids == [1], "3 is gone")
+        await made.settled()
+        assert (await made.state(P0)).leader == 1
+
+    play(story)
+
+
 def test_a_preferred_election_gives_leadership_back(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
         await made.start(1, 2)
