@@ -206,6 +206,20 @@ def test_what_a_leader_kept_stays_committed_though_no_high_watermark_was_ever_th
     assert not copies.logs.holds_committed(empty, log_of(empty))
 
 
+def test_where_the_next_leader_has_others_that_count_though_those_before_were_deleted(copies: Copies) -> None:
+    other, committed = copy("broker-2", 3), copies.logs.committed["orders-0", "id"]
+    other.links.append(link(3, 1, 4)._replace(hash=1))
+    other.ends.append(7)
+    copies.logs.losses.appended(other, other.links[-1])
+    committed.at[7] = 1
+    copies.logs._deleted["orders-0", "id"] = 7
+    copies.leads("broker-0", end=7, synced_end=0, epoch=2)
+    own = copy("broker-0", 7)
+    copies.logs.leaders._commit(own, 7)
+    assert not copies.logs.world.violations
+    assert committed.at[7] == own.hash_at(7)
+
+
 def test_what_rots_of_the_copy_that_leads_next_is_excused_and_nothing_else(copies: Copies) -> None:
     copies.leads("broker-0", end=7, synced_end=7, epoch=1)
     assert copies.lost() == [*range(7, 12)]

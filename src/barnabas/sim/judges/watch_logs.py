@@ -100,7 +100,12 @@ class LogWatch:
         committed = self.committed.get((partition, chain.topic_id))
         if committed is not None:
             begins = min(chain.end, max(self.start_of(chain), self.cleaned_to(partition, chain.topic_id)))
-            at = {end: value for end, value in committed.at.items() if end <= begins or chain.hash_at(end) == value}
+            # Before that it need not have what is committed; but where it has something else, that counts.
+            at = {
+                end: value
+                for end, value in committed.at.items()
+                if chain.hash_at(end) in (value, None if end <= begins else value)
+            }
             committed.at, committed.high = at, max(at, default=0)
         self._outdated.update(dict.fromkeys((name, partition) for name in self.world.broker_names))
         self.leaders.told_latest.pop(f"{partition}/{chain.topic_id}", None)
