@@ -592,7 +592,6 @@ class GroupCoordinator:
                 outcome[group_id] = ErrorCode.NON_EMPTY_GROUP
             else:
                 group.pending_members.clear()
-                group.offsets.forget_transactions()
                 outcome[group_id] = ErrorCode.NONE
                 try:
                     await self._clean_up(partition, group, group.offsets.keys, is_waited_for=True)

@@ -76,7 +76,10 @@ class GroupOffsets:
     def replay(
         self, key: TopicPartition, committed: OffsetAndMetadata | None, record_offset: int, producer_id: int = -1
     ) -> None:
-        """Takes up a committed offset of the log, or its tombstone; one in a transaction counts after its end."""
+        """Takes up a committed offset of the log, or its tombstone; one in a transaction counts after its end.
+
+        A tombstone buries also what transactions that are open had committed before it. (Apache 3.9 loads that again.)
+        """
         if producer_id >= 0:
             pending = self.pending_transactional.setdefault(producer_id, {})
             if committed is not None:
@@ -85,7 +88,7 @@ class GroupOffsets:
             elif pending.pop(key, None) is not None:
                 self._close(key, producer_id)
         elif committed is None:
-            self.committed.pop(key, None)
+            self._forget(key)
         elif key not in self.committed or self.committed[key].record_offset < record_offset:
             self.committed[key] = CommitRecord(record_offset, committed)
 
@@ -102,25 +105,24 @@ class GroupOffsets:
         if not producers:
             del self._open[key]
 
-    def forget_transactions(self) -> None:
-        """Drops what open transactions have committed."""
-        self.pending_transactional.clear()
-        self._open.clear()
-
     def is_unstable(self, key: TopicPartition) -> bool:
         """Whether another offset than the known one is about to count."""
         return key in self.pending or key in self._open
 
     def remove(self, keys: Iterable[TopicPartition]) -> list[KeyValue]:
-        """Forgets offsets; returns tombstones for those that the log has."""
-        tombstones = []
-        for key in keys:
-            for producer_id in self._open.pop(key, ()):
-                del self.pending_transactional[producer_id][key]
-            known = self.committed.pop(key, None), self.pending.pop(key, None)
-            if known != (None, None):
-                tombstones.append(offset_record(self.group_id, key, None))
-        return tombstones
+        """Forgets offsets; returns tombstones for those that the log has, be it in an open transaction."""
+        return [offset_record(self.group_id, key, None) for key in keys if self._forget(key)]
+
+    def _forget(self, key: TopicPartition) -> bool:
+        """Whether there was anything to forget."""
+        producers = self._open.pop(key, {})
+        for producer_id in producers:
+            in_transaction = self.pending_transactional[producer_id]
+            del in_transaction[key]
+            if not in_transaction:
+                del self.pending_transactional[producer_id]
+        known = self.committed.pop(key, None), self.pending.pop(key, None)
+        return bool(producers) or known != (None, None)
 
     def expired(
         self, empty_since_ms: int | None, subscribed: Set[str], retention_ms: int, wall_ms: int

@@ -571,14 +571,35 @@ def test_kafka_17507_offsets_count_also_when_the_marker_overtakes_the_answer_to_
     play(story)
 
 
-def test_offsets_of_an_open_transaction_are_forgotten_with_their_topic() -> None:
+@pytest.mark.parametrize("forget", ["partitions_deleted", "delete_offsets", "delete_groups"])
+@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("moved", [True, False])
+def test_offsets_of_an_open_transaction_are_forgotten_also_by_the_next_coordinator(
+    forget: str, beside: bool, moved: bool
+) -> None:
+    log = MemoryLog()
+
     async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
         assert await committed_in_transaction(groups, 5) is ErrorCode.NONE
-        await groups.partitions_deleted([T0])
+        if beside:
+            await groups.commit_offsets("g", "", None, -1, {T0: OffsetAndMetadata(4)})
+        forgotten: dict[str, Callable[[], Awaitable[object]]] = {
+            "partitions_deleted": lambda: groups.partitions_deleted([T0]),
+            "delete_offsets": lambda: groups.delete_offsets("g", [T0]),
+            "delete_groups": lambda: groups.delete_groups(["g"]),
+        }
+        await forgotten[forget]()
+        if not moved:
+            await marked(groups, log)
+
+    async def marked(groups: GroupCoordinator, log: MemoryLog) -> None:
         groups.transaction_completed(7, [PARTITION], True)
         assert groups.fetch_offsets("g", [T0], require_stable=True)[T0].offset == -1
+        assert groups.list_groups()[1] == []
 
-    play(story)
+    play(story, log)
+    if moved:
+        play(marked, log)
 
 
 def test_an_offset_committed_after_those_of_an_open_transaction_outlives_them() -> None:

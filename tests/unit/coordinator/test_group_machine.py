@@ -493,10 +493,22 @@ def test_an_offset_is_unstable_until_the_last_transaction_that_has_it_ends() -> 
     offsets.replay(T0, None, 4, producer_id=8)
     assert not offsets.is_unstable(T0)
     offsets.replay(T0, OffsetAndMetadata(8), 5, producer_id=9)
-    assert offsets.remove([T0]) == []
+    assert len(offsets.remove([T0])) == 1
     assert not offsets.is_unstable(T0)
     offsets.replay_marker(9, committed=True)
     assert offsets.committed == {}
+
+
+def test_a_tombstone_buries_what_open_transactions_have_committed_before_it() -> None:
+    """Compaction leaves nothing else, and who reads a new topic of that name is not to begin where the old one was."""
+    offsets = new_group().offsets
+    offsets.replay(T0, OffsetAndMetadata(5), 1, producer_id=7)
+    offsets.replay(T0, None, 2)
+    offsets.replay(T0, OffsetAndMetadata(6), 3, producer_id=8)
+    offsets.replay_marker(7, committed=True)
+    assert offsets.committed == {}
+    offsets.replay_marker(8, committed=True)
+    assert offsets.committed[T0].committed.offset == 6
 
 
 class LookedUp(TopicPartition):

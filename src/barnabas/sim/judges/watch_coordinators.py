@@ -68,7 +68,10 @@ class ToldOffsets:
             if kind is LinkKind.DATA:
                 of_kind = self.in_transactions.setdefault(header.producer_id, {})
             if value is None:
-                of_kind.pop(place, None)
+                # Compaction leaves of a transaction nothing that has a tombstone behind it.
+                buried = [of_kind] if kind is LinkKind.DATA else [of_kind, *self.in_transactions.values()]
+                for places in buried:
+                    places.pop(place, None)
             else:
                 of_kind[place] = header.base_offset, read_offset(value).offset
 
