@@ -1720,8 +1720,8 @@ _UNSEEN: Final = (
         "a producer that asks again for its next epoch, since the answer was lost, is fenced by itself",
         replace(
             "coordinator.transactions:TransactionMachine.init_producer_id",
-            "last_epoch = metadata.producer_epoch",
-            "last_epoch = epoch",
+            "expected == metadata.last",
+            "False",
         ),
     ),
     _new(

@@ -105,6 +105,10 @@ class TransactionMetadata:
     last_producer_epoch: int = NO_PRODUCER_EPOCH
 
     @property
+    def last(self) -> ProducerIdAndEpoch:
+        return ProducerIdAndEpoch(self.last_producer_id, self.last_producer_epoch)
+
+    @property
     def is_epoch_exhausted(self) -> bool:
         return self.producer_epoch >= LAST_GIVEN_EPOCH
 
@@ -183,42 +187,34 @@ class TransactionMachine:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         if metadata.state is ONGOING:
             return self._fenced(now_ms)
-        if metadata.is_epoch_exhausted and (expected is None or expected.epoch == metadata.producer_epoch):
+        given = ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch + 1)
+        if expected == metadata.last:
+            # The request came again: the answer to the first was lost.
+            given = ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
+        elif expected is not None and metadata.producer_epoch not in (NO_PRODUCER_EPOCH, expected.epoch):
+            return ErrorCode.PRODUCER_FENCED
+        elif metadata.is_epoch_exhausted:
             if fresh_producer_id is None:
                 return NeedsProducerId.YES
-            return TransactionMetadata(
-                fresh_producer_id,
-                0,
-                timeout_ms,
-                last_update_ms=now_ms,
-                last_producer_id=metadata.producer_id,
-                last_producer_epoch=NO_PRODUCER_EPOCH if expected is None else metadata.producer_epoch,
-            )
-        epoch, last_epoch = metadata.producer_epoch + 1, NO_PRODUCER_EPOCH
-        if expected is not None:
-            if expected.epoch == metadata.producer_epoch or metadata.producer_epoch == NO_PRODUCER_EPOCH:
-                last_epoch = metadata.producer_epoch
-            elif expected.epoch == metadata.last_producer_epoch:
-                # The request came again: the answer to the first was lost.
-                epoch, last_epoch = metadata.producer_epoch, metadata.last_producer_epoch
-            else:
-                return ErrorCode.PRODUCER_FENCED
+            given = ProducerIdAndEpoch(fresh_producer_id, 0)
+        last = expected or ProducerIdAndEpoch(metadata.producer_id, NO_PRODUCER_EPOCH)
         return TransactionMetadata(
-            metadata.producer_id,
-            epoch,
+            given.producer_id,
+            given.epoch,
             timeout_ms,
             last_update_ms=now_ms,
-            last_producer_id=metadata.producer_id,
-            last_producer_epoch=last_epoch,
+            last_producer_id=last.producer_id,
+            last_producer_epoch=last.epoch,
         )
 
     def _may_continue(self, expected: ProducerIdAndEpoch) -> bool:
-        """Whether the producer's id is the transaction's, or was until its epochs were exhausted."""
+        """Whether the producer's id is the transaction's, or was until it asked for another: its epochs were exhausted,
+        or the transaction was forgotten. (Apache fences one that asks again for what was forgotten.)"""
         metadata = self.metadata
         return (
             metadata.producer_epoch == NO_PRODUCER_EPOCH
             or expected.producer_id == metadata.producer_id
-            or (expected.producer_id == metadata.last_producer_id and expected.epoch >= LAST_GIVEN_EPOCH)
+            or expected == metadata.last
         )
 
     def _fenced(self, now_ms: int) -> TransactionMetadata:

@@ -177,8 +177,23 @@ def test_kip_360_a_rotation_may_be_asked_for_twice_too() -> None:
     subject = transaction(COMPLETE_ABORT, LAST_GIVEN_EPOCH)
     mine = ProducerIdAndEpoch(PRODUCER, LAST_GIVEN_EPOCH)
     step(subject, subject.init_producer_id(60_000, mine, 99, 1_000))
-    again = step(subject, subject.init_producer_id(60_000, mine, None, 2_000))
-    assert (again.producer_id, again.producer_epoch) == (99, 0)
+    for now_ms in (2_000, 3_000):
+        again = step(subject, subject.init_producer_id(60_000, mine, None, now_ms))
+        assert (again.producer_id, again.producer_epoch) == (99, 0)
+
+
+@pytest.mark.parametrize("epoch", [0, 3])
+def test_a_producer_whose_transaction_was_forgotten_may_ask_twice_for_another_id(epoch: int) -> None:
+    subject = TransactionMachine("id", TransactionMetadata(99, NO_PRODUCER_EPOCH, 60_000))
+    mine = ProducerIdAndEpoch(PRODUCER, epoch)
+    for now_ms in (1_000, 2_000, 3_000):
+        given = step(subject, subject.init_producer_id(60_000, mine, None, now_ms))
+        assert (given.producer_id, given.producer_epoch) == (99, 0)
+    other = ProducerIdAndEpoch(PRODUCER, epoch + 1)
+    assert subject.init_producer_id(60_000, other, None, 4_000) is ErrorCode.PRODUCER_FENCED
+    raised = step(subject, subject.init_producer_id(60_000, ProducerIdAndEpoch(99, 0), None, 5_000))
+    assert (raised.producer_id, raised.producer_epoch) == (99, 1)
+    assert subject.init_producer_id(60_000, mine, None, 6_000) is ErrorCode.PRODUCER_FENCED
 
 
 def test_the_last_epoch_is_kept_for_fencing() -> None:
