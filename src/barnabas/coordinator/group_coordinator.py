@@ -203,13 +203,8 @@ class GroupCoordinator:
             error = ErrorCode.NONE
         except KafkaError as failed:
             error = group_store_error(failed.code)
-            logger.warning(
-                "group %s generation %d (%s) was not written: %s",
-                group.group_id,
-                write.generation_id,
-                write.purpose.value,
-                failed,
-            )
+            name, number, why = group.group_id, write.generation_id, write.purpose.value
+            logger.warning("group %s generation %d (%s) was not written: %s", name, number, why, failed)
         if group.state is not DEAD:
             self._carry_out(partition, group, group.stored(write, error, self._now()))
 
@@ -581,23 +576,21 @@ class GroupCoordinator:
         outcome: dict[str, ErrorCode] = {}
         for group_id in group_ids:
             try:
-                partition = self._partition_of(group_id, may_be_empty=True)
+                outcome[group_id] = await self._delete_group(group_id)
             except KafkaError as error:
                 outcome[group_id] = error.code
-                continue
-            group = partition.groups.get(group_id)
-            if group is None or group.state is DEAD:
-                outcome[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
-            elif group.state is not EMPTY:
-                outcome[group_id] = ErrorCode.NON_EMPTY_GROUP
-            else:
-                group.pending_members.clear()
-                outcome[group_id] = ErrorCode.NONE
-                try:
-                    await self._clean_up(partition, group, group.offsets.keys, is_waited_for=True)
-                except KafkaError as error:
-                    outcome[group_id] = error.code
         return outcome
+
+    async def _delete_group(self, group_id: str) -> ErrorCode:
+        partition = self._partition_of(group_id, may_be_empty=True)
+        group = partition.groups.get(group_id)
+        if group is None or group.state is DEAD:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if group.state is not EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        group.pending_members.clear()
+        await self._clean_up(partition, group, group.offsets.keys, is_waited_for=True)
+        return ErrorCode.NONE
 
 
 async def _raised(error: BaseException) -> None:
