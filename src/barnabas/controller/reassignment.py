@@ -239,7 +239,9 @@ class Reassignments:
         )
         completed = ReplicaAssignment(reassignment.target_replicas)
         context.update_partition_full_replica_assignment(partition, completed)  # B2
-        await self._move_reassigned_partition_leader_if_required(partition, reassignment, completed)  # B3
+        if not await self._move_reassigned_partition_leader_if_required(partition, reassignment, completed):  # B3
+            context.update_partition_full_replica_assignment(partition, reassignment)
+            return
         await self._stop_removed_replicas(partition, reassignment.removing_replicas)  # B4, B5
         await self._update_replica_assignment_for_partition(partition, completed)  # B6
         await self._remove_partition_from_reassigning_partitions(partition, completed)  # B7
@@ -291,16 +293,22 @@ class Reassignments:
 
     async def _move_reassigned_partition_leader_if_required(
         self, partition: TopicPartition, reassignment: ReplicaAssignment, completed: ReplicaAssignment
-    ) -> None:
+    ) -> bool:
+        """Whether one of those that stay leads now.
+
+        Their ISR may have shrunk to who goes since it was looked at. Apache's controller goes on then, and has the only
+        replica deleted that holds what is committed. Here the reassignment waits for the next change of the ISR.
+        """
         leader = self._context.current_leader(partition)
         if leader is None:
-            return  # nobody has led it yet, and so there is nobody to tell
+            return True  # nobody has led it yet, and so there is nobody to tell
         if leader in completed.replicas and self._context.is_replica_online(leader, partition):
             await self._update_leader_epoch_and_send_request(partition, completed, reassignment.replicas)
         else:
             await self._partitions.handle_state_changes(
                 [partition], PartitionState.OnlinePartition, ReassignPartitionLeaderElectionStrategy()
             )
+        return self._context.current_leader(partition) in completed.replicas
 
     async def _stop_removed_replicas(self, partition: TopicPartition, removed: Sequence[int]) -> None:
         """Takes replicas out of the ISR, then has them deleted; it does not wait for the brokers' answers."""

@@ -15,6 +15,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
 from barnabas.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 from barnabas.zk.kafka.zk_client import KafkaZkClient
@@ -162,6 +163,43 @@ def test_a_replica_that_its_leader_takes_back_while_it_is_taken_out_leaves_the_i
         await made.settled()
         assert KafkaZkClient.update_leader_and_isr is update
         assert (await made.state(P0)).isr == (1, 2)
+
+    play(story)
+
+
+def test_the_only_replica_in_sync_is_not_dropped_where_the_isr_shrinks_as_a_reassignment_ends(
+    play: Callable[[Play], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its leader writes the ISR between the controller's look at it and the election of one that stays."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await create_without_id(made, 1, 2)
+        await reassign(made, 2, 3)
+        await made.settled()
+        update = KafkaZkClient.update_leader_and_isr
+
+        async def after_the_leader(self: KafkaZkClient, *arguments: Any) -> UpdateLeaderAndIsrResult:
+            monkeypatch.setattr(KafkaZkClient, "update_leader_and_isr", update)
+            await leader_writes(made, 1)
+            return await update(self, *arguments)
+
+        monkeypatch.setattr(KafkaZkClient, "update_leader_and_isr", after_the_leader)
+        await leader_writes(made, 1, 2, 3)
+        await made.until(lambda: KafkaZkClient.update_leader_and_isr is update, "the leader has written")
+        await made.settled()
+        zk = await made.zk()
+        assert (await zk.get_full_replica_assignment_for_topics(["t"]))[P0] == ReplicaAssignment((2, 3, 1), (3,), (1,))
+        state = await made.state(P0)
+        assert (state.leader, state.isr) == (1, (1,))
+        assert made.brokers[1].of(StopReplicaRequest) == []
+
+        await leader_writes(made, 1, 2, 3)
+
+        async def assigned() -> bool:
+            return (await zk.get_full_replica_assignment_for_topics(["t"]))[P0] == ReplicaAssignment((2, 3))
+
+        await made.until(assigned, "the reassignment is complete")
 
     play(story)
 
