@@ -222,8 +222,8 @@ class Workload:
         sought: dict[TopicPartition, int | None] | None = None,
         floors: dict[TopicPartition, int] | None = None,
     ) -> dict[TopicPartition, int]:
-        """One poll: what is given, and how far positions went. One that was reset has not passed what is between.
-        Returns where what is given begins.
+        """One poll: what is given, and how far positions went. One that was reset has not passed what is between, nor
+        has one whose partition another member had meanwhile. Returns where what is given begins.
 
         `sought` are offsets that the consumer was told to go to, before or while it polls (none: an end that it looks
         up), and `floors` those before which nothing may be given then; what it went on from is taken out of both.
@@ -246,6 +246,8 @@ class Workload:
         for place in [known for known in first if floors and known in floors]:
             assert floors is not None, "one of them is known"
             self.on_goes_back(client, group, str(place), first[place], floors.pop(place))
+        if consumer.member is not None and consumer.member.generation != generation:
+            before = {}
         for place, end in consumer.positions().items():
             begin = before.get(place, first.get(place, end))
             if sought and place in first and place in sought:
