@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from barnabas.controller.context import ControllerContext
@@ -65,14 +65,9 @@ class OfflinePartitionLeaderElectionStrategy(PartitionLeaderElectionStrategy):
     ) -> ElectionResult:
         assignment = context.partition_replica_assignment(partition)
         live = context.online_replicas(assignment, partition)
-        result = leader_for_offline(
+        return leader_for_offline(
             partition, current, assignment, live, partition in unclean.allowed, recovers=unclean.recovers
         )
-        if current.leader in live:
-            return result
-        # One that leads and is leaving counts as gone, and takes writes until it stops. (Apache does not tell it.)
-        leaving = context.online_replicas((current.leader,), partition, include_shutting_down_brokers=True)
-        return replace(result, live_replicas=live + leaving)
 
 
 @dataclass(frozen=True)

@@ -73,16 +73,6 @@ def test_only_where_losses_are_allowed_leads_one_from_outside_the_isr() -> None:
     assert plan.states[P0] == LeaderAndIsr(2, 8, (2,), LeaderRecoveryState.RECOVERING, 0)
 
 
-@pytest.mark.parametrize(("live", "told"), [((1, 2, 3), (2, 3, 1)), ((2, 3), (2, 3))])
-def test_a_leader_that_is_leaving_is_told_who_leads_in_its_place(live: tuple[int, ...], told: tuple[int, ...]) -> None:
-    leaving = context(*live, shutting_down=1)
-    plan = plan_elections(
-        leaving, {P0: LeaderAndIsr(1, 7, (1, 2))}, OfflinePartitionLeaderElectionStrategy(), UncleanElections()
-    )
-    assert plan.states[P0] == LeaderAndIsr(2, 8, (2,))
-    assert plan.elected[P0].live_replicas == told
-
-
 def test_a_state_that_a_newer_controller_wrote_is_left_alone() -> None:
     state = LeaderAndIsr(1, 7, (1, 2))
     current, failed = electable(4, [P0, P1], {P0: LeaderIsrAndControllerEpoch(state, 4)})
