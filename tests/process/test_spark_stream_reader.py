@@ -197,12 +197,17 @@ def test_what_was_read_of_an_open_transaction_is_neither_lost_nor_read_again_by_
     assert offsets(end) == {"s": {"0": 3}}
     committed = reader(bootstrap, **given, **{"kafka.isolation.level": "read_committed"})
     assert offsets(committed.latestOffset(end, ALL)) == {"s": {"0": 3}}
+    old = unlimited(bootstrap, **given, **{"kafka.isolation.level": "read_committed"})
+    first = old.latestOffset()
+    assert planned(old, end, first) == []
+    assert planned(old, first, second := old.latestOffset()) == []
     producer.commit_transaction(30)
     until(lambda: offsets(source.latestOffset(end, ALL)) == {"s": {"0": 4}}, "the marker is in the log")
     send(bootstrap, "s", 1)
     later = committed.latestOffset(end, ALL)
     assert planned(committed, end, later) == [("s", 0, 3, 5)]
     assert read(committed, end, later) == [4]
+    assert planned(old, second, old.latestOffset()) == [("s", 0, 3, 5)]
 
 
 def test_a_query_goes_on_at_once_where_the_group_is_told_of_a_topic_that_is_gone(

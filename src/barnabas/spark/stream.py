@@ -148,9 +148,15 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """Where partitions end. What a query has read of open transactions, before it was to read what is committed
         alone, is read: such a partition ends there."""
         now = ends(cluster, starts, self._options)
+        return now | self._read_of_open_transactions(cluster, now, starts)
+
+    def _read_of_open_transactions(
+        self, cluster: BlockingCluster, now: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Where partitions end that end before what was read of them: no further back than records are."""
         read = [partition for partition in now if now[partition] < starts[partition]]
         written = ends(cluster, read, replace(self._options, isolation_level=READ_UNCOMMITTED))
-        return now | {partition: min(written[partition], starts[partition]) for partition in read}
+        return {partition: min(written[partition], starts[partition]) for partition in read}
 
     def _not_beyond(
         self, now: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
@@ -293,6 +299,8 @@ class UnlimitedStreamReader(TopicStreamReader):
             )
         self._begun: dict[str, Any] = {}
         self._initial: dict[str, Any] | None = None
+        self._behind_what_was_read: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+        """An end that Spark was told before it said from where, and the same no further back than what was read."""
 
     def initialOffset(self) -> dict[str, Any]:
         self._initial = super().initialOffset()
@@ -310,21 +318,28 @@ class UnlimitedStreamReader(TopicStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         if start != self._initial:
-            end = {name: {key: topic[key] for key in topic if key != "first"} for name, topic in end.items()}
-            self._not_lost(offsets_from_json(start), offsets_from_json(end))
+            start, end = self._resumed(start, end)
         planned = super().partitions(start, end)
         self._begun = end
         return planned
 
-    def _not_lost(self, begun: Mapping[str, TopicOffsets], ended: Mapping[str, TopicOffsets]) -> None:
-        """What `TopicStreamReader.latestOffset` finds out where it is told the start. Raises `DataLoss`."""
+    def _resumed(self, start: dict[str, Any], end: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What `TopicStreamReader.latestOffset` makes of both where it is told the start. Raises `DataLoss`."""
+        told, read = self._behind_what_was_read
+        begun, ended = offsets_from_json(read if start == told else start), offsets_from_json(end)
         topic_ids = {
             TopicPartition(name, partition): topic.topic_id
             for name, topic in ended.items()
             for partition in topic.next_offsets
         }
         now = {partition: ended[partition.topic].next_offsets[partition.partition] for partition in topic_ids}
-        self._not_beyond(now, self._starts(begun, topic_ids))
+        starts = self._starts(begun, topic_ids)
+        with connected(self._options.access) as cluster:
+            resumed = now | self._read_of_open_transactions(cluster, now, starts)
+        made = offsets_to_json(by_topic(resumed, topic_ids))
+        if resumed != now:
+            self._behind_what_was_read = (end, made)
+        return offsets_to_json(by_topic(self._not_beyond(resumed, starts), topic_ids)), made
 
 
 def _ranges(start: Mapping[str, TopicOffsets], end: Mapping[str, TopicOffsets]) -> Iterator[OffsetRange]:
