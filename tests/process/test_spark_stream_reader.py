@@ -286,8 +286,40 @@ def test_a_topic_of_which_the_asked_broker_has_not_heard_is_covered(kafka_cluste
 
 def test_a_partition_that_the_starting_offsets_forget_is_named(kafka_cluster: Any) -> None:
     kafka_cluster.create_topic("s", partitions=2)
+    source = reader(kafka_cluster.bootstrap, startingOffsets='{"s":{"0":0}}')
     with pytest.raises(ValueError, match="not for s-1: name each of them"):
-        reader(kafka_cluster.bootstrap, startingOffsets='{"s":{"0":0}}').initialOffset()
+        source.latestOffset(source.initialOffset(), ALL)
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_a_first_batch_is_repeated_though_the_topic_has_a_partition_more_than_the_starting_offsets(
+    kafka_cluster: Any, limited: bool
+) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    kafka_cluster.create_topic("s", partitions=1)
+    send(bootstrap, "s", 5)
+
+    def begun() -> TopicStreamReader:
+        return (reader if limited else unlimited)(bootstrap, startingOffsets='{"s":{"0":2}}')
+
+    def latest(source: TopicStreamReader, start: dict[str, Any]) -> dict[str, Any]:
+        return source.latestOffset(start, ALL) if limited else source.latestOffset()
+
+    source = begun()
+    end = latest(source, source.initialOffset())
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions("s", 2)])["s"].result(30)
+    until(lambda: len(covered_by(bootstrap)) == 2, "the new partition is known")
+    send(bootstrap, "s", 3, partition=1)
+    again = begun()
+    assert planned(again, again.initialOffset(), end) == [("s", 0, 2, 5)]
+    assert planned(again, end, latest(again, end)) == [("s", 1, 0, 3)]
+
+
+def covered_by(bootstrap: str) -> list[TopicPartition]:
+    options = SourceOptions.parse({"kafka.bootstrap.servers": bootstrap, "subscribe": "s"})
+    with BlockingCluster(bootstrap) as cluster:
+        return [*covered(cluster, options)]
 
 
 def unlimited(bootstrap: str, **given: str) -> UnlimitedStreamReader:

@@ -69,10 +69,23 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._committed: dict[str, Any] | None = None
         self._sizes = RecordSizes()
         self._last_batch = time.monotonic()
+        self._wrong_start: DataLoss | ValueError | None = None
 
     # -------------------------------------------------------------------------------------------- which offsets
 
     def initialOffset(self) -> dict[str, Any]:
+        """Nothing where the options name no start: what is wrong with them is said when a new query's batch is planned.
+
+        A first batch that is repeated begins where its end says, and not here; its topics may have changed meanwhile.
+        """
+        self._wrong_start = None
+        try:
+            return self._start_of_options()
+        except (DataLoss, ValueError) as error:
+            self._wrong_start = error
+            return {}
+
+    def _start_of_options(self) -> dict[str, Any]:
         options = self._options
         assert options.starting is not None
         with connected(options.access) as cluster:
@@ -91,6 +104,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         )
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        if self._wrong_start is not None and not start:
+            raise self._wrong_start
+        return self._next_end(start, limit)
+
+    def _next_end(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = offsets_from_json(start)
         if not all(topic.initial for topic in begun.values()):
             # Whatever ends here has been processed: batches come one after another. Spark calls `commit` one trigger
@@ -307,18 +325,14 @@ class UnlimitedStreamReader(TopicStreamReader):
         return self._initial
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
-        return super().latestOffset(self._begun or self._possible_start(), ReadAllAvailable())
-
-    def _possible_start(self) -> dict[str, Any]:
-        """Spark asks for the initial offset of a new query later, and again where its first batch is repeated."""
-        try:
-            return super().initialOffset()
-        except (DataLoss, ValueError):
-            return {}  # `initialOffset` says it of a new query; another one does not begin there
+        # Spark asks for the initial offset of a new query later, and again where its first batch is repeated.
+        return self._next_end(self._begun or super().initialOffset(), ReadAllAvailable())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         if start != self._initial:
             start, end = self._resumed(start, end)
+        elif self._wrong_start is not None and not any("first" in topic for topic in end.values()):
+            raise self._wrong_start
         planned = super().partitions(start, end)
         self._begun = end
         return planned
