@@ -251,7 +251,8 @@ def _pair(spark: Any, bootstrap: str, case: Case, rounds: int, records: int) -> 
         for source in ("barnabas", "kafka"):
             measured = case.run(spark, bootstrap, case.topic, source, case.rows(records))
             told = f"{source}: {measured.rows} rows, {measured.wall_s:.2f} s, {measured.cpu_s:.2f} s of CPU"
-            console.print(f"  {case.name}, {f'round {number}' if number > 0 else 'warm-up'}, {told}", style="dim")
+            turn = f"round {number}" if number > 0 else "warm-up"
+            console.print(f"  {case.name}, {turn}, {told}", style="dim", soft_wrap=True)
             if number > 0:
                 cpu.add(measured.rows / measured.cpu_s, ours=source == "barnabas")
                 wall.add(measured.rows / measured.wall_s, ours=source == "barnabas")

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-from rich.console import Console
-from rich.table import Table
-
 from barnabas.bench import BenchError
 from barnabas.bench.clusters import Subject, both
 from barnabas.bench.side_by_side import Figure, measure_consume, measure_latency, measure_produce, measure_start, shown
 from barnabas.cli.command import HELP_FLAGS, CommandGroup, Option
 from barnabas.cli.options import OutputFormat
-from barnabas.cli.output import CommandError, Format, UsageError, print_json
+from barnabas.cli.output import Bad, CommandError, Format, UsageError, print_json, print_table
 
 
 class _OnLinux(CommandGroup):
@@ -67,18 +64,19 @@ class Bench:
         if self.output is Format.json:
             print_json([figure.as_json() for figure in figures])
             return
-        table = Table("figure", "unit", ours, theirs, "ratio", "aim", "")
-        for figure in figures:
-            table.add_row(
+        rows = [
+            (
                 figure.name,
                 figure.unit,
                 shown(statistics.median(figure.ours)),
                 shown(statistics.median(figure.theirs)),
                 f"{figure.ratio:.2f}",
                 figure.wanted,
-                "[green]met[/]" if figure.met() else "[red]short[/]",
+                "met" if figure.met() else Bad("short"),
             )
-        Console(width=max(Console().width, 130)).print(table)
+            for figure in figures
+        ]
+        print_table(("figure", "unit", ours, theirs, "ratio", "aim", ""), rows)
 
     def measure(self, measured: Callable[[Path], list[Figure]], **names: str) -> None:
         """Shows what is `measured` in the place, when all that was started there has ended."""
