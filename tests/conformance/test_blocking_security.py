@@ -11,6 +11,7 @@ from pathlib import Path
 import apache
 import pytest
 from certificates import Authority
+from cluster import until
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -21,15 +22,20 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from kafka_tools import tool
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
 
 from barnabas.client import blocking
 from barnabas.client.connection import ConnectionLost
+from barnabas.client.offsets import EARLIEST
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
 from barnabas.spark.access import ClusterAccess, connected
 from barnabas.spark.fetching import fetched
 from barnabas.spark.groups import commit_offsets
 from barnabas.spark.options import SourceOptions
-from barnabas.spark.plan import OffsetRange
+from barnabas.spark.plan import DataLoss, OffsetRange
+from barnabas.spark.stream import TopicStreamReader
 from barnabas.spark.topics import covered
 
 pytestmark = pytest.mark.apache
@@ -173,9 +179,34 @@ def test_what_acls_deny_is_said_with_the_permission(secured: tuple[dict[str, int
         (partition, topic_id), *_ = covered(cluster, options).items()
         with pytest.raises(KafkaError, match="'hidden' cannot be read: this user has no DESCRIBE permission"):
             covered(cluster, SourceOptions.parse({**user, "subscribe": "hidden"}))
+        hidden = TopicPartition("hidden", 0)
+        for asked in (cluster.leader, lambda at: cluster.list_offsets({at: EARLIEST})):
+            with pytest.raises(KafkaError, match=r"hidden.*\(this user has no DESCRIBE permission on it\)"):
+                asked(hidden)
         with pytest.raises(KafkaError, match="seen-0 cannot be read: this user has no READ permission"):
             list(fetched(cluster, OffsetRange("seen", 0, 0, 1, topic_id=topic_id), options))
         with pytest.raises(KafkaError, match="This user may not commit offsets to group 'g'"):
             commit_offsets(cluster, "g", {partition: 0})
         with pytest.raises(KafkaError, match=r"topic seen: .*this user has no READ permission on it"):
             commit_offsets(cluster, "other", {partition: 0})
+
+
+def test_a_stream_whose_pattern_may_not_describe_a_topic_any_more_says_so(
+    secured: tuple[dict[str, int], Path],
+) -> None:
+    ports, _ = secured
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{ports['PLAINTEXT']}"})
+    admin.create_topics([NewTopic("taken-away", 1, 1)])["taken-away"].result(30)
+    options = SourceOptions.parse({**given(secured, "SASL_PLAINTEXT", "PLAIN", "p=,q"), "subscribePattern": "^taken"})
+    stream = TopicStreamReader(options, StructType())
+    start = stream.initialOffset()
+    denied = AclBinding(
+        ResourceType.TOPIC, "taken-away", ResourcePatternType.LITERAL, "User:k", "*", AclOperation.DESCRIBE,
+        AclPermissionType.DENY,
+    )  # fmt: skip
+    for made in admin.create_acls([denied]).values():
+        made.result(30)
+    with connected(options.access) as cluster:
+        until(lambda: not covered(cluster, options), "the broker knows what is denied")
+    with pytest.raises(DataLoss, match=r"taken-away is gone, or this user has no DESCRIBE permission on it any more"):
+        stream.latestOffset(start, ReadAllAvailable())

@@ -66,6 +66,12 @@ T = TypeVar("T")
 Connected = TypeVar("Connected", bound=Versioned)
 
 
+def _refused(code: ErrorCode, what: object) -> KafkaError:
+    """Metadata and listed offsets, which are asked for here, want no more than DESCRIBE on the topic."""
+    lacks = " (this user has no DESCRIBE permission on it)" if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
+    return KafkaError(code, f"{what}: {code.name}{lacks}")
+
+
 def finished(steps: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine whose awaits all block: it ends in one step."""
     try:
@@ -212,7 +218,7 @@ class Asking(ABC, Generic[Connected]):
                 await self.refresh([topic_partition.topic])
             topic = self.metadata.topics.get(topic_partition.topic)
             if topic is not None and topic.error is not ErrorCode.NONE:
-                raise KafkaError(topic.error, f"topic {topic_partition.topic}: {topic.error.name}")
+                raise _refused(topic.error, f"topic {topic_partition.topic}")
             leader = self.metadata.leader(topic_partition)
             if leader not in self.metadata.brokers:
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic_partition} has no leader")
@@ -272,7 +278,7 @@ class Asking(ABC, Generic[Connected]):
                 if leader == NO_BROKER:
                     topic = self.metadata.topics.get(group[0].topic)
                     code = topic.error if topic is not None and topic.error else ErrorCode.LEADER_NOT_AVAILABLE
-                    trouble = KafkaError(code, f"{group[0]}: {code.name}")
+                    trouble = _refused(code, group[0])
                     continue
                 request = list_offsets_request(
                     {partition: timestamps[partition] for partition in group},
@@ -284,7 +290,7 @@ class Asking(ABC, Generic[Connected]):
                     if listed.error is ErrorCode.NONE:
                         found[partition] = listed
                     else:
-                        trouble = KafkaError(listed.error, f"{partition}: {listed.error.name}")
+                        trouble = _refused(listed.error, partition)
             if trouble is not None:
                 raise trouble
             return {partition: found[partition] for partition in timestamps}

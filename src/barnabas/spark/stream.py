@@ -142,8 +142,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """
         gone = sorted(set(begun) - {partition.topic for partition in topic_ids})
         if gone and self._options.fail_on_data_loss:
+            # A pattern is looked for among the topics that the user may describe.
+            hidden = (
+                ", or this user has no DESCRIBE permission on it any more" if self._options.subscribe_pattern else ""
+            )
             raise DataLoss(
-                f"Topic {', '.join(gone)} is gone: what came after {_told(begun[gone[0]])} cannot be read. Set "
+                f"Topic {', '.join(gone)} is gone{hidden}: what came after {_told(begun[gone[0]])} cannot be read. Set "
                 "failOnDataLoss=false to go on without it."
             )
         renewed = _renewed(begun, topic_ids)
