@@ -44,6 +44,14 @@ _FLOAT: Final = struct.Struct("<f")
 _DOUBLE: Final = struct.Struct("<d")
 _BITS: Final = (1 << 64) - 1
 _TIMES: Final = ("timestamp-millis", "timestamp-micros")
+_LOGICAL: Final = {
+    "date": "int",
+    "time-millis": "int",
+    **dict.fromkeys(("time-micros", *_TIMES, "local-timestamp-millis", "local-timestamp-micros"), "long"),
+    **dict.fromkeys(("timestamp-nanos", "local-timestamp-nanos"), "long"),
+}
+"""Logical types of times, and the type that each is for."""
+_DIGITS_MAX: Final = 38
 
 
 class AvroError(ValueError):
@@ -69,7 +77,7 @@ class AvroSchema:
         if isinstance(declared, str):
             if declared in _PRIMITIVES or declared == "null":
                 return {"type": declared}
-            for name in (declared, f"{namespace}.{declared}"):
+            for name in (f"{namespace}.{declared}", declared):
                 if name in self._named:
                     return self._named[name]
             raise AvroError(f"the Avro schema uses {declared!r}, which it does not declare")
@@ -85,14 +93,14 @@ class AvroSchema:
         if kind == "map":
             return {"type": "map", "values": self._resolve(declared["values"], namespace)}
         if kind in _PRIMITIVES or kind == "null":
-            return dict(declared)
+            return _sound(declared)
         return self._resolve(kind, namespace)
 
     def _declare(self, declared: dict[str, Any], kind: str, namespace: str) -> dict[str, Any]:
         name = declared["name"]
         namespace = name.rpartition(".")[0] if "." in name else declared.get("namespace", namespace)
         full = name if "." in name or not namespace else f"{namespace}.{name}"
-        made = {**declared, "type": kind, "name": full}
+        made = _sound({**declared, "type": kind, "name": full})
         self._named[full] = made
         if kind == "record":
             made["fields"] = [
@@ -125,6 +133,17 @@ class AvroSchema:
         return whole
 
 
+def _sound(declared: dict[str, Any]) -> dict[str, Any]:
+    """Without a logical type that is not for its type, or is amiss: the specification has such passed over."""
+    kind, logical = declared["type"], declared.get("logicalType")
+    right = kind == _LOGICAL.get(str(logical), kind)
+    if logical == "decimal":
+        precision, scale = declared.get("precision", 0), declared.get("scale", 0)
+        whole = isinstance(precision, int) and isinstance(scale, int)
+        right = kind in ("bytes", "fixed") and whole and 0 <= scale <= precision and precision > 0
+    return declared if right else {word: told for word, told in declared.items() if word != "logicalType"}
+
+
 def beside_null(schema: dict[str, Any]) -> dict[str, Any] | None:
     """The one type beside null in a union."""
     others = [branch for branch in schema["of"] if branch["type"] != "null"]
@@ -140,6 +159,10 @@ def _spark_type(schema: dict[str, Any], inside: tuple[str, ...], strict: bool) -
         return _spark_type(inner, inside, strict)
     logical = schema.get("logicalType")
     if logical == "decimal":
+        if schema["precision"] > _DIGITS_MAX:
+            raise AvroError(
+                f"the Avro schema has a decimal of {schema['precision']} digits; Spark's have {_DIGITS_MAX}"
+            )
         return f"decimal({schema['precision']},{schema.get('scale', 0)})"
     if logical == "date":
         return "date"
@@ -176,6 +199,8 @@ def reader_of(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read
         expected = beside_null(expected)
     if expected is not None and expected["type"] != kind and (kind, expected["type"]) not in _PROMOTED:
         raise AvroError(f"the writer's schema has {kind} where {expected['type']} is expected")
+    if expected is not None:
+        _require_same(written, expected)
     if kind == "null":
         return _null
     if kind == "record":
@@ -185,7 +210,7 @@ def reader_of(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read
     if kind == "map":
         return _blocks(_pair(reader_of(written["values"], expected["values"] if expected else None), expected is None))
     if kind == "enum":
-        return _enum(written["symbols"])
+        return _enum(symbols_of(written, expected))
     read = _fixed(written["size"]) if kind == "fixed" else _PLAIN[kind]
     if expected is None:
         return _bytes if kind == "string" else read
@@ -196,6 +221,15 @@ def reader_of(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read
     elif kind in ("int", "long") and expected["type"] in ("float", "double"):
         return _changed(read, float)
     return _logical(written, expected, read)
+
+
+def _require_same(written: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Raises `AvroError` for times of another unit or meaning, but for timestamps, and for bytes of another number."""
+    mine, theirs = written.get("logicalType"), expected.get("logicalType")
+    if mine in _LOGICAL and theirs in _LOGICAL and mine != theirs and not {mine, theirs} <= set(_TIMES):
+        raise AvroError(f"the writer's schema has {mine} where {theirs} is expected")
+    if written["type"] == expected["type"] == "fixed" and written["size"] != expected["size"]:
+        raise AvroError(f"the writer's schema has {written['size']} bytes where {expected['size']} are expected")
 
 
 def _union(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read:
@@ -227,12 +261,29 @@ def _refused(why: str) -> _Read:
     return refused
 
 
-def _enum(symbols: list[str]) -> _Read:
+def symbols_of(written: dict[str, Any], expected: dict[str, Any] | None) -> list[str | AvroError]:
+    """What each of the writer's symbols is read as: the reader's default where the reader lacks it, or an error."""
+    if expected is None:
+        return list(written["symbols"])
+
+    def read(symbol: str) -> str | AvroError:
+        if symbol in expected["symbols"]:
+            return symbol
+        why = f"the expected schema's enum has no symbol {symbol!r}, and no default"
+        return expected.get("default") or AvroError(why)
+
+    return [read(symbol) for symbol in written["symbols"]]
+
+
+def _enum(symbols: list[str | AvroError]) -> _Read:
     def enum(data: bytes, position: int) -> tuple[Any, int]:
         number, position = _long(data, position)
         if not 0 <= number < len(symbols):
             raise AvroError(f"it has symbol {number} of an enum of {len(symbols)}")
-        return symbols[number], position
+        symbol = symbols[number]
+        if isinstance(symbol, AvroError):
+            raise symbol
+        return symbol, position
 
     return enum
 
@@ -349,13 +400,24 @@ def _dropped_record(written: dict[str, Any]) -> _Read:
     return dropped
 
 
-def _record(written: dict[str, Any], expected: dict[str, Any]) -> _Read:
-    wanted = {field["name"]: field["type"] for field in expected["fields"]}
-    steps = [
-        (field["name"] if field["name"] in wanted else None, reader_of(field["type"], wanted.get(field["name"])))
-        for field in written["fields"]
-    ]
+def readers_fields(written: dict[str, Any], expected: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By the names of the writer's fields the reader's, which have the same name, or else that name as an alias."""
     there = {field["name"] for field in written["fields"]}
+    found = {field["name"]: field for field in expected["fields"] if field["name"] in there}
+    for field in expected["fields"]:
+        if field["name"] not in there:
+            before = [alias for alias in field.get("aliases", ()) if alias in there and alias not in found]
+            found |= dict.fromkeys(before[:1], field)
+    return found
+
+
+def _record(written: dict[str, Any], expected: dict[str, Any]) -> _Read:
+    wanted = readers_fields(written, expected)
+    steps: list[tuple[str | None, _Read]] = []
+    for field in written["fields"]:
+        mine = wanted.get(field["name"])
+        steps.append((mine["name"] if mine else None, reader_of(field["type"], mine["type"] if mine else None)))
+    there = {field["name"] for field in wanted.values()}
     defaults = {}
     for field in expected["fields"]:
         if field["name"] not in there:

@@ -18,7 +18,7 @@ import pyarrow
 import pyarrow.compute
 
 from barnabas.spark import avro_plan
-from barnabas.spark.avro import AvroSchema, beside_null, default_of, takes_bytes, takes_null
+from barnabas.spark.avro import AvroSchema, beside_null, default_of, readers_fields, takes_bytes, takes_null
 from barnabas.spark.avro_plan import AvroPlan, Unplanned
 from barnabas.spark.decoded import FAULTS, PREFIX, Decoded, in_halves, of_values, payloads_of
 from barnabas.spark.registry import Schema
@@ -47,7 +47,8 @@ class AvroColumns:
     @cached_property
     def _compiled(self) -> bool:
         # Not before rows are written: who only reads by the kernel need not load pyruhvro.
-        return not self._imports and _has_pyruhvro() and compilable(self._schema.root)
+        root = self._schema.root
+        return not self._imports and root["type"] == "record" and _has_pyruhvro() and compilable(root)
 
     def spark_type(self) -> str:
         return self._schema.spark_type(strict=True)
@@ -56,6 +57,7 @@ class AvroColumns:
         mine, theirs = self._schema.root, AvroSchema(written.texts[-1], written.texts[:-1]).root
         # By the specification records match by the last part of their names. That tells several types of record in
         # one topic apart even where all their fields have defaults.
+        mine, theirs = ((schema["type"] == "union" and beside_null(schema)) or schema for schema in (mine, theirs))
         names = {name.rpartition(".")[2] for name in (mine.get("name", ""), *mine.get("aliases", ()))}
         if theirs["type"] == "record" and theirs["name"].rpartition(".")[2] not in names:
             raise ValueError(f"its schema is of {theirs['name']}, not of {mine.get('name')}")
@@ -171,7 +173,7 @@ def compilable(schema: dict[str, Any], inside: tuple[str, ...] = ()) -> bool:
     if schema.get("logicalType") not in _COMPILED_LOGICAL:
         return False
     if kind == "record":
-        if schema["name"] in inside:
+        if schema["name"] in inside or not schema["fields"]:
             return False
         return all(compilable(field["type"], (*inside, schema["name"])) for field in schema["fields"])
     if kind == "union":
@@ -188,14 +190,18 @@ def fits_by_field(written: AvroSchema, expected: AvroSchema) -> bool:
     mine, theirs = written.root, expected.root
     if mine["type"] != "record" or theirs["type"] != "record":
         return False
-    there = {field["name"]: field["type"] for field in mine["fields"]}
+    found = readers_fields(mine, theirs)
+    if any(name != field["name"] for name, field in found.items()):
+        return False
     for field in theirs["fields"]:
-        if field["name"] not in there:
-            if "default" not in field:
-                return False
+        if field["name"] not in found and "default" not in field:
+            return False
+    for field in mine["fields"]:
+        if (wanted := found.get(field["name"])) is None:
             continue
-        one, other = there[field["name"]], field["type"]
-        if _shape(one) != _shape(other) and (one["type"], other["type"]) not in _WIDER:
+        one, other = field["type"], wanted["type"]
+        plain = "logicalType" not in one and "logicalType" not in other
+        if _shape(one) != _shape(other) and not (plain and (one["type"], other["type"]) in _WIDER):
             return False
     return True
 

@@ -21,6 +21,8 @@ from barnabas.spark.avro import (
     default_of,
     is_millis,
     reader_of,
+    readers_fields,
+    symbols_of,
     takes_bytes,
     takes_null,
 )
@@ -88,6 +90,8 @@ class AvroPlan:
 
     def __init__(self, written: AvroSchema, expected: AvroSchema, target: Any) -> None:
         """Raises `Unplanned`, and `AvroError` where the schemas do not match."""
+        if written.root["type"] != "record":
+            raise Unplanned
         tables = _Tables()
         self._made = tables.value(written.root, expected.root, target, nullable=True, of_row=True)
         if self._made.number != 0:
@@ -224,12 +228,14 @@ class _Tables:
         kept, argument = _kept(written, expected, target)
         number = len(self.columns)
         self._column(kept, nullable=nullable, of_row=of_row, argument=argument)
-        self._plain(written, number)
+        self._plain(written, number, expected)
         return _Column(number, target)
 
-    def _plain(self, written: Any, column: int) -> None:
+    def _plain(self, written: Any, column: int, expected: Any = None) -> None:
         if written["type"] == "enum":
-            symbols = [symbol.encode() for symbol in written["symbols"]]
+            symbols = [symbol.encode() for symbol in symbols_of(written, expected) if isinstance(symbol, str)]
+            if len(symbols) < len(written["symbols"]):
+                raise Unplanned  # each of its values has to be looked at
             self._node(_ENUM, len(self.symbols), len(symbols), column)
             self.symbols += symbols
         else:
@@ -268,12 +274,13 @@ class _Tables:
         column = self._column(_STRUCT, nullable=nullable, of_row=of_row)
         node = self._node(_RECORD, column=number)
         wanted = {field["name"]: field for field in expected["fields"]}
+        names = {name: mine["name"] for name, mine in readers_fields(written, expected).items()}
         types = {field.name: field.type for field in target}
         if len(types) != len(target) or not types.keys() <= wanted.keys():
             raise Unplanned
         made = {}
         for part in written["fields"]:
-            name = part["name"]
+            name = names.get(part["name"])
             if name in types:
                 made[name] = self.value(part["type"], wanted[name]["type"], types[name], nullable=False, of_row=of_row)
             else:

@@ -13,7 +13,8 @@ import pytest
 
 from barnabas.spark import avro_columns, avro_plan
 from barnabas.spark.avro import AvroError, AvroSchema
-from barnabas.spark.avro_columns import AvroPayloads, compilable, fits_by_field
+from barnabas.spark.avro_columns import AvroColumns, AvroPayloads, compilable, fits_by_field
+from barnabas.spark.registry import Schema
 from barnabas.spark.registry_columns import decode
 
 ORDER = {
@@ -72,7 +73,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-def decoded(values: list[bytes | None], expected: dict[str, Any], target: Any, **schemas: dict[str, Any]) -> Any:
+def decoded(values: list[bytes | None], expected: Any, target: Any, **schemas: Any) -> Any:
     schema = AvroSchema(json.dumps(expected))
     known = {int(name[1:]): AvroPayloads([json.dumps(each)], schema, target) for name, each in schemas.items()}
 
@@ -314,6 +315,109 @@ def test_a_dropped_text_may_be_any_and_a_dropped_record_may_contain_itself(way: 
     )
     assert found.array.to_pylist() == [{"x": 7}, None]
     assert found.faults == {1: "it contains itself too often to be read"}
+
+
+@pytest.mark.parametrize("more", [{}, {"default": 1}])
+def test_a_field_is_found_by_its_alias_too(way: str, more: dict[str, Any]) -> None:
+    later = {"name": "new", "type": "int", "aliases": ["older", "x"], **more}
+    inner = {**of("int"), "fields": [later], "name": "Inner"}
+    target = pyarrow.struct({"new": pyarrow.int32()})
+    assert decoded([framed(1, long(7))], inner, target, _1=of("int")).array.to_pylist() == [{"new": 7}]
+    assert read(way, {**of("int"), "name": "Inner"}, inner, target, long(7)) == ([{"new": 7}], {})
+    both = [{"name": "x", "type": "int"}, later]
+    written = {**of("int"), "fields": [*of("int")["fields"], {"name": "older", "type": "int"}]}
+    target = pyarrow.struct({"x": pyarrow.int32(), "new": pyarrow.int32()})
+    found = decoded([framed(1, long(1) + long(2))], {**of("int"), "fields": both}, target, _1=written)
+    assert found.array.to_pylist() == [{"x": 1, "new": 2}]
+
+
+def test_a_symbol_that_the_reader_lacks_is_its_default_or_a_fault(way: str) -> None:
+    enum = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+    later = {**enum, "symbols": ["A", "B", "C"]}
+    payloads = [long(1), long(2)]
+    assert read(way, later, {**enum, "default": "A"}, pyarrow.string(), *payloads) == (["B", "A"], {})
+    found, faults = read(way, later, enum, pyarrow.string(), *payloads)
+    assert found == ["B", None]
+    assert faults == {1: "the expected schema's enum has no symbol 'C', and no default"}
+
+
+def test_a_name_means_first_what_its_own_namespace_declares(way: str) -> None:
+    outside = {"type": "record", "name": "Foo", "namespace": "", "fields": [{"name": "x", "type": "int"}]}
+    inside = {"type": "record", "name": "Foo", "fields": [{"name": "y", "type": "string"}]}
+    kinds = {"a": outside, "b": inside, "c": "Foo"}
+    schema = {"type": "record", "name": "ns.R", "fields": [{"name": name, "type": kinds[name]} for name in kinds]}
+    assert AvroSchema(json.dumps(schema)).spark_type() == (
+        "struct<`a`:struct<`x`:int>,`b`:struct<`y`:string>,`c`:struct<`y`:string>>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "ddl"),
+    [
+        ({"type": "string", "logicalType": "date"}, "string"),
+        ({"type": "long", "logicalType": "date"}, "bigint"),
+        ({"type": "int", "logicalType": "timestamp-millis"}, "int"),
+        ({"type": "string", "logicalType": "decimal", "precision": 4, "scale": 2}, "string"),
+        ({"type": "bytes", "logicalType": "decimal"}, "binary"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 4}, "binary"),
+        ({"type": "fixed", "name": "F", "size": 3, "logicalType": "decimal", "precision": 0}, "binary"),
+        ({"type": "fixed", "name": "F", "size": 3, "logicalType": "decimal", "precision": 5}, "decimal(5,0)"),
+    ],
+)
+def test_a_logical_type_that_is_amiss_is_passed_over(schema: dict[str, Any], ddl: str) -> None:
+    assert AvroSchema(json.dumps(of(schema))).spark_type() == f"struct<`x`:{ddl}>"
+
+
+def test_a_decimal_of_more_digits_than_spark_has_is_refused() -> None:
+    schema = {"type": "bytes", "logicalType": "decimal", "precision": 40, "scale": 2}
+    with pytest.raises(AvroError, match="a decimal of 40 digits; Spark's have 38"):
+        AvroSchema(json.dumps(of(schema))).spark_type()
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ({"type": "long", "logicalType": "timestamp-nanos"}, {"type": "long", "logicalType": "timestamp-micros"}),
+        (
+            {"type": "long", "logicalType": "local-timestamp-micros"},
+            {"type": "long", "logicalType": "timestamp-micros"},
+        ),
+        ({"type": "int", "logicalType": "date"}, {"type": "long", "logicalType": "timestamp-millis"}),
+        ({"type": "int", "logicalType": "time-millis"}, {"type": "long", "logicalType": "time-micros"}),
+        ({"type": "fixed", "name": "F", "size": 3}, {"type": "fixed", "name": "F", "size": 2}),
+    ],
+)
+def test_times_of_another_meaning_and_bytes_of_another_number_do_not_match(
+    written: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    with pytest.raises(AvroError, match=r"the writer's schema has .* expected"):
+        AvroSchema(json.dumps(of(written))).reader(AvroSchema(json.dumps(of(expected))))
+
+
+def test_a_number_is_a_time_where_the_reader_says_so(way: str) -> None:
+    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    found, faults = read(way, "int", millis, MOMENT, long(5))
+    assert ([each.timestamp() for each in found], faults) == ([0.005], {})
+    assert read(way, millis, "double", pyarrow.float64(), long(5)) == ([5.0], {})
+    assert read(way, {"type": "int", "logicalType": "date"}, "long", pyarrow.int64(), long(5)) == ([5], {})
+
+
+def test_a_record_without_fields_is_read(way: str) -> None:
+    empty = {"type": "record", "name": "Empty", "fields": []}
+    assert read(way, empty, empty, pyarrow.struct([]), b"") == ([{}], {})
+
+
+def test_a_whole_value_may_be_null_by_its_schema(way: str) -> None:
+    target = pyarrow.struct({"x": pyarrow.int32()})
+    found = decoded(
+        [framed(1, long(1) + long(7)), framed(1, long(0))], ["null", of("int")], target, _1=["null", of("int")]
+    )
+    assert (found.array.to_pylist(), found.faults) == ([{"x": 7}, None], {})
+    schema = Schema("AVRO", json.dumps(["null", of("int")]))
+    columns = AvroColumns(schema)
+    assert columns.encode(pyarrow.array([{"x": 7}], target)) == [long(1) + long(7)]
+    for written in (schema, Schema("AVRO", json.dumps(of("int")))):
+        assert columns.payloads(written, target)
 
 
 @pytest.mark.skipif(not avro_plan.IS_BUILT, reason="the kernel was not built")
