@@ -32,15 +32,23 @@ class JsonColumns:
 
     def encode(self, rows: Any) -> Sequence[bytes]:
         encoded = []
-        for row in rows.to_pylist(maps_as_pydicts="strict"):
-            value = _without_nulls(row)
+        for row in rows.to_pylist():
+            value = _json(row, rows.type, nulls=False)
             if (fault := self._schema.fault(value)) is not None:
-                # A required property may be null: the row is tried with its nulls.
-                value = row
+                value = self._with_required_nulls(value, _json(row, rows.type, nulls=True))
                 if self._schema.fault(value) is not None:
                     raise ValueError(f"A row does not fit its JSON Schema: {fault}.")
             encoded.append(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
         return encoded
+
+    def _with_required_nulls(self, value: Any, with_nulls: Any) -> Any:
+        """With the nulls of properties that the schema requires, or where that is not enough with all of the row."""
+        for place, name in self._schema.missing(value):
+            given, inside = with_nulls, value
+            for step in place:
+                given, inside = given[step], inside[step]
+            inside |= {name: given[name]} if name in given else {}
+        return value if self._schema.fault(value) is None else with_nulls
 
 
 class JsonPayloads:
@@ -78,7 +86,18 @@ class JsonPayloads:
         return of_values(parsed, faults, self._target)
 
 
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
-    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
+def _json(value: Any, kind: Any, *, nulls: bool) -> Any:
+    """What JSON has for a value of Arrow's; an object has its nulls or not, a map and a list have theirs."""
+    if value is None:
+        return None
+    if pyarrow.types.is_struct(kind):
+        fields = {field.name: _json(value[field.name], field.type, nulls=nulls) for field in kind}
+        return {name: inner for name, inner in fields.items() if nulls or inner is not None}
+    if pyarrow.types.is_map(kind):
+        made = {key: _json(inner, kind.item_type, nulls=nulls) for key, inner in value}
+        if len(made) < len(value):
+            raise ValueError("A row has a map with a key twice, which no JSON object has.")
+        return made
+    if pyarrow.types.is_list(kind):
+        return [_json(inner, kind.value_type, nulls=nulls) for inner in value]
+    return value

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Any, Final
-from urllib.parse import urldefrag
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import Any, Final, TypeAlias
+from urllib.parse import unquote, urldefrag
 
 import jsonschema_rs
 
+_Type: TypeAlias = "str | dict[str, _Type] | tuple[str, _Type]"
+"""A column's: in Spark's DDL, an object's properties, or the ``array`` or ``map`` of what is inside."""
 _TYPES: Final = {"string": "string", "integer": "bigint", "number": "double", "boolean": "boolean"}
 _BASE: Final = "registry:///"
 """The base URI of the names in a ``$ref`` where the schema has no ``$id``."""
@@ -25,6 +28,8 @@ class JsonSchema:
         kind: Any = jsonschema_rs.Draft7Validator
         if isinstance(self.root, dict) and "$schema" in self.root:
             kind = jsonschema_rs.validator_cls_for(self.root)
+        draft = str(self.root.get("$schema", "")) if isinstance(self.root, dict) else ""
+        self._reads_beside_ref = "2019-09" in draft or "2020-12" in draft
         try:
             self._validator = kind(self.root, retriever=self._document, base_uri=_BASE)
         except (jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError) as error:
@@ -45,53 +50,52 @@ class JsonSchema:
         place = ".".join(map(str, error.instance_path))
         return f"{error.message}, at {place}" if place else str(error.message)
 
+    def missing(self, value: Any) -> Iterator[tuple[list[str | int], str]]:
+        """Where an object lacks a property that the schema requires, and which."""
+        for error in self._validator.iter_errors(value):
+            if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required):
+                yield error.instance_path, error.kind.property
+
     def spark_type(self) -> str:
         """In Spark's DDL. Raises ``ValueError`` for what no column can hold."""
-        return self._type(self.root, self.root, ())
+        return _ddl(self._type(self.root, self.root, ()))
 
-    def _type(self, schema: Any, document: Any, inside: tuple[str, ...]) -> str:
+    def _type(self, schema: Any, document: Any, inside: tuple[str, ...]) -> _Type:
+        """What all that the schema says of its type says together; the validator sees to what only restricts."""
         if not isinstance(schema, dict):
             raise ValueError(f"the JSON Schema takes any value ({json.dumps(schema)}), which no Spark column can hold")
+
+        def inner(part: Any) -> _Type:
+            return self._type(part, document, inside)
+
+        parts: list[_Type] = []
         if "$ref" in schema:
             reference = str(schema["$ref"])
             if reference in inside:
                 raise ValueError(f"the JSON Schema's {reference} contains itself, which no Spark column can hold")
-            found, document = self._resolved(reference, document)
-            return self._type(found, document, (*inside, reference))
-
-        def inner(part: Any) -> str:
-            return self._type(part, document, inside)
-
+            parts.append(self._type(*self._resolved(reference, document), (*inside, reference)))
+            if not self._reads_beside_ref:
+                return parts[0]
         for word in ("oneOf", "anyOf"):
-            if word in schema:
-                return _one_of({inner(branch) for branch in schema[word] if branch != {"type": "null"}}, word)
-        if "allOf" in schema:
-            return self._all_of(schema, document, inner)
-        return self._plain(schema, inner)
+            branches = [branch for branch in schema.get(word, ()) if _says_type(branch) and not _is_null(branch)]
+            if branches:
+                parts.append(_one_of([inner(branch) for branch in branches], word))
+        parts += [inner(part) for part in schema.get("allOf", ()) if _says_type(part)]
+        own = {word: told for word, told in schema.items() if word not in ("$ref", "oneOf", "anyOf", "allOf")}
+        if _says_type(own) or not parts:
+            parts.append(self._plain(own, inner))
+        return reduce(_both, parts)
 
-    def _all_of(self, schema: Any, document: Any, inner: Callable[[Any], str]) -> str:
-        """The properties of all parts; the validator sees to what only restricts them."""
-        parts = [inner(part) for part in schema["allOf"] if _says_type(part)]
-        own = {word: value for word, value in schema.items() if word != "allOf"}
-        if _says_type(own):
-            parts.append(inner(own))
-        if len(parts) > 1 and all(part.startswith("struct<") for part in parts):
-            return f"struct<{','.join(part.removeprefix('struct<').removesuffix('>') for part in parts)}>"
-        return _one_of(set(parts), "allOf")
-
-    def _plain(self, schema: Any, inner: Callable[[Any], str]) -> str:
+    def _plain(self, schema: Any, inner: Callable[[Any], _Type]) -> _Type:
         kind = _kind(schema)
         if kind == "object":
-            if properties := schema.get("properties"):
-                fields = (f"`{name.replace('`', '``')}`:{inner(declared)}" for name, declared in properties.items())
-                return f"struct<{','.join(fields)}>"
-            if isinstance(schema.get("additionalProperties"), dict):
-                return f"map<string,{inner(schema['additionalProperties'])}>"
-            raise ValueError("the JSON Schema has an object without properties, which no Spark column can hold")
+            if not schema.get("properties") and isinstance(schema.get("additionalProperties"), dict):
+                return "map", inner(schema["additionalProperties"])
+            return {name: inner(declared) for name, declared in schema.get("properties", {}).items()}
         if kind == "array":
-            if not isinstance(schema.get("items"), dict):
+            if not isinstance(schema.get("items"), dict) or "prefixItems" in schema:
                 raise ValueError("the JSON Schema has an array without one type of items, which no Spark column holds")
-            return f"array<{inner(schema['items'])}>"
+            return "array", inner(schema["items"])
         return _TYPES[kind]
 
     def _resolved(self, reference: str, document: Any) -> tuple[Any, Any]:
@@ -103,18 +107,57 @@ class JsonSchema:
             document = self.root
         found = document
         for step in fragment.strip("/").split("/") if fragment else ():
+            name = unquote(step).replace("~1", "/").replace("~0", "~")
             try:
-                found = found[step.replace("~1", "/").replace("~0", "~")]
-            except (KeyError, TypeError):
+                found = found[int(name) if isinstance(found, list) else name]
+            except (LookupError, TypeError, ValueError):
                 raise ValueError(f"the JSON Schema refers to {reference}, which is not there") from None
         return found, document
 
 
-def _one_of(types: set[str], word: str) -> str:
-    if len(types) != 1:
-        told = " or ".join(sorted(types)) or "nothing"
+def _ddl(kind: _Type) -> str:
+    if isinstance(kind, str):
+        return kind
+    if isinstance(kind, dict):
+        if not kind:
+            raise ValueError("the JSON Schema has an object without properties, which no Spark column can hold")
+        fields = (f"`{name.replace('`', '``')}`:{_ddl(inner)}" for name, inner in kind.items())
+        return f"struct<{','.join(fields)}>"
+    word, inner = kind
+    return f"map<string,{_ddl(inner)}>" if word == "map" else f"array<{_ddl(inner)}>"
+
+
+def _one_of(types: list[_Type], word: str) -> _Type:
+    different = [kind for number, kind in enumerate(types) if kind not in types[:number]]
+    if all(kind in ("bigint", "double") for kind in different) and len(different) == 2:
+        return "double"
+    if len(different) > 1:
+        told = " or ".join(sorted(map(_ddl, different)))
         raise ValueError(f"the JSON Schema's {word} has several types ({told}), which no Spark column can hold")
-    return types.pop()
+    return different[0]
+
+
+def _both(one: _Type, other: _Type) -> _Type:
+    """The type of values that are of both; an object has the properties of both."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {
+            name: _both(one[name], other[name]) if name in one and name in other else (one | other)[name]
+            for name in one | other
+        }
+    if isinstance(one, tuple) and isinstance(other, tuple) and one[0] == other[0]:
+        return one[0], _both(one[1], other[1])
+    if one == other or other == {}:
+        return one
+    if one == {}:
+        return other
+    if (one, other) in (("bigint", "double"), ("double", "bigint")):
+        return "bigint"
+    told = " and ".join(map(_ddl, (one, other)))
+    raise ValueError(f"the JSON Schema has values that are to be {told}, which no Spark column can hold")
+
+
+def _is_null(schema: Any) -> bool:
+    return schema.get("type") in ("null", ["null"]) or schema.get("enum") == [None] or schema.get("const", "") is None
 
 
 def _says_type(schema: Any) -> bool:

@@ -243,7 +243,9 @@ def fitted_json(found: Any, target: Any) -> Any:
         return datetime.date.fromisoformat(found)
     if pyarrow.types.is_binary(target) and isinstance(found, str):
         return found.encode()
-    if pyarrow.types.is_integer(target) and isinstance(found, float) and found.is_integer():
+    if pyarrow.types.is_integer(target) and isinstance(found, float):
+        if not found.is_integer():  # Arrow's constructor would cut it off
+            raise ValueError(f"it has {found} where a whole number is expected")
         return int(found)
     if pyarrow.types.is_floating(target) and type(found) is int:
         return float(found)  # Arrow's constructor takes no whole number that has to be rounded

@@ -473,3 +473,68 @@ def test_another_kind_of_schema_is_named() -> None:
         format_of(Schema("THRIFT", ""))
     with pytest.raises(ValueError, match="message=A is for Protobuf, and the schema is JSON"):
         format_of(JSON, "A")
+
+
+TEXT, WHOLE, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
+NEWER = "https://json-schema.org/draft/2020-12/schema"
+
+
+def of(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+@pytest.mark.parametrize(
+    ("schema", "ddl"),
+    [
+        (of(a={"oneOf": [{"type": "null", "title": "Not included"}, TEXT]}), "a:string"),
+        (of(a={"anyOf": [TEXT, {"enum": [None]}]}, b={"oneOf": [{"const": None}, WHOLE]}), "a:string,b:bigint"),
+        (of(a={"anyOf": [WHOLE, NUMBER]}), "a:double"),
+        ({**of(a=TEXT), "oneOf": [{"required": ["a"]}, {"not": {"required": ["a"]}}]}, "a:string"),
+        ({**of(a=TEXT), "anyOf": [of(b=WHOLE)]}, "b:bigint,a:string"),
+        ({**of(a=TEXT), "allOf": [of(a=TEXT, b=WHOLE), {"type": "object", "required": ["b"]}]}, "a:string,b:bigint"),
+        ({"allOf": [of(a=of(x=WHOLE)), of(a=of(y=TEXT))]}, "a:struct<x:bigint,y:string>"),
+        ({"allOf": [of(a=NUMBER), of(a=WHOLE)]}, "a:bigint"),
+        ({"$schema": NEWER, "$ref": "#/$defs/B", **of(c=WHOLE), "$defs": {"B": of(b=TEXT)}}, "b:string,c:bigint"),
+        ({"$ref": "#/definitions/B", **of(c=WHOLE), "definitions": {"B": of(b=TEXT)}}, "b:string"),
+        ({**of(p={"$ref": "#/definitions/a%20b/allOf/0"}), "definitions": {"a b": {"allOf": [TEXT]}}}, "p:string"),
+    ],
+)
+def test_what_parts_of_a_json_schema_say_of_a_type_counts_together(schema: dict[str, Any], ddl: str) -> None:
+    assert format_of(Schema("JSON", json.dumps(schema))).spark_type().replace("`", "") == f"struct<{ddl}>"
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"allOf": [of(a=TEXT), of(a=WHOLE)]}, "values that are to be string and bigint"),
+        ({**of(a=TEXT), "oneOf": [of(b=TEXT), of(c=WHOLE)]}, "oneOf has several types"),
+        ({"$schema": NEWER, **of(a={"type": "array", "prefixItems": [TEXT], "items": WHOLE})}, "one type of items"),
+        (of(a={"type": "object"}), "an object without properties"),
+    ],
+)
+def test_a_json_schema_whose_values_no_column_can_hold_says_why(schema: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        format_of(Schema("JSON", json.dumps(schema))).spark_type()
+
+
+def test_a_number_is_not_cut_off_where_a_whole_one_is_expected() -> None:
+    whole, number = (Schema("JSON", json.dumps(of(a=kind))) for kind in (WHOLE, NUMBER))
+    found = decoded([b'{"a":1.5}', b'{"a":2.0}'], whole, number)
+    assert found.array.to_pylist() == [None, {"a": 2}]
+    assert found.faults == {0: "it has 1.5 where a whole number is expected"}
+
+
+def test_nulls_are_left_out_of_objects_but_for_required_ones_and_of_no_map() -> None:
+    maybe = {"type": ["string", "null"]}
+    schema = {
+        **of(
+            a=maybe,
+            b=TEXT,
+            m={"type": "object", "additionalProperties": maybe},
+            o={**of(c=maybe, d=TEXT), "required": ["c"]},
+        ),
+        "required": ["a"],
+    }
+    row = {"a": None, "b": None, "m": {"x": None, "y": "z"}, "o": {"c": None, "d": None}}
+    [payload] = encoded(Schema("JSON", json.dumps(schema)), [row])
+    assert json.loads(payload) == {"m": {"x": None, "y": "z"}, "o": {"c": None}, "a": None}
