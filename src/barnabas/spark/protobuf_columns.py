@@ -26,6 +26,7 @@ from barnabas.spark.protobuf_schema import (
     indexes_of,
     is_map,
     message_class,
+    require_same,
     spark_type,
 )
 from barnabas.spark.registry import Schema
@@ -75,7 +76,8 @@ class ProtobufPayloads:
         self._class = message_class(expected)
         self._target = target
         self._compilable = compilable(expected)
-        self._names: dict[bytes, str] = {}
+        self._taken: set[bytes] = set()
+        """Message indexes of values that are of the expected message."""
 
     def decode(self, values: Any) -> Decoded:
         payloads = payloads_of(values)
@@ -117,10 +119,12 @@ class ProtobufPayloads:
                 index, end = _varint(payload, end)
                 indexes.append(index)
         prefix = payload[:end]
-        if prefix not in self._names:
-            self._names[prefix] = self._written.at(indexes).full_name
-        if (name := self._names[prefix]) != self._expected.full_name:
-            raise ValueError(f"it is a message {name}, not {self._expected.full_name}")
+        if prefix not in self._taken:
+            written = self._written.at(indexes)
+            if written.full_name != self._expected.full_name:
+                raise ValueError(f"it is a message {written.full_name}, not {self._expected.full_name}")
+            require_same(written, self._expected)
+            self._taken.add(prefix)
         return end
 
 
@@ -205,8 +209,12 @@ def _values(field: FieldDescriptor, values: Sequence[Any], target: Any) -> Any:
 
 def _filler(message: Descriptor) -> Callable[[Any, dict[str, Any]], None]:
     setters = {field.name: _setter(field) for field in message.fields}
+    choices = [[field.name for field in oneof.fields] for oneof in message.oneofs]
 
     def fill(made: Any, row: dict[str, Any]) -> None:
+        for names in choices:
+            if len(given := [name for name in names if row.get(name) is not None]) > 1:
+                raise ValueError(f"it has {' and '.join(given)}, of which {message.full_name} takes one")
         for name, value in row.items():
             if value is not None:
                 setters[name](made, value)

@@ -37,6 +37,24 @@ _TYPES: Final = {
     FieldDescriptor.CPPTYPE_STRING: "string",
 }
 
+_WIDER: Final = {
+    (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64),
+    (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_ENUM),
+    (FieldDescriptor.TYPE_ENUM, FieldDescriptor.TYPE_INT32),
+    (FieldDescriptor.TYPE_ENUM, FieldDescriptor.TYPE_INT64),
+    (FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_UINT64),
+    (FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_INT64),
+    (FieldDescriptor.TYPE_SINT32, FieldDescriptor.TYPE_SINT64),
+    (FieldDescriptor.TYPE_BOOL, FieldDescriptor.TYPE_INT32),
+    (FieldDescriptor.TYPE_BOOL, FieldDescriptor.TYPE_INT64),
+    (FieldDescriptor.TYPE_BOOL, FieldDescriptor.TYPE_UINT32),
+    (FieldDescriptor.TYPE_BOOL, FieldDescriptor.TYPE_UINT64),
+    (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES),
+    (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING),
+    (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_BYTES),
+}
+"""A writer's type and a reader's, as which each of its values is the same; or no text, which its reader notices."""
+
 
 class ProtobufSchema:
     """A file's messages."""
@@ -78,6 +96,29 @@ def indexes_of(message: Descriptor) -> list[int]:
     if message.containing_type is None:
         return [_declared(message.file).index(message.name)]
     return [*indexes_of(message.containing_type), list(message.containing_type.nested_types).index(message)]
+
+
+def require_same(written: Descriptor, expected: Descriptor) -> None:
+    """Raises ``ValueError`` where a field of the writer's is of a type that the reader's of its number is not.
+
+    The bytes do not tell: Protobuf would read a ``sint32`` of 5 where an ``int32`` has 10, and what it cannot read it
+    passes over, like a field of a later schema.
+    """
+    theirs = {field.number: field for field in written.fields}
+    for field in expected.fields:
+        other = theirs.get(field.number, field)
+        lost = other.is_repeated and not field.is_repeated
+        if lost or not (other.type == field.type or (other.type, field.type) in _WIDER):
+            raise ValueError(
+                f"the writer's {other.full_name} is {_told(other)}, and {field.full_name} is {_told(field)}"
+            )
+        if other is not field and other.message_type is not None and field.message_type is not None:
+            require_same(other.message_type, field.message_type)
+
+
+def _told(field: FieldDescriptor) -> str:
+    name: str = descriptor_pb2.FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()
+    return f"repeated {name}" if field.is_repeated else name
 
 
 def message_class(message: Descriptor) -> Any:

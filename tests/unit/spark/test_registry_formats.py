@@ -335,6 +335,58 @@ def test_protobuf_of_later_and_earlier_schemas_is_read_by_number() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("int32 x", "sint32 x"),
+        ("int64 x", "int32 x"),
+        ("int32 x", "uint32 x"),
+        ("int32 x", "string x"),
+        ("double x", "fixed64 x"),
+        ("float x", "double x"),
+        ("repeated int32 x", "int32 x"),
+        ("map<string, int64> x", "map<string, int32> x"),
+        ("In x", "Out x"),
+    ],
+)
+def test_a_protobuf_field_of_another_type_is_a_fault_and_no_other_value(written: str, expected: str) -> None:
+    mine, theirs = (
+        Schema("PROTOBUF", f'syntax = "proto3"; message A {{ {field} = 1; }} {rest}')
+        for field, rest in (
+            (expected, "message Out { int32 y = 1; }"),
+            (written, "message In { string y = 1; }"),
+        )
+    )
+    found = decoded([b"\0"], mine, theirs)
+    assert re.search(r"the writer's .* is .*, and .* is ", found.faults[0]), found.faults
+
+
+@pytest.mark.parametrize(
+    ("written", "expected", "value"),
+    [
+        ("int32 x", "int64 x", 7),
+        ("bool x", "int32 x", 1),
+        ("string x", "bytes x", b"a"),
+        ("int32 x", "repeated int32 x", [7]),
+        ("E x", "int32 x", 1),
+        ("int32 x", "E x", "ONE"),
+    ],
+)
+def test_a_protobuf_field_of_a_wider_type_has_the_same_values(written: str, expected: str, value: Any) -> None:
+    enum = "enum E { NONE = 0; ONE = 1; }"
+    mine, theirs = (
+        Schema("PROTOBUF", f'syntax = "proto3"; {enum} message A {{ {field} = 1; }}') for field in (expected, written)
+    )
+    own = message_class(ProtobufSchema(theirs.text).named("A"))()
+    own.x = {"string": "a", "bool": True, "E": 1}.get(written.split()[0], 1 if expected == "E x" else 7)
+    assert decoded([b"\0" + own.SerializeToString()], mine, theirs).array.to_pylist() == [{"x": value}]
+
+
+def test_a_row_with_two_of_a_oneof_is_an_error_and_none_of_them_is_lost() -> None:
+    with pytest.raises(ValueError, match=r"it has road and rail, of which com\.example\.Order takes one"):
+        encoded(PROTOBUF, [{**MESSAGES[1], "road": "A1", "rail": 1}], "com.example.Order")
+
+
+@pytest.mark.parametrize(
     ("payload", "told"),
     [
         (b"\2\2\x08", "no com.example.Order"),
