@@ -265,3 +265,66 @@ def test_by_a_key_later_records_replace_and_tombstones_delete(
     assert producer.flush(30) == 0
     with pytest.raises(JobError, match="has no name, by which it would replace another"):
         landed()
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_columns_whose_names_differ_in_case_are_refused_before_the_table_has_them(
+    spark: Any, kafka_cluster: Any, tmp_path: Path, table_format: str
+) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    kafka_cluster.create_topic("orders", partitions=1)
+    sent_to(bootstrap, "orders", [(0, "k", 1)])
+
+    def landed(*select: str) -> Any:
+        return land(spark, bootstrap, "orders", tmp_path / "t", table_format=table_format, select=select)
+
+    with pytest.raises(JobError, match="The table would have the columns id and ID: rename one in the selection"):
+        landed("1 AS id", "2 AS ID")
+    landed("1 AS id", "array(struct(1 AS x)) AS items")
+    sent_to(bootstrap, "orders", [(0, "k", 2)])
+    with pytest.raises(JobError, match="the columns id and ID"):
+        landed("2 AS ID")
+    with pytest.raises(JobError, match=r"the columns more\.x and more\.X"):
+        landed("struct(1 AS x, 2 AS X) AS more")
+    landed("3 AS id")
+    assert [row["id"] for row in rows(tmp_path / "t", table_format)] == [1, 3]
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_a_column_that_is_null_in_each_record_is_in_the_table_when_it_has_a_type(
+    spark: Any, kafka_cluster: Any, tmp_path: Path, table_format: str
+) -> None:
+    kafka_cluster.create_topic("orders", partitions=1)
+    for select in (
+        ["1 AS id", "NULL AS later", "struct(NULL AS x, 1 AS y) AS s"],
+        ["2 AS id", "'a' AS later", "struct(1 AS x, 1 AS y) AS s"],
+        ["3 AS id", "NULL AS later", "struct(NULL AS x, 1 AS y) AS s"],
+    ):
+        sent_to(kafka_cluster.bootstrap, "orders", [(0, "k", 1)])
+        land(spark, kafka_cluster.bootstrap, "orders", tmp_path / "t", table_format=table_format, select=select)
+    there = [(row["id"], row["later"], row["s"]["x"]) for row in rows(tmp_path / "t", table_format)]
+    assert there == [(1, None, None), (2, "a", 1), (3, None, None)]
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_names_may_have_dots_blanks_and_backticks(
+    spark: Any, kafka_cluster: Any, tmp_path: Path, table_format: str
+) -> None:
+    kafka_cluster.create_topic("orders", partitions=1)
+    value = "CAST(CAST(value AS STRING) AS INT)"
+    select = ["CAST(key AS STRING) AS `a.key`", f"{value} AS `its v``alue`", "'x' AS `a.part`"]
+    for number in range(3):
+        sent_to(kafka_cluster.bootstrap, "orders", [(0, "k", number), (0, f"k{number}", number)])
+        land(
+            spark,
+            kafka_cluster.bootstrap,
+            "orders",
+            tmp_path / "t",
+            table_format=table_format,
+            select=select,
+            key=["a.key"],
+            partition_by=["a.part"],
+            small_files=2,
+        )
+    there = {row["a.key"]: (row["its v`alue"], row["a.part"]) for row in rows(tmp_path / "t", table_format)}
+    assert there == {"k": (2, "x"), "k0": (0, "x"), "k1": (1, "x"), "k2": (2, "x")}

@@ -35,6 +35,39 @@ def merged(table: pyarrow.Schema, records: StructType) -> StructType:
     return _merged(_nullable(from_arrow_schema(table, prefer_timestamp_ntz=True)), _nullable(records), "")
 
 
+def typed(records: StructType) -> StructType:
+    """Without fields that are null in each record: what they are a later record tells, and the table has them then."""
+    from pyspark.sql.types import NullType, StructField, StructType
+
+    fields = []
+    for field in records:
+        kind = typed(field.dataType) if isinstance(field.dataType, StructType) else field.dataType
+        if not isinstance(kind, NullType) and kind != StructType():
+            fields.append(StructField(field.name, kind, field.nullable))
+    return StructType(fields)
+
+
+def require_distinct(columns: DataType, name: str = "") -> None:
+    """Raises `JobError` for fields whose names differ in case alone: Spark takes them for one, and so do the tables."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(columns, ArrayType | MapType):
+        require_distinct(columns.elementType if isinstance(columns, ArrayType) else columns.valueType, name)
+    if not isinstance(columns, StructType):
+        return
+    seen: dict[str, str] = {}
+    for field in columns:
+        whole = f"{name}.{field.name}".lstrip(".")
+        if (other := seen.setdefault(field.name.lower(), whole)) != whole:
+            raise JobError(f"The table would have the columns {other} and {whole}: rename one in the selection, by AS")
+        require_distinct(field.dataType, whole)
+
+
+def quoted(name: str) -> str:
+    """A column's name where Spark would read a dot in it as the field of a struct."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def _merged(table: DataType, records: DataType, name: str) -> DataType:
     from pyspark.sql.types import StructField, StructType
 
@@ -51,7 +84,7 @@ def _merged(table: DataType, records: DataType, name: str) -> DataType:
         ]
         return StructType(fields + [field for field in records if field.name not in table.names])
     there, found = table.simpleString(), records.simpleString()
-    if there != found and there not in _WIDER.get(found, ()):
+    if found != "void" and there != found and there not in _WIDER.get(found, ()):
         raise JobError(
             f"Column {name} is {there} in the table, and {found} in the topic's records: cast it in the selection, or "
             "land in another table"
@@ -65,7 +98,7 @@ def fitted(rows: DataFrame, table: StructType, *, beside: Sequence[str] = ()) ->
 
     types = {field.name: field.dataType for field in rows.schema}
     columns = [
-        _fitted(sql.col(f"`{field.name}`"), types[field.name], field.dataType).alias(field.name)
+        _fitted(sql.col(quoted(field.name)), types[field.name], field.dataType).alias(field.name)
         if field.name in types
         else sql.lit(None).cast(field.dataType).alias(field.name)
         for field in table

@@ -23,7 +23,7 @@ from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.archive import KEPT_MS, PER, RECORDS_PER_COMMIT, SMALL_FILES, crowded, portions, records_of
 from barnabas.spark.jobs.archive import ahead as whats_ahead
 from barnabas.spark.jobs.commits import Covered, PartitionLife, root_of
-from barnabas.spark.jobs.evolution import as_arrow, fitted, merged
+from barnabas.spark.jobs.evolution import as_arrow, fitted, merged, quoted, require_distinct, typed
 from barnabas.spark.jobs.landed import LandedTable, Landing, check_landing
 from barnabas.spark.jobs.tables import TableConflict
 
@@ -190,11 +190,13 @@ def _prepared(job: Job) -> StructType:
     lacking = [name for name in (*job.landing.key, *job.landing.partition_by) if name not in names]
     if lacking:
         raise JobError(f"There is no column {lacking[0]} to go by: the table has {', '.join(names)}")
-    wanted = StructType([field for field in frame.schema if field.name != _DELETED])
+    wanted = typed(StructType([field for field in frame.schema if field.name != _DELETED]))
+    require_distinct(wanted)
     table = job.table
     table.open_or_create(as_arrow(wanted))
     there = merged(table.schema(), StructType())
     evolved = merged(table.schema(), wanted)
+    require_distinct(evolved)
     if evolved.simpleString() != there.simpleString():
         table.evolve(as_arrow(evolved))
     return evolved
@@ -276,17 +278,18 @@ def _merged(job: Job, schema: StructType, covered: Sequence[Covered], place: Pat
     deleted = [_DELETED]
     last = last_of(fitted(rows, schema, beside=deleted), key).persist()
     try:
-        nameless = last.where(sql.greatest(*(sql.col(name).isNull() for name in key), sql.lit(False))).head()
+        nameless = last.where(sql.greatest(*(sql.col(quoted(name)).isNull() for name in key), sql.lit(False))).head()
         if nameless is not None:
             place_of_it = f"{job.topic}-{nameless[PLACE['partition']]}@{nameless[PLACE['offset']]}"
             raise JobError(f"The record {place_of_it} has no {' and '.join(key)}, by which it would replace another")
         touched: list[str] = []
         live = [file.path for file in job.table.files()]
-        keys = last.select(*key)
+        by_key = list(map(quoted, key))
+        keys = last.select(*by_key)
         if live:
             found = (
                 _read(job, schema, live)
-                .select(*key, sql.col("_metadata.file_name").alias("_file"))
+                .select(*by_key, sql.col("_metadata.file_name").alias("_file"))
                 .join(keys, key, "left_semi")
                 .select("_file")
                 .distinct()
@@ -296,7 +299,8 @@ def _merged(job: Job, schema: StructType, covered: Sequence[Covered], place: Pat
             touched = [path for path in live if path.rpartition("/")[2] in names]
         rows = last.where(~sql.col(_DELETED)).drop(_DELETED)
         if touched:
-            rows = _read(job, schema, touched).join(keys, key, "left_anti").select(*schema.names).unionByName(rows)
+            kept = _read(job, schema, touched).join(keys, key, "left_anti")
+            rows = kept.select(*map(quoted, schema.names)).unionByName(rows)
         _write(job, rows, place)
     finally:
         last.unpersist()
@@ -309,7 +313,8 @@ def last_of(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     from pyspark.sql import functions as sql
 
     for group, order in (([*key, PLACE["partition"]], PLACE["offset"]), (list(key), PLACE["timestamp"])):
-        rows = rows.groupBy(*group).agg(sql.max_by(sql.struct(*rows.columns), order).alias("_row")).select("_row.*")
+        row = sql.struct(*map(quoted, rows.columns))
+        rows = rows.groupBy(*map(quoted, group)).agg(sql.max_by(row, order).alias("_row")).select("_row.*")
     return rows
 
 
@@ -320,7 +325,7 @@ def _read(job: Job, schema: StructType, paths: Sequence[str]) -> DataFrame:
 
 def _write(job: Job, rows: DataFrame, place: Path) -> None:
     parts = job.landing.partition_by
-    ordered = rows.sortWithinPartitions(*parts, PLACE["partition"], PLACE["offset"])
+    ordered = rows.sortWithinPartitions(*map(quoted, parts), PLACE["partition"], PLACE["offset"])
     ordered.write.mode("error").partitionBy(*parts).option("compression", "zstd").parquet(str(place))
 
 
@@ -335,7 +340,7 @@ def _compacted(job: Job, schema: StructType, small_files: int) -> int:
     place = table.staging()
     rows = _read(job, schema, [file.path for file in files])
     parts = job.landing.partition_by
-    _write(job, rows.repartition(min(len(chosen), 200), *parts) if parts else rows.coalesce(1), place)
+    _write(job, rows.repartition(min(len(chosen), 200), *map(quoted, parts)) if parts else rows.coalesce(1), place)
     made = table.placed(place)
     before, after = sum(file.rows for file in files), sum(file.rows for file in made)
     if before != after:
