@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from cluster import Cluster, barnabas, running, until
+from cluster import BARNABAS, Cluster, barnabas, running, until
 
 from barnabas.cli.app import run
 from barnabas.client.admin import Admin, ResourceType
@@ -204,6 +204,25 @@ def test_a_group_with_members_is_described_with_their_partitions_and_left_alone(
     assert operator.json("group", "describe", "busy")["state"] == "Empty", "it has left"
     assert "deleted busy-0" in operator.says("group", "delete-offsets", "busy", "-t", f"{topic}:0").stdout
     assert "There is no group busy" in operator.complaint("group", "describe", "busy"), "nothing is left of it"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["consume", "-t"], ["consume", "-g", "read", "-t"], ["kafka-console-consumer", "--from-beginning", "--topic"]],
+    ids=("alone", "group", "kafka-console-consumer"),
+)
+def test_a_consumer_whose_reader_has_gone_ends_although_no_record_comes(operator: Operator, words: list[str]) -> None:
+    topic = operator.topic("head", 3)
+    command = [*BARNABAS, *words, topic, "--bootstrap-server", operator.cluster.bootstrap]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as consuming:
+        assert consuming.stdout is not None
+        assert consuming.stderr is not None
+        try:
+            assert [consuming.stdout.readline() for _ in range(3)] == [b"0\n", b"1\n", b"2\n"]
+            consuming.stdout.close()
+            assert (consuming.wait(30), consuming.stderr.read()) == (0, b"")
+        finally:
+            consuming.kill()
 
 
 @pytest.mark.parametrize(

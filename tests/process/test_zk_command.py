@@ -212,6 +212,17 @@ def test_a_watch_prints_what_happens_and_ends_cleanly(chroot: str) -> None:
             watching.communicate()
 
 
+def test_a_watch_whose_reader_has_gone_ends_although_nothing_happens(embedded: str) -> None:
+    watching = started("watch", "/zookeeper", at=embedded)
+    try:
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        watching.stdout.close()
+        assert (watching.wait(30), watching.stderr.read()) == (0, "")
+    finally:
+        watching.kill()
+
+
 def _readable(process: subprocess.Popen[str]) -> bool:
     return bool(select.select([process.stdout], [], [], 0.1)[0])
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shlex
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
+STDOUT: Final = 1
 PATIENCE_S: Final = 1.0
 """Work that takes longer shows a progress bar."""
 _REDRAW_S: Final = 0.1
@@ -78,6 +80,20 @@ def printable(text: str) -> str:
 
 def complain(sentence: str) -> None:
     print(f"barnabas: {sentence}", file=sys.stderr)
+
+
+READER_CHECK_S: Final = 1.0
+"""How often a command that waits for something to print looks for its reader."""
+
+
+def look_for_reader() -> None:
+    """Raises ``BrokenPipeError`` where whoever read the standard output has gone: a write would tell, and comes only
+    when there is something to print."""
+    poll = select.poll()
+    poll.register(STDOUT, 0)
+    for _, state in poll.poll(0):
+        if state & (select.POLLERR | select.POLLHUP):  # of a pipe, Linux' word and macOS'
+            raise BrokenPipeError
 
 
 # tables

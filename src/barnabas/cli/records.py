@@ -14,7 +14,18 @@ from barnabas.cli.command import Option
 from barnabas.cli.connect import number, settings_of, with_cluster
 from barnabas.cli.formats import DEFAULT_FORMAT, Bound, compile_format, json_envelope, parse_offset, unescape
 from barnabas.cli.options import HERE, OutputFormat, Reach
-from barnabas.cli.output import CommandError, Exit, Format, ProgressBar, UsageError, complain, print_json, progress
+from barnabas.cli.output import (
+    READER_CHECK_S,
+    CommandError,
+    Exit,
+    Format,
+    ProgressBar,
+    UsageError,
+    complain,
+    look_for_reader,
+    print_json,
+    progress,
+)
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer, ConsumerRecord
 from barnabas.client.metadata import METADATA_MAX_AGE_MS
@@ -308,7 +319,7 @@ async def _assign(
     await consumer.assign(begin)
     left = count if count is not None else -1
     while left != 0 and (not stop or any(consumer.position(partition) < stop[partition] for partition in begin)):
-        fetched = await consumer.poll(1_000)
+        fetched = await consumer.poll(READER_CHECK_S * 1000)
         if stop:
             fetched = [
                 consumed
@@ -326,7 +337,7 @@ async def _share(
     await consumer.subscribe([topic])
     left = count if count is not None else -1
     while left != 0:
-        fetched = await consumer.poll(1_000)
+        fetched = await consumer.poll(READER_CHECK_S * 1000)
         taken = fetched if left < 0 else fetched[:left]
         left = _print(taken, form, left)
         if taken:
@@ -355,6 +366,8 @@ def _print(fetched: Iterable[ConsumerRecord], form: Callable[[ConsumerRecord], b
     if chosen:
         sys.stdout.buffer.write(b"".join(map(form, chosen)))
         sys.stdout.buffer.flush()
+    else:
+        look_for_reader()
     return left
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.options import OutputFormat
-from barnabas.cli.output import CommandError, Format, print_json
+from barnabas.cli.output import READER_CHECK_S, CommandError, Format, look_for_reader, print_json
 from barnabas.cli.zk_tree import summary
 from barnabas.cli.zookeeper import HERE, ZooKeeperReach, checked_path, data_fields, with_zookeeper
 from barnabas.runtime import Condition
@@ -85,7 +85,10 @@ def watch(
         shown = 0
         while not interrupt.came and (count is None or shown < count):
             if not events:
+                look_for_reader()
+                timer = asyncio.get_running_loop().call_later(READER_CHECK_S, interrupt.changed.notify)
                 await interrupt.changed
+                timer.cancel()
                 continue
             if len(events) > EVENTS_MAX:
                 raise CommandError(f"More than {EVENTS_MAX} events wait to be printed: watch less of the tree.")

@@ -14,6 +14,7 @@ from barnabas.cli.kafka_tools.message_formatters import FORMATTERS, ConsumedMess
 from barnabas.cli.kafka_tools.options import OptionError, OptionParser, ToolWords, key_values
 from barnabas.cli.kafka_tools.requests import ToolAdmin
 from barnabas.cli.kafka_tools.session import CONFIG_EXCEPTION, client_of, client_properties, load_properties, reached
+from barnabas.cli.output import look_for_reader
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST
@@ -278,6 +279,7 @@ class _Reader:
                 await self._show_one(cluster, record)
                 self._consumed[record.topic_partition] = record.offset + 1
             sys.stdout.flush()
+            look_for_reader()
             now = clock.monotonic_ms()
             if records:
                 waited_from = now
