@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import shutil
 import sys
 import textwrap
 import types
@@ -28,8 +29,9 @@ from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, 
 from barnabas.cli.output import Exit, UsageError
 
 HELP_FLAGS: Final = ("-h", "--help")
-_WIDTH: Final = 100
-_COLUMN_MAX: Final = 36
+WIDTH_MAX: Final = 100
+"""How wide help is, where nobody says that the terminal is narrower."""
+_WIDTH_MIN: Final = 40
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -190,7 +192,7 @@ class Command:
         valued = {flag for parameter in parameters if not parameter.is_flag for flag in parameter.spec.flags}
         options, places = _sorted(words, valued)
         if any(option in HELP_FLAGS for option in options):
-            print(self.help_text(path))
+            print(self.help_text(path, help_width()))
             return 0
         named = vars(parser.parse_args([*options, "--", *places] if places else options))
         # argparse makes an empty list where an optional list of words is left out; functions expect None.
@@ -213,15 +215,15 @@ class Command:
         ]
         return " ".join([f"Usage: {path}", *places, "[OPTIONS]"])
 
-    def help_text(self, path: str) -> str:
+    def help_text(self, path: str, width: int = WIDTH_MAX) -> str:
         parameters = self.parameters
-        sections = [self.usage(path), _paragraphs(self.help)]
+        sections = [_paragraphs(f"{self.usage(path)}\n\n{self.help}", width)]
         places = [
             (parameter.shown, parameter.help) for parameter in parameters if parameter.positional and parameter.help
         ]
         options = [(parameter.shown, parameter.help) for parameter in parameters if not parameter.positional]
-        sections += [listed("Arguments", places)] if places else []
-        return "\n\n".join([*sections, listed("Options", [*options, _HELP_ROW])])
+        sections += [_listed("Arguments", places, width)] if places else []
+        return "\n\n".join([*sections, _listed("Options", [*options, _HELP_ROW], width)])
 
 
 class RawCommand(Command):
@@ -281,11 +283,11 @@ class CommandGroup:
 
     def run(self, path: str, words: Sequence[str]) -> int:
         if not words:
-            print(self.help_text(path), file=sys.stderr)
+            print(self.help_text(path, help_width()), file=sys.stderr)
             return 2
         name, *rest = words
         if name in HELP_FLAGS:
-            print(self.help_text(path))
+            print(self.help_text(path, help_width()))
             return 0
         found = self.find(name)
         if found is None:
@@ -296,10 +298,11 @@ class CommandGroup:
             raise UsageError(f"There is no {path} {name}: {said}")
         return found.run(f"{path} {name}", rest)
 
-    def help_text(self, path: str) -> str:
+    def help_text(self, path: str, width: int = WIDTH_MAX) -> str:
         commands = [(name, entry.summary) for name, entry in self.entries.items()]
-        sections = [f"Usage: {path} COMMAND [OPTIONS]", _paragraphs(self.help), listed("Commands", commands)]
-        return "\n\n".join([*sections, listed("Options", [*self.options(), _HELP_ROW])])
+        about = _paragraphs(f"Usage: {path} COMMAND [OPTIONS]\n\n{self.help}", width)
+        options = [*self.options(), _HELP_ROW]
+        return "\n\n".join([about, _listed("Commands", commands, width), _listed("Options", options, width)])
 
     def options(self) -> list[tuple[str, str]]:
         """What the group takes in place of a command."""
@@ -347,21 +350,31 @@ def _wants_value(word: str, valued: set[str]) -> bool:
     return found == len(word) - 1
 
 
-def _paragraphs(text: str) -> str:
-    return "\n\n".join(textwrap.fill(paragraph, _WIDTH) for paragraph in text.split("\n\n"))
+def help_width() -> int:
+    """As COLUMNS or the terminal says, within reason."""
+    return max(_WIDTH_MIN, min(WIDTH_MAX, shutil.get_terminal_size((WIDTH_MAX, 0)).columns))
 
 
-def listed(title: str, rows: Sequence[tuple[str, str]]) -> str:
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """A word that is longer than a line stays whole, for it may be a name to copy."""
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
+
+
+def _paragraphs(text: str, width: int) -> str:
+    return "\n\n".join("\n".join(_wrapped(paragraph, width)) for paragraph in text.split("\n\n"))
+
+
+def _listed(title: str, rows: Sequence[tuple[str, str]], width: int) -> str:
     """Two columns under a title."""
-    width = min(_COLUMN_MAX, max(len(first) for first, _ in rows)) + 2
+    left = min(width // 2 - 14, max(len(first) for first, _ in rows)) + 4
     lines = [f"{title}:"]
     for first, second in rows:
-        told = textwrap.wrap(second, _WIDTH - width - 2) or [""]
-        if len(first) > width - 2:
-            lines.append(f"  {first}")
+        told = _wrapped(second, width, " " * left)
+        if len(first) > left - 4 or not told:
+            lines += _wrapped(first, width, "  ")
         else:
-            lines.append(f"  {first.ljust(width)}{told.pop(0)}".rstrip())
-        lines += [" " * (width + 2) + line for line in told if line]
+            told[0] = f"  {first}".ljust(left) + told[0][left:]
+        lines += told
     return "\n".join(lines)
 
 

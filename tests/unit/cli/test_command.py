@@ -134,6 +134,17 @@ def test_every_command_has_help_and_every_group_says_what_it_is(capsys: pytest.C
         assert capsys.readouterr().out.startswith(f"Usage: {path}")
 
 
+@pytest.mark.parametrize("columns", [40, 80])
+def test_help_is_as_wide_as_the_terminal(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for path, entry in ROOT.walk("barnabas"):
+        assert entry.run(path, ["--help"]) == 0
+        for line in capsys.readouterr().out.splitlines():
+            assert len(line) <= columns or " " not in line.strip(), (path, line)
+
+
 def test_every_flag_has_a_help_of_its_own_or_its_commands() -> None:
     for path, entry in ROOT.walk("barnabas"):
         if isinstance(entry, Command):
