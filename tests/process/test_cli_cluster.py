@@ -226,12 +226,15 @@ def test_a_stop_on_a_full_disk_has_stopped_everything_and_exits_zero(place: Path
     run("down", "--dir", str(place))
 
 
-def test_no_broker_at_the_address_is_said_at_once() -> None:
+@pytest.mark.parametrize(
+    ("command", "server"), [(("topic", "list", "-b"), "broker"), (("zk", "ls", "-z"), "ZooKeeper")]
+)
+def test_no_server_at_the_address_is_said_in_words(command: tuple[str, ...], server: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        said = one_sentence(run("topic", "list", "-b", f"127.0.0.1:{port}", expect=1))
-    assert "No broker answers" in said
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        said = one_sentence(run(*command, address, expect=1))
+    assert said.startswith(f"barnabas: No {server} answers at {address} (connection refused): ")
     assert "barnabas up" in said
 
 

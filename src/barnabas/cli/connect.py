@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from barnabas.cli.client_jvm import with_kafka_opts
 from barnabas.cli.options import Reach, pairs_of
 from barnabas.cli.output import CommandError, UsageError
-from barnabas.client.asking import cause_of
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.model.errors import ConfigError
 from barnabas.runtime.real import real_runtime
+from barnabas.runtime.unreached import cause_of
 
 if TYPE_CHECKING:
     from barnabas.client.admin import Admin

@@ -196,8 +196,9 @@ def with_zookeeper(place: Where, story: Callable[[ZooKeeperClient], Awaitable[T]
     except ZooKeeperAuthFailed as error:
         raise CommandError(f"ZooKeeper at {place.connect} did not let you in: {error.cause}.") from None
     except ZooKeeperTimeout as error:
+        cause = error.cause.removeprefix(f"{place.connect}: ")
         raise CommandError(
-            f"No ZooKeeper answers at {place.connect} ({error.cause}): start one (`barnabas up`, "
+            f"No ZooKeeper answers at {place.connect} ({cause}): start one (`barnabas up`, "
             "`barnabas coordinator`) or name another by --zookeeper."
         ) from None
     except ZooKeeperError as error:

@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from barnabas.client.asking import GROUP, cause_of
+from barnabas.client.asking import GROUP
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.client.metadata import BrokerNode, ClusterMetadata
 from barnabas.client.offsets import by_leader
 from barnabas.model.errors import ErrorCode, KafkaError, outcome_of
 from barnabas.model.ids import NO_BROKER, TopicPartition, numbers_by_topic
+from barnabas.runtime.unreached import cause_of
 
 OPERATION_TIMEOUT_MS: Final = 30_000
 PARTITION_TIMEOUT_MS: Final = 20

@@ -10,7 +10,6 @@ retriable error makes it try again with growing pauses, until `retry_timeout_ms`
 
 from __future__ import annotations
 
-import errno
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -28,6 +27,7 @@ from barnabas.client.offsets import (
 )
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
+from barnabas.runtime.unreached import cause_of
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 
 RETRY_BACKOFF_MS: Final = 50
@@ -79,15 +79,6 @@ def finished(steps: Coroutine[Any, Any, T]) -> T:
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     raise AssertionError("a blocking driver's step suspended")
-
-
-def cause_of(error: OSError) -> str:
-    """Why a connection was not made, without the address, which the reader knows."""
-    if error.errno == errno.ECONNREFUSED:
-        return "connection refused"
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    return str(error) or type(error).__name__
 
 
 class Asking(ABC, Generic[Connected]):

@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from barnabas.runtime import Condition, Runtime, Tasks, ended, within
+from barnabas.runtime.unreached import cause_of
 from barnabas.security.sasl.exchange import SaslRefused
 from barnabas.zk.client.chroot import absolute, outcome, relative
 from barnabas.zk.client.connect_string import parse_connect
@@ -560,7 +561,8 @@ class ZooKeeperClient(ZooKeeperOperations):
                 tls=self.security.tls,
             )
         except OSError as error:
-            self._last_error = f"{host}:{port}: {error or type(error).__name__}"
+            address = f"{host}:{port}: "
+            self._last_error = address + cause_of(error).removeprefix(address)
             return False
         self._connection = connection
         try:

@@ -1,0 +1,18 @@
+"""Why a connection was not made, in words."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+_NUMBERED: Final = re.compile(r"\[Errno (\d+)\]")
+
+
+def cause_of(error: OSError) -> str:
+    """Without the address, which the reader knows. Where a name has several addresses, asyncio tells of each."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    text = str(error)
+    reasons = dict.fromkeys(os.strerror(int(number)).lower() for number in _NUMBERED.findall(text))
+    return ", ".join(reasons) or text or type(error).__name__
