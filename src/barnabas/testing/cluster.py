@@ -10,10 +10,8 @@ import asyncio
 import difflib
 import random
 import secrets
-import shutil
-import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -46,6 +44,7 @@ from barnabas.testing.processes import SESSION_TIMEOUT_MS as SESSION_TIMEOUT_OF_
 from barnabas.testing.processes import ProcessHost
 from barnabas.testing.promises import AcknowledgedRecordLost, Verdict, examine, explained
 from barnabas.testing.running import TIMEOUT, RunningCluster
+from barnabas.testing.temporary import TemporaryDirectory
 from barnabas.testing.users import UserHandle, show_certificate
 from barnabas.wire.api import ApiKey
 
@@ -84,7 +83,7 @@ class KafkaCluster(RunningCluster):
             hint = f": did you mean {near}?" if near else ""
             warnings.warn(f"{name} is no configuration that a broker knows{hint}", stacklevel=2)
         self._directory = None if directory is None else Path(directory).absolute()
-        self._temporary: str | None = None
+        self._temporary: TemporaryDirectory | None = None
         self._processes = processes
         self._session_timeout = session_timeout
         self._passwords = passwords_of(users)
@@ -112,16 +111,16 @@ class KafkaCluster(RunningCluster):
         return self
 
     def _new_host(self) -> Host:
-        kind: type[Host] = InProcessHost
+        kind: Callable[..., Host] = InProcessHost
         session_timeout_ms = SESSION_TIMEOUT_MS
         directory = self._directory
         if directory is None and (self._processes or self._passwords):
-            self._temporary = tempfile.mkdtemp(prefix="kafka-cluster-")
+            self._temporary = TemporaryDirectory()
         keys = self._new_keys() if self._passwords else None
         if self._processes:
             kind, session_timeout_ms = ProcessHost, SESSION_TIMEOUT_OF_PROCESSES_MS
-            if directory is None:
-                directory = Path(str(self._temporary))
+            if self._temporary is not None:
+                kind, directory = partial(ProcessHost, held=[self._temporary.held]), self._temporary.place
         if self._session_timeout is not None:
             session_timeout_ms = round(self._session_timeout * 1000)
         return kind(
@@ -136,7 +135,8 @@ class KafkaCluster(RunningCluster):
         )
 
     def _new_keys(self) -> ClusterKeys:
-        place = self._directory or Path(str(self._temporary))
+        place = self._directory if self._temporary is None else self._temporary.place
+        assert place is not None
         try:
             return ClusterKeys(place / "security", self._passwords, self._config)
         except ConfigError as error:
@@ -162,7 +162,7 @@ class KafkaCluster(RunningCluster):
             background().run(host.close())
         histories.forget(self)
         if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary.remove()
             self._temporary = None
 
     def __enter__(self) -> Self:

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,8 +49,10 @@ class _Tail:
 
 
 class ProcessHost(Host):
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, held: Sequence[int] = (), **options: Any) -> None:
+        """`held`: descriptors that brokers hold as long as they run."""
         super().__init__(*arguments, **options)
+        self._held = held
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._paused: dict[int, None] = {}
         self._client: ClusterClient | None = None
@@ -101,6 +104,7 @@ class ProcessHost(Host):
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                pass_fds=self._held,
                 start_new_session=True,
             )
         self._processes[broker_id] = process
