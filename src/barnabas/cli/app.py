@@ -5,6 +5,7 @@ Every command is thin, and its module is imported only when the command runs: so
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from barnabas.cli.command import Command, CommandGroup, Late, RawCommand
-from barnabas.cli.output import CommandError, Exit, UsageError, complain
+from barnabas.cli.output import CommandError, Exit, UsageError, complain, discard
 
 SERVERS: Final = ("broker", "coordinator")
 """They set up the garbage collector and logging themselves."""
@@ -105,6 +106,7 @@ def run(arguments: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a group's name may have letters that the locale has not
+    sentence = None
     try:
         _check_words(arguments)
         if arguments and arguments[0] in HIDDEN:
@@ -114,25 +116,32 @@ def run(arguments: Sequence[str]) -> int:
             if debug or not arguments or arguments[0] not in UNLOGGED:
                 _log_to_stderr(debug)
         code = ROOT.run("barnabas", arguments)
-        sys.stdout.flush()
-        return code
     except Exit as exit:
-        sys.stdout.flush()
-        return exit.exit_code
+        code = exit.exit_code
     except KeyboardInterrupt:
         return 130
     except CommandError as error:
-        sys.stdout.flush()
-        complain(str(error))
-        return error.exit_code
+        code, sentence = error.exit_code, str(error)
     except BrokenPipeError:
-        # Whoever read our output has enough; the interpreter must not try to flush it once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        code = 0  # whoever read our output has enough
     except Exception as error:
         if debug:
             raise
-        return told(error)
+        code, sentence = told(error)
+    return _ended(code, sentence)
+
+
+def _ended(code: int, sentence: str | None) -> int:
+    """Shows what was printed, then the sentence. Returns the exit code."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        discard(sys.stdout)
+        if not isinstance(error, BrokenPipeError):
+            code, sentence = 1, f"The standard output cannot be written ({error.strerror})."
+    if sentence is not None:
+        complain(sentence)
+    return code
 
 
 def _check_words(words: Sequence[str]) -> None:
@@ -150,22 +159,21 @@ def _log_to_stderr(debug: bool) -> None:
     logging.basicConfig(stream=sys.stderr, level=level, format="barnabas: %(message)s")
 
 
-def told(error: Exception) -> int:
-    """Reports an error in a sentence. Returns the exit code."""
+def told(error: Exception) -> tuple[int, str]:
+    """The exit code of an error, and a sentence."""
     from barnabas.model.errors import ConfigError, KafkaError
 
     if isinstance(error, KafkaError):
         text = str(error)
         name = "" if error.code.name in text else f" ({error.code.name})"
-        complain(f"{text.rstrip('.')}{name}.")
-    elif isinstance(error, ConfigError):
-        complain(str(error))
-        return 2
-    elif isinstance(error, OSError | ValueError) and type(error).__module__ != "builtins":
+        return 1, f"{text.rstrip('.')}{name}."
+    if isinstance(error, ConfigError):
+        return 2, str(error)
+    if isinstance(error, OSError | ValueError) and type(error).__module__ != "builtins":
         # WireError, ConnectionLost: their text begins a sentence. Errors of other libraries may have a name only.
-        complain(f"{str(error).rstrip('.') or type(error).__name__}.")
-    elif isinstance(error, OSError):
-        complain(f"{error}.")
-    else:
-        complain(f"An unforeseen failure: {error!r}. Set BARNABAS_DEBUG=1 to see where.")
-    return 1
+        return 1, f"{str(error).rstrip('.') or type(error).__name__}."
+    if isinstance(error, OSError):
+        if error.errno == errno.EBADF:
+            return 1, "The standard input or the standard output is closed."
+        return 1, f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}."
+    return 1, f"An unforeseen failure: {error!r}. Set BARNABAS_DEBUG=1 to see where."

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, TextIO
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -79,7 +79,15 @@ def printable(text: str) -> str:
 
 
 def complain(sentence: str) -> None:
-    print(f"barnabas: {sentence}", file=sys.stderr)
+    try:
+        print(f"barnabas: {sentence}", file=sys.stderr)
+    except OSError:
+        discard(sys.stderr)  # nobody can be told: the exit code says it
+
+
+def discard(stream: TextIO) -> None:
+    """What a stream cannot write is thrown away: the interpreter would try to flush it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 READER_CHECK_S: Final = 1.0

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.log_format import JSON, TEXT, formatter, use
 from barnabas.cli.options import directory_of, pairs_of
+from barnabas.cli.output import complain
 from barnabas.cli.plain import READY_FD, STATUS_FILE, is_no_file, kafka_opts
 from barnabas.model.errors import ConfigError
 
@@ -474,13 +475,17 @@ def _let_the_next_signal_end_this(loop: asyncio.AbstractEventLoop, heard: Sequen
 
 
 def _ready(notice: dict[str, Any]) -> None:
-    if not _tell(notice):
+    if _tell(notice):
+        return
+    try:
         print(json.dumps(notice), flush=True)
+    except OSError as error:
+        logging.getLogger(__name__).warning("the standard output cannot be written: %s", error)
 
 
 def _failed(sentence: str) -> int:
     _tell({"error": sentence})  # first: a log on a full disk takes no line
-    print(f"barnabas: {sentence}", file=sys.stderr)
+    complain(sentence)
     return 1
 
 

@@ -179,8 +179,6 @@ def _header(text: str) -> tuple[str, bytes | None]:
 
 def _input(file: str | None) -> BinaryIO:
     if file is None:
-        if sys.stdin is None:
-            raise CommandError("There is no standard input to read: name a file by --file.", 2)
         return open(sys.stdin.fileno(), "rb", closefd=False)
     try:
         return open(file, "rb")

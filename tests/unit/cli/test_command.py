@@ -258,3 +258,62 @@ __main__.main()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (130, b"")
+
+
+UNWRITTEN = "barnabas: The standard output cannot be written"
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
+def in_a_shell(line: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a line in which `barnabas` is the command."""
+    done = subprocess.run(
+        ["sh", "-c", line.replace("barnabas", f"{sys.executable} -m barnabas")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=BUFFERED,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        ("barnabas -V >&-", (1, "", f"{UNWRITTEN} (Bad file descriptor).\n")),
+        ("barnabas -V >/dev/full", (1, "", f"{UNWRITTEN} (No space left on device).\n")),
+        ("barnabas none >&-", (2, "", "barnabas: There is no barnabas none: see `barnabas --help`.\n")),
+        ("barnabas none 2>&-", (2, "", "")),
+        ("barnabas none 2>/dev/full", (2, "", "")),
+        ("barnabas -V >&- 2>&- <&-", (1, "", "")),
+        (
+            "barnabas zk set /a - -z 127.0.0.1:1 <&-",
+            (1, "", "barnabas: The standard input or the standard output is closed.\n"),
+        ),
+    ],
+)  # fmt: skip
+def test_a_stream_that_is_closed_or_full_is_told_and_no_other_is_taken_for_it(
+    line: str, outcome: tuple[int, str, str]
+) -> None:
+    assert in_a_shell(line) == outcome
+
+
+def test_a_reader_that_has_gone_changes_nothing_of_a_failure() -> None:
+    program = """
+import sys
+from barnabas.cli import app
+from barnabas.cli.output import CommandError
+
+def fail(path, words):
+    print("shown to nobody")
+    raise CommandError("It failed.")
+
+app.ROOT.run = fail
+sys.exit(app.run([]))
+"""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=writing, stderr=subprocess.PIPE, timeout=60, env=BUFFERED
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"barnabas: It failed.\n")

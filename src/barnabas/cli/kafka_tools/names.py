@@ -46,9 +46,9 @@ def is_kafka_tool(name: str) -> bool:
 def run_kafka_tool(name: str, arguments: Sequence[str]) -> int:
     """Runs the tool. Returns its exit code."""
     import importlib
-    import os
 
     from barnabas.cli.kafka_tools.errors import JavaError, ToolExit, told_as_uncaught
+    from barnabas.cli.output import discard
 
     place = "link" if name == ITSELF else TOOLS[without_suffix(name)]
     module = importlib.import_module(f"barnabas.cli.kafka_tools.{place}")
@@ -62,8 +62,7 @@ def run_kafka_tool(name: str, arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        # Whoever read our output has enough; the interpreter must not try to flush it once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout)  # whoever read it has enough
         return 0
     sys.stdout.flush()
     return code
