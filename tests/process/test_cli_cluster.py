@@ -272,6 +272,16 @@ def test_a_broker_without_its_file_says_so() -> None:
     assert "/does/not/exist.properties" in said
 
 
+@pytest.mark.parametrize("output", [">&- 2>>log", ">/dev/full 2>>log"])
+def test_a_server_needs_nobody_who_hears_that_it_is_ready(output: str, tmp_path: Path) -> None:
+    (tmp_path / "log").touch()
+    words = f"exec {sys.executable} -m barnabas coordinator --port 0 --dir data {output}"
+    with subprocess.Popen(["sh", "-c", words], cwd=tmp_path) as server:
+        until(lambda: "the standard output cannot be written" in (tmp_path / "log").read_text(), "it is ready")
+        server.terminate()
+        assert server.wait(30) == 0, (tmp_path / "log").read_text()
+
+
 def test_the_servers_start_without_the_command_lines_libraries() -> None:
     for command in (["broker", "/does/not/exist"], ["coordinator", "--port", "x"]):
         program = (

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.log_format import JSON, TEXT, formatter, use
 from barnabas.cli.options import directory_of, pairs_of
-from barnabas.cli.output import complain
+from barnabas.cli.output import complain, discard
 from barnabas.cli.plain import READY_FD, STATUS_FILE, is_no_file, kafka_opts
 from barnabas.model.errors import ConfigError
 
@@ -480,7 +480,8 @@ def _ready(notice: dict[str, Any]) -> None:
     try:
         print(json.dumps(notice), flush=True)
     except OSError as error:
-        logging.getLogger(__name__).warning("the standard output cannot be written: %s", error)
+        logging.getLogger(__name__).warning("the standard output cannot be written: %s", error.strerror)
+        discard(sys.stdout)  # a server has done its work without it
 
 
 def _failed(sentence: str) -> int:
