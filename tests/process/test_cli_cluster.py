@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -146,14 +147,31 @@ def test_brokers_stop_in_order_when_the_coordinator_is_dead(place: Path) -> None
     assert run("down", "--dir", str(place)).stdout == "stopped broker 1, broker 0\n"
 
 
+def processes_of(place: Path) -> list[str]:
+    """The command lines in which the directory is named."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended
+            found.append(path.read_text(errors="replace"))
+    return [line for line in found if str(place) in line]
+
+
 def test_an_interrupted_start_leaves_nothing_behind(place: Path) -> None:
     starting = subprocess.Popen([*BARNABAS, "up", "-n", "3", "--dir", str(place)], stderr=subprocess.PIPE)
     until((place / "coordinator.log").exists, "the coordinator's log")
     starting.send_signal(signal.SIGINT)
     starting.communicate(timeout=60)
     assert starting.returncode == 130
-    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-    assert [each for each in commands if str(place).encode() in each] == []
+    assert processes_of(place) == []
+
+
+def test_of_a_start_that_is_killed_nothing_stays_that_down_does_not_know(place: Path) -> None:
+    with subprocess.Popen([*BARNABAS, "up", "-n", "2", "--dir", str(place)], stderr=subprocess.PIPE) as starting:
+        until((place / "coordinator.log").exists, "the coordinator's log")
+        until(lambda: "listens" in (place / "coordinator.log").read_text(), "the coordinator runs")
+        starting.kill()
+    run("down", "--dir", str(place))
+    until(lambda: processes_of(place) == [], "nothing runs")
 
 
 def test_a_pid_that_was_given_to_another_process_is_not_ours(place: Path) -> None:

@@ -7,6 +7,7 @@ which it writes one line of JSON: what it says of itself when it is ready, or ``
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import gc
 import importlib
@@ -16,6 +17,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from barnabas.cli.command import Argument, Option
@@ -462,7 +464,7 @@ async def _until_signalled(story: Story, heap: memory.Heap | None) -> None:
         tasks.begin(give_memory_back(heap), "memory")
 
     try:
-        await story(stop, _ready)
+        await story(stop, partial(_ready, stop))
     finally:
         await tasks.end()
 
@@ -474,18 +476,27 @@ def _let_the_next_signal_end_this(loop: asyncio.AbstractEventLoop, heard: Sequen
         signal.signal(number, signal.SIG_DFL)
 
 
-def _ready(notice: dict[str, Any]) -> None:
-    if _tell(notice):
+def _ready(stop: asyncio.Future[Any], notice: dict[str, Any]) -> None:
+    log = logging.getLogger(__name__)
+    try:
+        told = _tell(notice)
+    except BrokenPipeError:
+        log.warning("whoever started this server has gone before it was ready: it stops, for nobody may know of it")
+        if not stop.done():
+            stop.set_result(None)
+        return
+    if told:
         return
     try:
         print(json.dumps(notice), flush=True)
     except OSError as error:
-        logging.getLogger(__name__).warning("the standard output cannot be written: %s", error.strerror)
+        log.warning("the standard output cannot be written: %s", error.strerror)
         discard(sys.stdout)  # a server has done its work without it
 
 
 def _failed(sentence: str) -> int:
-    _tell({"error": sentence})  # first: a log on a full disk takes no line
+    with contextlib.suppress(BrokenPipeError):
+        _tell({"error": sentence})  # first: a log on a full disk takes no line
     complain(sentence)
     return 1
 
@@ -495,9 +506,6 @@ def _tell(notice: dict[str, Any]) -> bool:
     descriptor = os.environ.pop(READY_FD, None)
     if descriptor is None:
         return False
-    try:
-        with os.fdopen(int(descriptor), "w") as pipe:
-            pipe.write(json.dumps(notice) + "\n")
-    except BrokenPipeError:
-        logging.getLogger(__name__).warning("whoever started this server has gone")
+    with os.fdopen(int(descriptor), "w") as pipe:
+        pipe.write(json.dumps(notice) + "\n")
     return True
