@@ -225,6 +225,18 @@ def test_a_consumer_whose_reader_has_gone_ends_although_no_record_comes(operator
             consuming.kill()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_member_that_is_told_to_stop_leaves_its_group(operator: Operator, number: signal.Signals) -> None:
+    topic = operator.topic("stopped", 1)
+    words = [*BARNABAS, "consume", "-t", topic, "-g", topic, "-b", operator.cluster.bootstrap]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as member:
+        assert member.stdout is not None
+        assert member.stdout.readline() == "0\n"
+        member.send_signal(number)
+        assert (member.communicate(timeout=30), member.returncode) == (("", ""), 128 + number)
+    assert operator.json("group", "describe", topic)["state"] == "Empty", "its session lasts for 45 seconds"
+
+
 @pytest.mark.parametrize(
     "words",
     [["describe", "nobody"], ["delete-offsets", "nobody", "-t", "shown"]],

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import difflib
 import os
+import signal
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from barnabas.cli.client_jvm import with_kafka_opts
 from barnabas.cli.options import Reach, pairs_of
-from barnabas.cli.output import CommandError, UsageError
+from barnabas.cli.output import CommandError, Exit, UsageError
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.model.errors import ConfigError
@@ -129,7 +130,7 @@ def with_cluster(
     story: Callable[[ClusterClient], Awaitable[T]],
     properties: Mapping[str, str] | None = None,
 ) -> T:
-    """Runs `story` with a client, which is closed whatever happens. `properties`: what `settings_of` has told already,
+    """Runs `story` with a client, which is closed whatever happens, and a member leaves its group. `properties`: what `settings_of` has told already,
     for a file that is a pipe is read once."""
     if properties is None:
         properties = settings_of(at)
@@ -169,7 +170,32 @@ def with_cluster(
         finally:
             await cluster.close()
 
-    return asyncio.run(run())
+    return _run(run)
+
+
+def _run(steps: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """``asyncio.run``; SIGTERM and SIGHUP end the steps in order, as Ctrl-C does there. Raises `Exit` where they do."""
+    came: list[int] = []
+
+    async def run() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+
+        def end(signalled: int) -> None:
+            came.append(signalled)
+            task.cancel()
+
+        for each in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(each) == signal.SIG_DFL:  # nohup ignores SIGHUP
+                asyncio.get_running_loop().add_signal_handler(each, end, each)
+        return await steps()
+
+    try:
+        return asyncio.run(run())
+    except asyncio.CancelledError:
+        if not came:
+            raise
+        raise Exit(128 + came[0]) from None
 
 
 def with_admin(at: Reach, story: Callable[[Admin], Awaitable[T]]) -> T:
