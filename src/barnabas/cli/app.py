@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from barnabas.cli.command import Command, CommandGroup, Late, RawCommand
-from barnabas.cli.output import CommandError, Exit, UsageError, complain, discard
+from barnabas.cli.output import CommandError, Exit, UsageError, complain, discard, reason
 
 SERVERS: Final = ("broker", "coordinator")
 """They set up the garbage collector and logging themselves."""
@@ -106,7 +106,7 @@ def run(arguments: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a group's name may have letters that the locale has not
-    sentence = None
+    failure = None
     try:
         _check_words(arguments)
         if arguments and arguments[0] in HIDDEN:
@@ -121,26 +121,27 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except CommandError as error:
-        code, sentence = error.exit_code, str(error)
+        code, failure = error.exit_code, error
     except BrokenPipeError:
         code = 0  # whoever read our output has enough
     except Exception as error:
         if debug:
             raise
-        code, sentence = told(error)
-    return _ended(code, sentence)
+        failure = told(error)
+        code = failure.exit_code
+    return _ended(code, failure)
 
 
-def _ended(code: int, sentence: str | None) -> int:
-    """Shows what was printed, then the sentence. Returns the exit code."""
+def _ended(code: int, failure: CommandError | None) -> int:
+    """Shows what was printed, then why the command failed. Returns the exit code."""
     try:
         sys.stdout.flush()
     except OSError as error:
         discard(sys.stdout)
         if not isinstance(error, BrokenPipeError):
-            code, sentence = 1, f"The standard output cannot be written ({error.strerror})."
-    if sentence is not None:
-        complain(sentence)
+            code, failure = 1, CommandError(f"The standard output cannot be written ({error.strerror}).")
+    if failure is not None:
+        complain(str(failure))
     return code
 
 
@@ -159,21 +160,21 @@ def _log_to_stderr(debug: bool) -> None:
     logging.basicConfig(stream=sys.stderr, level=level, format="barnabas: %(message)s")
 
 
-def told(error: Exception) -> tuple[int, str]:
-    """The exit code of an error, and a sentence."""
+def told(error: Exception) -> CommandError:
+    """What an error says in a sentence, and the exit code."""
     from barnabas.model.errors import ConfigError, KafkaError
 
     if isinstance(error, KafkaError):
         text = str(error)
         name = "" if error.code.name in text else f" ({error.code.name})"
-        return 1, f"{text.rstrip('.')}{name}."
+        return CommandError(f"{text.rstrip('.')}{name}.")
     if isinstance(error, ConfigError):
-        return 2, str(error)
+        return CommandError(str(error), 2)
     if isinstance(error, OSError | ValueError) and type(error).__module__ != "builtins":
         # WireError, ConnectionLost: their text begins a sentence. Errors of other libraries may have a name only.
-        return 1, f"{str(error).rstrip('.') or type(error).__name__}."
+        return CommandError(f"{str(error).rstrip('.') or type(error).__name__}.")
     if isinstance(error, OSError):
         if error.errno == errno.EBADF:
-            return 1, "The standard input or the standard output is closed."
-        return 1, f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}."
-    return 1, f"An unforeseen failure: {error!r}. Set BARNABAS_DEBUG=1 to see where."
+            return CommandError("The standard input or the standard output is closed.")
+        return CommandError(f"{reason(error)}.")
+    return CommandError(f"An unforeseen failure: {error!r}. Set BARNABAS_DEBUG=1 to see where.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from barnabas.cli.client_jvm import with_kafka_opts
 from barnabas.cli.options import Reach, pairs_of
-from barnabas.cli.output import CommandError, Exit, UsageError
+from barnabas.cli.output import CommandError, Exit, UsageError, reason
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.model.errors import ConfigError
@@ -78,7 +78,7 @@ def settings_of(at: Reach) -> dict[str, str]:
         try:
             values = parse_properties(Path(path).read_text())
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--command-config {path} cannot be read: {error}.") from None
+            raise UsageError(f"--command-config {path} cannot be read: {reason(error)}.") from None
     try:
         return with_kafka_opts({**values, **said})
     except ConfigError as error:
@@ -130,8 +130,9 @@ def with_cluster(
     story: Callable[[ClusterClient], Awaitable[T]],
     properties: Mapping[str, str] | None = None,
 ) -> T:
-    """Runs `story` with a client, which is closed whatever happens, and a member leaves its group. `properties`: what `settings_of` has told already,
-    for a file that is a pipe is read once."""
+    """Runs `story` with a client, which is closed whatever happens, and a member leaves its group.
+
+    `properties`: what `settings_of` has told already, for a file that is a pipe is read once."""
     if properties is None:
         properties = settings_of(at)
     tls, login = security_of(properties)

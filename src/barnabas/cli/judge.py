@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from barnabas.cli.command import Argument, CommandGroup, Option
 from barnabas.cli.options import HERE, OutputFormat, Reach, directory_of
-from barnabas.cli.output import CommandError, Exit, Format, UsageError, print_json
+from barnabas.cli.output import CommandError, Exit, Format, UsageError, print_json, reason
 
 if TYPE_CHECKING:
     from barnabas.judge.check import JudgeVerdict
@@ -211,7 +211,7 @@ def run_command(
                 )  # fmt: skip
                 outcome = run(plan)
         except (RunError, JudgedClusterError, KafkaError, ConfigError, OSError) as error:
-            raise CommandError(f"The run came to no history: {str(error).rstrip('.')}.", 2) from None
+            raise CommandError(f"The run came to no history: {reason(error).rstrip('.')}.", 2) from None
         write(outcome.history, path)
         told(f"history: {path}")
         for line in outcome.told():

@@ -275,7 +275,7 @@ class LocalCluster:
                 words += ["--port", str(state.coordinator.port)]
             log = self.directory / "coordinator.log"
             started.append(self._spawn("the coordinator", state.coordinator, log, words))
-            self.save(state)  # it may be ready before the brokers are known: who is killed until then leaves it to `down`
+            self.save(state)  # it may be ready before the brokers are known: `down` shall stop it if we are killed
         wanting: list[tuple[BrokerState, Path, Path]] = []
         for broker in state.brokers:
             if not broker.alive:

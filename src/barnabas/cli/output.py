@@ -85,6 +85,13 @@ def complain(sentence: str) -> None:
         discard(sys.stderr)  # nobody can be told: the exit code says it
 
 
+def reason(error: Exception) -> str:
+    """The error's text; of a system's error what was refused, and its words without their number."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
 def discard(stream: TextIO) -> None:
     """What a stream cannot write is thrown away: the interpreter would try to flush it once more at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.log_format import JSON, TEXT, formatter, use
 from barnabas.cli.options import directory_of, pairs_of
-from barnabas.cli.output import complain, discard
+from barnabas.cli.output import complain, discard, reason
 from barnabas.cli.plain import READY_FD, STATUS_FILE, is_no_file, kafka_opts
 from barnabas.model.errors import ConfigError
 
@@ -432,7 +432,7 @@ def _serve(prepare: Callable[[], Story], log_format: str = TEXT) -> int:
     except (ServerError, ConfigError) as error:
         return _failed(str(error))
     except OSError as error:
-        return _failed(f"{error}.")
+        return _failed(f"{reason(error)}.")
     except Exception as error:
         if type(error).__module__.startswith("barnabas."):
             return _failed(str(error))

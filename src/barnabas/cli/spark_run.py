@@ -59,8 +59,7 @@ class Jobs(CommandGroup):
                 raise
             from barnabas.cli.app import told
 
-            told(error)
-            raise Exit(COULD_NOT) from None
+            raise CommandError(str(told(error)), COULD_NOT) from None
 
 
 Topics = Annotated[list[str], Argument(metavar="TOPIC..", help="The topics.", complete="topic")]

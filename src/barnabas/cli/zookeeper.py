@@ -14,7 +14,7 @@ from barnabas.cli import secured
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.local_state import state_in
 from barnabas.cli.options import Directory, directory_of
-from barnabas.cli.output import CommandError, UsageError
+from barnabas.cli.output import CommandError, UsageError, reason
 from barnabas.cli.plain import KAFKA_OPTS, kafka_opts
 from barnabas.model.errors import ConfigError
 from barnabas.runtime import Runtime
@@ -140,7 +140,7 @@ def _said_in(file: str | None) -> ClientSecurity:
         values = {name: text for name, text in said.items() if name.startswith(own)}
         return security_of(broker_config(with_jvm_properties(values, options, lambda path: Path(path).read_text())))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--zk-tls-config-file {file} cannot be read: {error}.") from None
+        raise UsageError(f"--zk-tls-config-file {file} cannot be read: {reason(error)}.") from None
     except ConfigError as error:
         raise UsageError(f"{f'--zk-tls-config-file {file}' if file else KAFKA_OPTS}: {error}") from None
 

@@ -317,3 +317,14 @@ sys.exit(app.run([]))
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, b"barnabas: It failed.\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        ("barnabas spark init /dev/null/a -b a:1", (2, "", "barnabas: /dev/null/a: Not a directory.\n")),
+        ("barnabas demo --dir /dev/null/a", (1, "", "barnabas demo: /dev/null/a: Not a directory\n")),
+    ],
+)
+def test_what_the_system_refuses_is_told_by_its_name_and_in_words(line: str, outcome: tuple[int, str, str]) -> None:
+    assert in_a_shell(line) == outcome

@@ -21,7 +21,7 @@ from barnabas.cli.demo.flights import read_flights
 from barnabas.cli.demo.pipeline import draw_delays, topic_to_parquet
 from barnabas.cli.demo.report import DemoReport, TimelineEvent
 from barnabas.cli.demo.stream import FlightStream
-from barnabas.cli.output import Exit
+from barnabas.cli.output import Exit, reason
 from barnabas.cli.spark_run import stderr_to
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.spark.session import SparkUnavailable, java_home
@@ -59,7 +59,7 @@ def demo(
         console.print("\n[yellow]stopped; no process is left behind[/]")
         raise Exit(130) from None
     except (Failed, TimeoutError, RuntimeError, OSError) as error:
-        print(f"barnabas demo: {error}", file=sys.stderr)
+        print(f"barnabas demo: {reason(error)}", file=sys.stderr)
         raise Exit(1) from None
     finally:
         cluster.down(kill=True)
