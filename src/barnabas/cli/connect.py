@@ -17,8 +17,8 @@ from barnabas.cli.output import CommandError, Exit, UsageError, reason
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.model.errors import ConfigError
+from barnabas.runtime import cause_of
 from barnabas.runtime.real import real_runtime
-from barnabas.runtime.unreached import cause_of
 
 if TYPE_CHECKING:
     from barnabas.client.admin import Admin

@@ -13,7 +13,7 @@ from barnabas.client.metadata import BrokerNode, ClusterMetadata
 from barnabas.client.offsets import by_leader
 from barnabas.model.errors import ErrorCode, KafkaError, outcome_of
 from barnabas.model.ids import NO_BROKER, TopicPartition, numbers_by_topic
-from barnabas.runtime.unreached import cause_of
+from barnabas.runtime import cause_of
 
 OPERATION_TIMEOUT_MS: Final = 30_000
 PARTITION_TIMEOUT_MS: Final = 20

@@ -27,7 +27,7 @@ from barnabas.client.offsets import (
 )
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_BROKER, TopicPartition
-from barnabas.runtime.unreached import cause_of
+from barnabas.runtime import cause_of
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 
 RETRY_BACKOFF_MS: Final = 50

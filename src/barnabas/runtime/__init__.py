@@ -4,6 +4,7 @@ from barnabas.runtime.doors import Bytes, Clock, Disk, Entropy, File, Listener, 
 from barnabas.runtime.histogram import Histogram
 from barnabas.runtime.sparing_log import SparingLog
 from barnabas.runtime.story import Condition, Story, Tasks, and_then, drive, ended, to_its_end, within
+from barnabas.runtime.unreached import cause_of
 
 __all__ = [
     "Bytes",
@@ -21,6 +22,7 @@ __all__ = [
     "Story",
     "Tasks",
     "and_then",
+    "cause_of",
     "drive",
     "ended",
     "to_its_end",

@@ -30,8 +30,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from barnabas.runtime import Condition, Runtime, Tasks, ended, within
-from barnabas.runtime.unreached import cause_of
+from barnabas.runtime import Condition, Runtime, Tasks, cause_of, ended, within
 from barnabas.security.sasl.exchange import SaslRefused
 from barnabas.zk.client.chroot import absolute, outcome, relative
 from barnabas.zk.client.connect_string import parse_connect
@@ -561,8 +560,7 @@ class ZooKeeperClient(ZooKeeperOperations):
                 tls=self.security.tls,
             )
         except OSError as error:
-            address = f"{host}:{port}: "
-            self._last_error = address + cause_of(error).removeprefix(address)
+            self._last_error = f"{host}:{port}: {cause_of(error).removeprefix(f'{host}:{port}: ')}"
             return False
         self._connection = connection
         try:
