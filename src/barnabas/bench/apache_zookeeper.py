@@ -180,7 +180,9 @@ class ZooKeeperEnsemble:
         self.processes[number].wait()
 
     def pause(self, number: int) -> None:
+        """Returns when every thread stands still: until the first of them has the signal, the others go on."""
         os.kill(self.processes[number].pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.processes[number].pid, os.WSTOPPED)
 
     def resume(self, number: int) -> None:
         os.kill(self.processes[number].pid, signal.SIGCONT)

@@ -119,7 +119,7 @@ def test_the_server_of_a_session_is_killed(ensemble: apache.ZooKeeperEnsemble) -
 
 def test_a_server_that_only_falls_silent_is_left(ensemble: apache.ZooKeeperEnsemble) -> None:
     async def play() -> None:
-        async with connected(ensemble.connect, session_timeout_ms=4000) as client:
+        async with connected(ensemble.connect, session_timeout_ms=12_000) as client:
             watching = Watching(client, "/silent")
             await watching.set_up()
             session_id, number = client.session_id, _server_of(ensemble, client)
