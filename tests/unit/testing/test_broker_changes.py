@@ -31,6 +31,7 @@ def test_a_broker_that_hands_over_what_it_leads_does_not_follow_it(cluster: Kafk
     cluster.broker(leaving).stop()
     assert asked.hits == 3, "it was told to ask again, and had the time to follow"
     for number in PARTITIONS:
+        cluster.partition(*number).wait(leader=staying)
         partition = cluster.host._brokers[staying].replicas.partition(number)
         assert partition is not None
         assert partition.is_leader
