@@ -294,4 +294,5 @@ def test_a_member_whose_group_has_no_coordinator_leaves_all_the_same() -> None:
 
     with KafkaCluster(2, config=config) as started:
         started.create_topic("left", partitions=1, replication_factor=2)
+        started.group("left").committed("left")  # by a client with patience: the group has a coordinator now
         asyncio.run(asyncio.wait_for(story(started), 60))
