@@ -157,7 +157,7 @@ def test_records_without_a_key_go_to_partitions_that_have_a_leader(
         producer.send("led", b"%d" % number)
     producer.flush()
     victim.start()
-    kafka.partition("led", 1).wait(leader=victim, timeout=10)
+    kafka.partition("led", 1).wait(leader=victim)
     partitions = [each.partition for each in kafka.records("led")]
     assert len(partitions) == before + 30
     assert set(partitions) == {0, 2}
@@ -170,7 +170,7 @@ def test_a_record_that_is_not_acknowledged_says_what_the_broker_said_last(
     partition = kafka.partition("few", 0)
     (follower,) = partition.followers
     follower.kill()
-    partition.wait(isr=[partition.leader], timeout=10)
+    partition.wait(isr=[partition.leader])
     producer = BlockingProducer(client, delivery_timeout_ms=1_000)
     producer.send("few", b"value")
     with pytest.raises(KafkaError, match=r"few-0: not acknowledged within 1000 ms; .*NOT_ENOUGH_REPLICAS") as late:

@@ -19,7 +19,7 @@ from barnabas.testing.network import CLIENT
 T = TypeVar("T")
 S = TypeVar("S")
 
-TIMEOUT: Final = 10.0
+TIMEOUT: Final = 30.0
 _POLL_S: Final = 0.005
 _NOT_RUNNING: Final = "The cluster does not run: use it within `with`, or call start()."
 

@@ -29,4 +29,4 @@ def test_a_fault_from_the_brokers_strikes_each_of_them(kafka_cluster: KafkaClust
     with connect(kafka_cluster.bootstrap) as client, client.producer() as producer:
         producer.send("t", b"x", partition=0)  # to fetches that are waiting already
         producer.send("t", b"y", partition=0)  # which neither follower gets, so that both lag
-    kafka_cluster.partition("t", 0).wait(isr=[0], timeout=10)
+    kafka_cluster.partition("t", 0).wait(isr=[0])
