@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from barnabas.bench.apache import free_port
+from barnabas.bench.apache import cluster_view, free_port
 
 T = TypeVar("T")
 
@@ -157,16 +157,17 @@ class Cluster:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0}).list_topics(topic, timeout=5)
 
     def ready(self) -> bool:
+        """Whether every broker knows all, and a controller."""
         for broker, port in zip(self.brokers, self.ports, strict=True):
             assert broker.running, f"{broker.name} ended:\n{broker.output()}"
-            assert answers(port)
-        known = self.metadata()
-        return len(known.brokers) == len(self.brokers) and known.controller_id >= 0
+            known, controller = cluster_view("127.0.0.1", port)
+            if len(known) < len(self.brokers) or controller not in known:
+                return False
+        return True
 
     def controller(self) -> int:
-        return eventually(lambda: str(self.metadata().controller_id), what="there is a controller") and int(
-            self.metadata().controller_id
-        )
+        found = eventually(lambda: {self.metadata().controller_id} - {-1}, what="there is a controller")
+        return int(found.pop())
 
     def stop(self) -> None:
         for process in [*self.brokers, self.coordinator]:

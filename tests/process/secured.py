@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from certificates import Authority, Certificate
-from processes import Cluster, answers, eventually, free_port
+from processes import Cluster, eventually, free_port
 
 LISTENERS: Final = {"PLAIN": "SASL_PLAINTEXT", "TLS": "SSL", "BOTH": "SASL_SSL"}
 JAAS: Final = (
@@ -56,10 +56,10 @@ class SecuredCluster(Cluster):
     def port(self, listener: str, broker_id: int = 0) -> int:
         return self.listening[broker_id][listener]
 
-    def settings(self, listener: str) -> dict[str, str]:
+    def settings(self, listener: str, broker_id: int = 0) -> dict[str, str]:
         """What a librdkafka client needs on a listener."""
         kind = LISTENERS[listener]
-        values = {"bootstrap.servers": f"127.0.0.1:{self.port(listener)}", "security.protocol": kind}
+        values = {"bootstrap.servers": f"127.0.0.1:{self.port(listener, broker_id)}", "security.protocol": kind}
         if kind.endswith("SSL"):
             values["ssl.ca.location"] = str(self.authority.trust_store)
         if kind == "SSL":
@@ -68,17 +68,18 @@ class SecuredCluster(Cluster):
             values |= {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "wonder"}
         return values
 
-    def metadata(self, topic: str | None = None) -> Any:
+    def metadata(self, topic: str | None = None, broker_id: int = 0) -> Any:
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient({**self.settings("BOTH"), "log_level": 0}).list_topics(topic, timeout=5)
+        return AdminClient({**self.settings("BOTH", broker_id), "log_level": 0}).list_topics(topic, timeout=5)
 
     def ready(self) -> bool:
-        for broker, ports in zip(self.brokers, self.listening, strict=True):
+        for broker_id, broker in enumerate(self.brokers):
             assert broker.running, f"{broker.name} ended:\n{broker.output()}"
-            assert answers(ports["PLAIN"])
-        known = self.metadata()
-        return len(known.brokers) == len(self.brokers) and known.controller_id >= 0
+            known = self.metadata(broker_id=broker_id)
+            if len(known.brokers) < len(self.brokers) or known.controller_id < 0:
+                return False
+        return True
 
     def said(self, text: str, broker_id: int = 0) -> str:
         """The line of a broker's log that has `text`, once it is there."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, barnabas, running
+from cluster import Cluster, barnabas, running, until
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +33,12 @@ def test_partitions_move_and_move_back(cluster: Cluster, tmp_path: Path) -> None
         "reassign", "start", f"{topic}-0=2,1", f"{topic}-1=0,1,2", "--wait", "-b", cluster.bootstrap, "--format", "json"
     )
     assert moved.returncode == 0, moved.stderr
-    assert replicas(cluster, topic) == [[2, 1], [0, 1, 2]]
+    until(lambda: replicas(cluster, topic) == [[2, 1], [0, 1, 2]], "any broker tells the new replicas")
     back = tmp_path / "back.json"
     back.write_text(json.dumps(json.loads(moved.stdout)["before"]))
     returned = barnabas("reassign", "start", "--file", str(back), "--wait", "-b", cluster.bootstrap)
     assert returned.stdout.splitlines() == [f"moved {topic}-0", f"moved {topic}-1"]
-    assert replicas(cluster, topic) == [[0, 1], [1, 2]]
+    until(lambda: replicas(cluster, topic) == [[0, 1], [1, 2]], "any broker tells the old replicas")
     assert barnabas("reassign", "list", "-b", cluster.bootstrap).stdout == "no partition is being moved\n"
 
 
@@ -49,7 +49,7 @@ def test_a_plan_spreads_over_the_brokers_that_are_named(cluster: Cluster, tmp_pa
     file = tmp_path / "plan.json"
     file.write_text(planned.stdout)
     assert barnabas("reassign", "start", "--file", str(file), "--wait", "-b", cluster.bootstrap).returncode == 0
-    assert all(sorted(each) == [0, 2] for each in replicas(cluster, topic))
+    until(lambda: all(sorted(each) == [0, 2] for each in replicas(cluster, topic)), "those two have the replicas")
 
 
 @pytest.mark.parametrize(
