@@ -32,13 +32,13 @@ class Coordinator(Process):
         eventually(lambda: self.word("isro") == "rw", what="the coordinator answers")
 
     def word(self, word: str) -> str:
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
             connection.sendall(word.encode())
             return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
 
-    def client(self, timeout: float = 5.0, **options: Any) -> KazooClient:
+    def client(self, timeout: float = 30.0, **options: Any) -> KazooClient:
         client = KazooClient(options.pop("hosts", self.address), timeout=timeout, **options)
-        client.start(10)
+        client.start(60)
         self.clients.append(client)
         return client
 
@@ -55,9 +55,9 @@ class Wire:
     """A client by hand: says exactly what a test wants, and goes without a word."""
 
     def __init__(
-        self, coordinator: Coordinator, timeout_ms: int = 5000, session: tuple[int, bytes] = (0, bytes(16))
+        self, coordinator: Coordinator, timeout_ms: int = 30_000, session: tuple[int, bytes] = (0, bytes(16))
     ) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", coordinator.port), timeout=20)
+        self.socket = socket.create_connection(("127.0.0.1", coordinator.port), timeout=60)
         self.socket.sendall(framed(ConnectRequest(timeout_ms, *session).encode()))
         self.connected = ConnectResponse.decode(self.frame())
         self.session = self.connected.session_id, self.connected.password

@@ -32,7 +32,7 @@ def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinato
 
 @pytest.fixture(scope="module")
 def clients(coordinator: Coordinator) -> list[KazooClient]:
-    return [coordinator.client(timeout=20) for _ in range(4)]
+    return [coordinator.client() for _ in range(4)]
 
 
 @pytest.fixture
