@@ -45,12 +45,12 @@ def committed(cluster: Cluster, topic: str, count: int, isolation: str = "read_c
             "enable.auto.commit": False, "enable.partition.eof": True,
         }
     )  # fmt: skip
-    partitions = [*consumer.list_topics(topic, timeout=10).topics[topic].partitions]
+    partitions = until(lambda: consumer.list_topics(topic, timeout=10).topics[topic].partitions, "the topic is known")
     try:
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         found: list[bytes] = []
         ended: set[int] = set()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(ended) < len(partitions) or len(found) < count:
             assert time.monotonic() < deadline, f"{len(found)} of {count} records came"
             message: Message | None = consumer.poll(1)
@@ -229,7 +229,7 @@ def test_kafka_python_commits_aborts_and_sends_offsets(cluster: Cluster) -> None
             else:
                 producer.abort_transaction()
         found: list[bytes] = []
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(found) < 20 and time.monotonic() < deadline:
             for messages in consumer.poll(1000).values():
                 found += [message.value for message in messages]
