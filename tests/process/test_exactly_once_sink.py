@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
+from cluster import until
 from committed_records import committed
 from sink_worlds import CONFIG, STAMPED, Died, Query
 
@@ -231,7 +231,7 @@ def test_a_transaction_that_expires_fails_its_batch_and_loses_nothing(kafka: Kaf
     with BlockingCluster(kafka.bootstrap) as cluster:
         plan = query.deliverer().plan(cluster)
         wrote = query.write(cluster, plan, 0, 0, rows(0, 0))
-        _until(lambda: not open_transactions(cluster))
+        until(lambda: not open_transactions(cluster), "the transaction has expired")
         with pytest.raises(SinkError, match=r"Nothing of (it|the batch) counts"):
             query.deliverer().commit(cluster, [wrote], query.attempt(0))
     Query(kafka, "expired").batch(0, tasks(0))
@@ -283,7 +283,7 @@ def test_a_decided_transaction_does_not_expire_where_the_brokers_let_it_wait(kaf
         # What is to expire has: the tasks' transactions are still there.
         expired = BlockingTransaction.initialized(cluster, "expires", transaction_timeout_ms=1)
         finished(expired.steps.add([TopicPartition("waits", 0)]))
-        _until(lambda: "expires" not in open_transactions(cluster))
+        until(lambda: "expires" not in open_transactions(cluster), "what is to expire has")
         assert open_transactions(cluster) == ["sink-waits-0", "sink-waits-1"]
     Query(kafka, "waits", delivery="exactly-once-by-task").batch(0, tasks(0))
     assert committed(kafka, "waits") == expected(0)
@@ -311,9 +311,3 @@ def test_what_tasks_were_decided_to_commit_is_committed_where_the_next_run_has_o
     with BlockingCluster(kafka.bootstrap) as cluster:
         assert not [name for name in open_transactions(cluster) if name.startswith("sink-changed")]
     assert committed(kafka, "changed") == expected(0, 1)
-
-
-def _until(fact: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not fact():
-        assert time.monotonic() < deadline
