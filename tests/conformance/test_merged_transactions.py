@@ -17,7 +17,7 @@ from barnabas.judge.coordinators_log import coordinators_log
 from barnabas.judge.history import APACHE_VERSION, Client, Op, OperationHistory
 from barnabas.judge.journal import Journal, Notes, now
 from barnabas.judge.merged import note_merged
-from barnabas.judge.scan import scan
+from barnabas.judge.scan import scan, wait_until_settled
 from barnabas.judge.workload import Work
 
 STATES = "__transaction_state"
@@ -61,6 +61,7 @@ async def held_past_its_end(bootstrap: str, topic: str, moved: bool) -> Operatio
         invoked = now()
         await producer.commit_transaction()
         _end(journal, 2, topic, invoked)
+        assert await wait_until_settled(work) == ()
         note_merged(work, await coordinators_log(work))
         await scan(work)
     return work.notes.history()
