@@ -14,7 +14,8 @@ It runs beside the neighbour (`hostile_neighbour.py`), and is over when it retur
 which are closed then, and counts what is sent. ``make hostile`` and ``test_hostile.py`` run it alone, and say of it:
 
 - the neighbour's p99 during the attack against before it (produce to acknowledgement; 50 records a second, with a clock
-  of its own, to partitions led by every broker),
+  of its own, to partitions led by every broker). It counts as what it would be if brokers that had something to do had
+  had a core: how long they wait for one is the machine's doing, or its other guests',
 - the attacked brokers' memory: resident before, and at its peak, which may be above it by three times what was sent and
   `SLACK_BYTES` (or what ``attack(..., memory_bytes=…)`` grants),
 - that every record acknowledged to the neighbour is there, once, at its offset, and that no broker has ended.
@@ -223,11 +224,18 @@ class Verdict:
     sent: int
     p99_before_ms: float
     p99_during_ms: float
+    at_work: float
+    """How much of the time in which it had something to do the broker had a core that had one for the least."""
     worst_ms: float
     before: dict[int, int]
     """Resident bytes by broker id."""
     peak: dict[int, int]
     wrong: list[str]
+
+    @property
+    def slower_ms(self) -> float:
+        """How far the p99 would be above what it was on a machine that had a core for each broker."""
+        return self.p99_during_ms * self.at_work - self.p99_before_ms
 
     @property
     def grown(self) -> int:
@@ -255,6 +263,12 @@ class Memory:
     @staticmethod
     def forget_peak(pid: int) -> None:
         Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def on_a_core_and_waiting(pid: int) -> tuple[int, int]:
+    """How long the thread of the broker's loop has run, and has waited for a core, in nanoseconds (proc-schedstat)."""
+    ran, waited, _ = map(int, Path(f"/proc/{pid}/schedstat").read_text().split())
+    return ran, waited
 
 
 def percentile(values: list[float], percent: float) -> float:
@@ -379,6 +393,7 @@ class World:
         for pid in pids.values():
             Memory.forget_peak(pid)
         wrong: list[str] = []
+        clocks = {pid: on_a_core_and_waiting(pid) for pid in pids.values()}
         begin = time.monotonic()
         try:
             each.run(target)
@@ -394,9 +409,13 @@ class World:
         during = self.latencies_ms(begin - 0.1, end)
         wrong += [f"broker {broker} has ended" for broker, pid in pids.items() if not Path(f"/proc/{pid}").exists()]
         peak = {broker: Memory.peak(pid) for broker, pid in pids.items() if Path(f"/proc/{pid}").exists()}
+        at_work = 1.0
+        for broker in peak:
+            ran, waited = map(int.__sub__, on_a_core_and_waiting(pids[broker]), clocks[pids[broker]])
+            at_work = min(at_work, ran / (ran + waited))
         verdict = Verdict(
-            each.name, end - begin, target.sent, self.before_ms, percentile(during, 99), max(during, default=0.0),
-            {broker: before[broker] for broker in peak}, peak, wrong,
+            each.name, end - begin, target.sent, self.before_ms, percentile(during, 99), at_work,
+            max(during, default=0.0), {broker: before[broker] for broker in peak}, peak, wrong,
         )  # fmt: skip
         allowed = 3 * target.sent + SLACK_BYTES if each.memory_bytes is None else each.memory_bytes
         if peak and verdict.grown > allowed:
