@@ -46,6 +46,18 @@ def holds(each: Filter, row: dict[str, Any]) -> bool:
     return COMPARED[type(each)](row[each.attribute[0]], each.value)
 
 
+EVERY = [OffsetRange("t", partition, 0, 10) for partition in range(3)]
+
+
+def read_of(pushed: Pushed) -> list[OffsetRange]:
+    return [pushed.narrowed(each) for each in EVERY if pushed.takes(each.topic_partition)]
+
+
+def rows(ranges: list[OffsetRange], tests: list[Filter]) -> list[tuple[int, int]]:
+    found = [{"partition": each.partition, "offset": n} for each in ranges for n in range(each.start, each.end)]
+    return [(row["partition"], row["offset"]) for row in found if all(holds(test, row) for test in tests)]
+
+
 compared = st.builds(
     lambda kind, name, value: kind((name,), value),
     st.sampled_from(list(COMPARED)), st.sampled_from(["partition", "offset"]), st.integers(-2, 12),
@@ -61,14 +73,14 @@ filters = st.lists(compared | chosen | st.builds(Not, compared) | st.just(IsNotN
 def test_filters_handed_down_and_those_left_give_what_all_of_them_give(given_filters: list[Filter]) -> None:
     pushed, left = Pushed().with_filters(given_filters)
     assert all(any(each is one for one in given_filters) for each in left)
-    every = [OffsetRange("t", partition, 0, 10) for partition in range(3)]
-    read = [pushed.narrowed(each) for each in every if pushed.takes(each.topic_partition)]
+    assert rows(read_of(pushed), left) == rows(EVERY, given_filters)
 
-    def rows(ranges: list[OffsetRange], tests: list[Filter]) -> list[tuple[int, int]]:
-        found = [{"partition": each.partition, "offset": n} for each in ranges for n in range(each.start, each.end)]
-        return [(row["partition"], row["offset"]) for row in found if all(holds(test, row) for test in tests)]
 
-    assert rows(read, left) == rows(every, given_filters)
+@pytest.mark.parametrize("kind", COMPARED, ids=lambda kind: kind.__name__)
+def test_each_comparison_with_an_offset_is_exact_and_leaves_nothing_to_spark(kind: type[Filter]) -> None:
+    for value in range(1, 9):
+        pushed, left = Pushed().with_filters([kind(("offset",), value)])
+        assert (rows(read_of(pushed), []), left) == (rows(EVERY, [kind(("offset",), value)]), [])
 
 
 def test_a_lower_bound_on_the_timestamp_is_used_and_still_left_to_spark() -> None:
