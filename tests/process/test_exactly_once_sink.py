@@ -91,6 +91,21 @@ def test_a_task_that_died_finds_its_rows_without_partition_where_the_compiled_at
     assert committed(kafka, "placed") == [value for value, _ in given]
 
 
+def test_rows_without_partition_go_on_from_one_arrow_batch_to_the_next_where_the_compiled_attempt_put_them(
+    kafka: KafkaCluster,
+) -> None:
+    kafka.create_topic("placed-on", partitions=3)
+    query = Query(kafka, "placed-on", options={"encoder": "compiled"})
+    given = [(b"%05d" % number, None) for number in range(2 * KEYLESS_RUN + 500)]
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        plan = query.deliverer().plan(cluster)
+        lost = query.write(cluster, plan, 0, 0, given)  # Spark did not hear that it was through
+        wrote = query.write(cluster, plan, 0, 0, given, number=1)
+        query.deliverer().commit(cluster, [wrote], query.attempt(0))
+        assert wrote.counts == lost.counts
+    assert committed(kafka, "placed-on") == [value for value, _ in given]
+
+
 def test_an_attempt_in_another_order_leaves_each_row_once(kafka: KafkaCluster) -> None:
     kafka.create_topic("reordered", partitions=3)
     query = Query(kafka, "reordered", options={"kafka.batch.size": "200"})
@@ -129,6 +144,19 @@ def test_an_attempt_with_other_rows_is_refused_and_the_batch_is_written_by_the_n
             query.deliverer().commit(cluster, [wrote], query.attempt(0))
     query.batch(0, tasks(0))
     assert committed(kafka, "random") == expected(0)
+
+
+def test_what_an_attempt_wrote_behind_the_counted_one_is_not_committed(kafka: KafkaCluster) -> None:
+    kafka.create_topic("beyond", partitions=3)
+    query = Query(kafka, "beyond")
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        plan = query.deliverer().plan(cluster)
+        wrote = query.write(cluster, plan, 0, 0, rows(0, 0))
+        query.write(cluster, plan, 0, 0, [*rows(0, 0), (b"more", 0)], number=1)  # Spark has given it up
+        with pytest.raises(SinkError, match="has 20 rows for beyond-0, and 21 were written there"):
+            query.deliverer().commit(cluster, [wrote], query.attempt(0))
+    query.batch(0, tasks(0))
+    assert committed(kafka, "beyond") == expected(0)
 
 
 def test_tasks_that_share_a_partition_are_refused_with_the_way_out(kafka: KafkaCluster) -> None:
@@ -270,6 +298,19 @@ def test_a_decided_transaction_that_was_aborted_is_a_loss_that_the_query_does_no
     Query(kafka, "lost", delivery="exactly-once-by-task", options={"takeOver": "true"}).batch(1, tasks(1))
     second_task = [value for value, _ in tasks(0)[1]]
     assert committed(kafka, "lost") == sorted(second_task + expected(1))
+
+
+def test_what_is_decided_is_not_undone_by_who_was_not_told_of_it(kafka: KafkaCluster) -> None:
+    kafka.create_topic("told", partitions=3)
+    query = Query(kafka, "told", delivery="exactly-once-by-task", dies=Step.DECIDED)
+    with BlockingCluster(kafka.bootstrap) as cluster:
+        plan = query.deliverer().plan(cluster)
+        wrote = [query.write(cluster, plan, 0, task, given) for task, given in enumerate(tasks(0))]
+        with pytest.raises(Died):
+            query.deliverer().commit(cluster, wrote, query.attempt(0))
+        query.deliverer().abort(cluster, wrote)
+    query.batch(0, tasks(0))
+    assert committed(kafka, "told") == expected(0)
 
 
 def test_a_decided_transaction_does_not_expire_where_the_brokers_let_it_wait(kafka: KafkaCluster) -> None:
