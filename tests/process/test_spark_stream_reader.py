@@ -210,6 +210,41 @@ def test_what_was_read_of_an_open_transaction_is_neither_lost_nor_read_again_by_
     assert planned(old, second, old.latestOffset()) == [("s", 0, 3, 5)]
 
 
+def test_committed_reads_end_where_an_open_transaction_begins(kafka_cluster: Any) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    kafka_cluster.create_topic("s", partitions=1)
+    send(bootstrap, "s", 2)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "t"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("s", b"v", partition=0)
+    assert producer.flush(30) == 0
+    committed = reader(bootstrap, startingOffsets="earliest", **{"kafka.isolation.level": "read_committed"})
+    start = committed.initialOffset()
+    end = committed.latestOffset(start, ALL)
+    assert planned(committed, start, end) == [("s", 0, 0, 2)]
+    assert read(committed, start, end) == [0, 1]
+    producer.commit_transaction(30)
+    until(lambda: offsets(committed.latestOffset(end, ALL)) == {"s": {"0": 4}}, "the transaction is over")
+    assert read(committed, end, committed.latestOffset(end, ALL)) == [2]
+
+
+def test_what_is_available_now_has_no_partition_that_was_added_since(kafka_cluster: Any) -> None:
+    bootstrap = kafka_cluster.bootstrap
+    kafka_cluster.create_topic("s", partitions=1)
+    send(bootstrap, "s", 2)
+    source = reader(bootstrap, startingOffsets="earliest")
+    start = source.initialOffset()
+    source.prepareForTriggerAvailableNow()
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions("s", 2)])["s"].result(30)
+    send(bootstrap, "s", 4, partition=1)
+    end = source.latestOffset(start, ALL)
+    assert planned(source, start, end) == [("s", 0, 0, 2)]
+    later = reader(bootstrap)
+    assert planned(later, end, later.latestOffset(end, ALL)) == [("s", 1, 0, 4)]
+
+
 def test_a_query_goes_on_at_once_where_the_group_is_told_of_a_topic_that_is_gone(
     kafka_cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
