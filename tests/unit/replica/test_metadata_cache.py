@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from barnabas.model.ids import Uuid
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 
@@ -38,3 +39,20 @@ def test_where_the_controller_says_nothing_of_brokers_there_are_none(told: Updat
         assert list((await cache.known(10)).brokers) == [1]
 
     asyncio.run(story())
+
+
+def test_nothing_is_known_of_a_topic_any_more_whose_deletion_was_missed_when_it_is_made_anew() -> None:
+    def told(topic_id: Uuid, *partitions: int) -> UpdateMetadataRequest:
+        states = [UpdateMetadataRequest.UpdateMetadataPartitionState(partition_index=each) for each in partitions]
+        return UpdateMetadataRequest(
+            topic_states=[UpdateMetadataRequest.UpdateMetadataTopicState("flights", topic_id, states)]
+        )
+
+    cache = MetadataCache()
+    old, anew = Uuid(b"0123456789abcdef"), Uuid(b"fedcba9876543210")
+    cache.update(told(old, 0, 1, 2))
+    cache.update(told(anew, 0))
+    assert list(cache.image.topics["flights"].partitions) == [0]
+    assert (cache.topic_name(old), cache.topic_name(anew)) == (None, "flights")
+    cache.update(told(anew, 1))
+    assert list(cache.image.topics["flights"].partitions) == [0, 1]

@@ -669,6 +669,35 @@ def test_a_high_watermark_that_is_told_with_the_diverging_epoch_is_told_again(tm
     play(tmp_path, story, ImpatientPeer)
 
 
+class AsApacheTells(ImpatientPeer):
+    """Its sessions tell no high watermark again that came with a diverging epoch."""
+
+    async def answer(self, request: Any, version: int) -> Any:
+        answer = await super().answer(request, version)
+        if isinstance(answer, FetchResponse) and request.session_epoch > 0:
+            for topic in answer.responses:
+                topic.partitions = [
+                    each for each in topic.partitions if each.records or each.diverging_epoch.epoch >= 0
+                ]
+        return answer
+
+
+def test_who_has_cut_its_log_begins_a_new_session_in_which_all_is_told(tmp_path: Path) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,))
+        await one.append(b"both")
+        two.leads(2, 0, (1, 2))
+        await two.append(b"both", acks=1)
+        two.leads(2, 1, (1, 2))
+        await two.append(b"only", acks=1)
+        one.leads(1, 2, (1,))
+        two.leads(1, 2, (1,))
+        await until(lambda: two.end == 1)
+        await until(lambda: two.partition.local_log().high_watermark == 1)
+
+    play(tmp_path, story, AsApacheTells)
+
+
 def test_what_a_follower_has_yet_to_cut_commits_nothing(tmp_path: Path) -> None:
     """It led in epoch 1, and has other records at these offsets than the leader that it is in the ISR of now."""
 

@@ -10,6 +10,7 @@ import pytest
 from lone_broker import Broker
 from replica_worlds import TOPIC_ID, Node, state
 from test_replicas import TOPIC_PARTITION, Hesitant, Peer, play
+from turns import until
 
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import LEADER_DURING_DELETE, Uuid
@@ -88,6 +89,35 @@ def test_b21_a_late_answer_cuts_nothing_of_what_this_broker_leads_by_now(tmp_pat
         assert (log.log_start_offset, log.log_end_offset) == (0, 2)
 
     play(tmp_path, story, HesitantAboutOffsets)
+
+
+class CutOffWhileAskedForOffsets(HesitantAboutOffsets):
+    async def answer(self, request: Any, version: int) -> Any:
+        cut_off = not self.answers.is_set()
+        answer = await super().answer(request, version)
+        if cut_off and self.hesitates(answer):
+            raise ConnectionResetError(self.broker_id)
+        return answer
+
+
+def test_a_leader_that_is_elected_again_while_it_is_asked_for_offsets_is_followed_on(tmp_path: Path) -> None:
+    """What goes wrong with the question concerns the epoch in which it was asked, and not the one after it."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        assert isinstance(one, Hesitant)
+        one.leads(1, 0, (1,))
+        for _ in range(4):
+            await one.append(b"x", acks=1)
+        await one.replicas.delete_records([(TOPIC_PARTITION, 4)], 1)
+        two.leads(1, 0, (1,))
+        await one.asked.wait()
+        one.leads(1, 1, (1,))
+        two.leads(1, 1, (1,))
+        one.answers.set()
+        await one.append(b"y", acks=1)
+        await until(lambda: two.partition.local_log().log_start_offset == 4 and two.end == 5)
+
+    play(tmp_path, story, CutOffWhileAskedForOffsets)
 
 
 def test_a_log_whose_topic_was_made_anew_while_its_broker_was_away_is_set_aside(tmp_path: Path) -> None:
