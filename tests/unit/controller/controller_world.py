@@ -120,6 +120,7 @@ class World:
         self.brokers: dict[int, AnsweringBroker] = {}
         self.sessions: dict[int, ZooKeeperClient] = {}
         self.controllers: dict[int, KafkaController] = {}
+        self.known: dict[int, MetadataCache] = {}
         self.tasks: dict[int, Tasks] = {}
         self.failures: list[BaseException] = []
         self.epochs: dict[int, int] = {}
@@ -149,9 +150,9 @@ class World:
             self.brokers.setdefault(broker_id, AnsweringBroker(broker_id)).reachable = True
             tasks = self.tasks[broker_id] = Tasks(lambda _, error: self.failures.append(error))
             config = broker_config({"broker.id": str(broker_id), **self.config})
+            known = self.known[broker_id] = MetadataCache()
             controller = self.controllers[broker_id] = KafkaController(
-                self.runtime, broker_id, epoch, info, config, zk, tasks=tasks, connect=self._connection,
-                known=MetadataCache(),
+                self.runtime, broker_id, epoch, info, config, zk, tasks=tasks, connect=self._connection, known=known,
             )  # fmt: skip
             controller.startup()
             await self.until(lambda c=controller: c.active_controller_id != -1, "somebody is controller")

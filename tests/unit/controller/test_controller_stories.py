@@ -38,6 +38,7 @@ from barnabas.zk.kafka.znodes import (
     PreferredReplicaElectionZNode,
     ReassignPartitionsZNode,
     ReplicaAssignment,
+    TopicPartitionStateZNode,
     TopicZNode,
 )
 from barnabas.zk.protocol.errors import SessionExpired
@@ -126,6 +127,71 @@ def test_a_dead_brokers_partitions_get_leaders_from_the_isr_and_it_leaves_the_is
         assert {(each.partition_index, tuple(each.isr), each.is_new) for each in shrunken} >= {(1, (1, 3), False)}
         update = made.brokers[3].of(UpdateMetadataRequest)[-1]
         assert [each.id for each in update.live_brokers] == [1, 3]
+
+    play(story)
+
+
+def test_a_dead_broker_leaves_the_isr_also_where_the_leader_wrote_the_state_just_then(
+    play: Callable[[Play], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (2, 3))
+        zk = await made.zk()
+        path = TopicPartitionStateZNode.path(P0)
+        reads = KafkaZkClient.get_topic_partition_states
+
+        async def and_then_it_is_written(self: KafkaZkClient, partitions: Any) -> Any:
+            read = await reads(self, partitions)
+            monkeypatch.undo()
+            data, _ = await zk.get_data_and_stat(path)
+            assert data is not None
+            await zk.client.handle_requests([SetData(path, data)])
+            return read
+
+        monkeypatch.setattr(KafkaZkClient, "get_topic_partition_states", and_then_it_is_written)
+        await made.die(3)
+        await made.settled()
+        assert await made.state(P0) == LeaderAndIsr(2, 1, (2,), partition_epoch=2)
+        (told,) = made.brokers[2].of(LeaderAndIsrRequest)[-1].topic_states[0].partition_states
+        assert (told.leader_epoch, told.isr) == (1, [2])
+
+    play(story)
+
+
+def test_everybody_is_told_that_a_broker_is_dead_which_had_no_replica(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2))
+        await made.die(3)
+        await made.settled()
+        for broker_id in (1, 2):
+            update = made.brokers[broker_id].of(UpdateMetadataRequest)[-1]
+            assert [each.id for each in update.live_brokers] == [1, 2]
+
+    play(story)
+
+
+def test_a_broker_that_registers_again_forgets_topics_that_were_deleted_meanwhile(
+    play: Callable[[Play], None],
+) -> None:
+    """The controller tells a broker that is new to it of all topics that there are, and of none that is gone."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("kept", (1, 2))
+        await made.create("t", (1, 2))
+        controller, known = made.controllers[3], made.known[3]
+        for request in made.brokers[3].of(UpdateMetadataRequest):
+            known.update(request)
+        assert {*known.topic_ids()} == {"kept", "t"}
+        await made.delete("t")
+        await made.until_deleted("t")
+        epoch = controller.broker_epoch
+        await made.expire(3)
+        await made.until(lambda: controller.broker_epoch > epoch, "3 registered again")
+        await made.settled()
+        assert {*known.topic_ids()} == {"kept"}
 
     play(story)
 
