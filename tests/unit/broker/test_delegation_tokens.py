@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from turns import until
 
+from barnabas.broker import change_notifications
 from barnabas.broker.delegation_tokens import DelegationTokens, concerns, requests_allowed
 from barnabas.broker.passing import passing
 from barnabas.broker.server import Broker
@@ -29,7 +30,7 @@ from barnabas.zk.kafka.config_znodes import USERS
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.znodes import ControllerZNode
-from barnabas.zk.protocol.errors import MarshallingError
+from barnabas.zk.protocol.errors import MarshallingError, SessionExpired
 from barnabas.zk.server.server import CoordinatorServer
 
 ALICE, BOB, CAROL = (Principal("User", name) for name in ("alice", "bob", "carol"))
@@ -238,6 +239,33 @@ def test_a_users_password_changes_while_brokers_run(tmp_path: Path) -> None:
         await zk.create_config_change_notification(f"{USERS}/a%2Fb")
         await until(lambda: users.credential(mechanism, "a/b") is None)
 
+    play(tmp_path, story)
+
+
+def test_a_change_is_taken_up_that_zookeeper_was_lost_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = (ScramCredential.of_password(ScramMechanism.SCRAM_SHA_512, each, b"salt", 4096) for each in ("a", "b"))
+    reads = KafkaZkClient.get_data_and_stat
+    lost: list[str] = []
+
+    async def lost_once(self: KafkaZkClient, path: str) -> Any:
+        if path.startswith("/config/changes/") and not lost:
+            lost.append(path)
+            raise SessionExpired
+        return await reads(self, path)
+
+    async def story(first: Broker, second: Broker) -> None:
+        await second.zk.create_top_level_paths()
+        await second.zk.create_recursive(ControllerZNode.path, ControllerZNode.encode(1, 1))
+        await second.zk.set_or_create_entity_configs(USERS, "bob", {"SCRAM-SHA-512": old.encode()})
+        await first.scram_users.startup()
+        await first.config_changes.startup()
+        monkeypatch.setattr(KafkaZkClient, "get_data_and_stat", lost_once)
+        await second.zk.set_or_create_entity_configs(USERS, "bob", {"SCRAM-SHA-512": new.encode()})
+        await second.zk.create_config_change_notification(f"{USERS}/bob")
+        await until(lambda: first.scram_users.credential(ScramMechanism.SCRAM_SHA_512, "bob") == new)
+        assert lost
+
+    monkeypatch.setattr(change_notifications, "_RETRY_MS", 1)
     play(tmp_path, story)
 
 
