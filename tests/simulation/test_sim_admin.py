@@ -12,7 +12,7 @@ from barnabas.client.admin import Admin, NewTopic, ResourceType
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.client.consumer import Consumer
-from barnabas.client.descriptions import FeatureUpgrade
+from barnabas.client.descriptions import FeatureUpgrade, GroupListing
 from barnabas.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMITTED, CommittedOffset, ListedOffset
 from barnabas.client.produce_requests import produce_request, read_produce
 from barnabas.client.producer import Producer
@@ -124,6 +124,20 @@ def test_the_brokers_of_a_cluster_tell_what_they_answer_and_where_their_logs_are
         assert code((await admin.describe_log_dirs([9]))[9]) is ErrorCode.BROKER_NOT_AVAILABLE
 
     seen_in(story)
+
+
+def test_groups_are_not_listed_in_part_where_a_broker_does_not_answer() -> None:
+    async def story(world: World, admin: Admin) -> list[GroupListing] | ErrorCode:
+        assert await admin.alter_group_offsets("readers", {FIRST: CommittedOffset(1)}) == {FIRST: None}
+        assert [each.group for each in await admin.list_groups()] == ["readers"]
+        coordinator = await admin.cluster.coordinator("readers")
+        world.kill(coordinator.host)
+        try:
+            return await admin.list_groups()
+        except KafkaError as error:
+            return error.code
+
+    assert seen_in(story) is ErrorCode.BROKER_NOT_AVAILABLE
 
 
 def test_a_feature_that_no_broker_has_is_refused_by_name() -> None:
@@ -378,6 +392,29 @@ def test_a_leaving_broker_waits_for_its_controllers_answer_as_for_any_other(monk
         leaving = next(number for number in range(3) if broker_name(number) != world.controller())
         assert await world.shut_down(broker_name(leaving))
         assert asked == [leaving]
+
+    world.loop.run_until_complete(run())
+
+
+def test_a_leaving_broker_asks_again_where_its_controller_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    then = KafkaController.controlled_shutdown
+
+    async def refused_once(self: KafkaController, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
+        asked.append(broker_id)
+        if len(asked) == 1:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "its session is about to end")
+        return await then(self, broker_id, broker_epoch)
+
+    monkeypatch.setattr(KafkaController, "controlled_shutdown", refused_once)
+    world = World(7)
+
+    async def run() -> None:
+        await world.start_all()
+        await world.until(lambda: len(world.brokers) == 3, "the brokers' start")
+        leaving = next(number for number in range(3) if broker_name(number) != world.controller())
+        assert await world.shut_down(broker_name(leaving))
+        assert asked == [leaving, leaving]
 
     world.loop.run_until_complete(run())
 
