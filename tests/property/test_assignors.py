@@ -101,6 +101,20 @@ def test_who_stays_keeps_what_it_may(name: str, counts: dict[str, int], before: 
         assert len(set(given[member]) & set(had[member])) >= least
 
 
+def test_what_two_members_have_claimed_in_one_generation_neither_of_them_goes_on_reading() -> None:
+    """Each may be reading it: it is dealt out again when both have let it go."""
+    (assignor,) = assignors_named(["cooperative-sticky"])
+    both, other = TopicPartition("t", 0), TopicPartition("t", 1)
+
+    def claims(generation: int) -> Subscription:
+        return Subscription(("t",), assignor.user_data(), (both,), generation)
+
+    same = assignor.assign({"t": 2}, {"a": claims(3), "b": claims(3)})
+    assert [each for partitions in same.values() for each in partitions] == [other]
+    assert both in assignor.assign({"t": 2}, {"a": claims(2), "b": claims(3)})["b"]
+    assert both in assignor.assign({"t": 2}, {"a": claims(3), "b": claims(2)})["a"]
+
+
 def test_the_first_members_of_a_range_get_one_partition_more_and_those_beyond_nothing() -> None:
     members = {"b": Subscription(("t",)), "a": Subscription(("t", "u")), "c": Subscription(("u",))}
     assert RangeAssignor().assign({"t": 3, "u": 1}, members) == {

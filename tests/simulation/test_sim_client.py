@@ -390,6 +390,24 @@ def test_what_a_transaction_reads_and_writes_counts_together_or_not_at_all() -> 
     assert seen_by(story) == ([b"%d" % number for number in range(6)], 6)
 
 
+def test_who_takes_a_partition_over_waits_for_the_offset_of_an_open_transaction() -> None:
+    async def values_of_first(reader: Consumer) -> list[bytes | None]:
+        return [each.value for _ in range(8) for each in await reader.poll(1_000) if each.partition == 0]
+
+    async def story(cluster: Cluster) -> tuple[list[bytes | None], list[bytes | None]]:
+        await fill(cluster, 12)
+        async with cluster.transactional_producer("t") as producer:
+            reader = cluster.consumer(TOPIC, group="g", enable_auto_commit=False, auto_offset_reset="earliest")
+            async with producer.transaction():
+                await producer.send_offsets_to_transaction({FIRST: 1}, reader.group_metadata())
+                early = await values_of_first(reader)
+            later = await values_of_first(reader)
+            await reader.close()
+        return early, later
+
+    assert seen_by(story) == ([], [b"6"])
+
+
 def test_a_transaction_waits_for_a_topic_that_its_coordinator_does_not_know_yet() -> None:
     async def story(cluster: Cluster) -> list[TopicPartition]:
         transaction = Transaction(cluster, TransactionIdentity("id"))

@@ -121,7 +121,11 @@ def test_a_poll_is_over_in_time_although_metadata_does_not_come() -> None:
     assert read == [b"value"]
 
 
-@pytest.mark.parametrize(("auto_commit_interval_ms", "longest_ms"), [(None, 1_000), (60_000, CLOSE_TIMEOUT_MS + 1_000)])
+@pytest.mark.parametrize(
+    ("auto_commit_interval_ms", "longest_ms"),
+    [(None, 1_000), (60_000, CLOSE_TIMEOUT_MS + 1_000), (POLL_MS // 2, CLOSE_TIMEOUT_MS + 1_000)],
+    ids=["commits by hand", "commits when it closes", "is committing"],
+)
 def test_who_closes_a_consumer_does_not_wait_for_brokers_that_are_gone(
     auto_commit_interval_ms: int | None, longest_ms: int
 ) -> None:
@@ -604,6 +608,52 @@ def test_a_member_whose_join_was_answered_late_does_not_outlive_its_session() ->
         return consumer.member.holds_assignment
 
     assert seen_in(story) is False
+
+
+def test_a_member_whose_heartbeat_was_answered_late_does_not_outlive_its_session() -> None:
+    """The coordinator counts from when the heartbeat came, which the member only knows to be after it went."""
+
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> bool:
+        await make_topic(cluster, {0: [0]})
+        consumer = Consumer(cluster, group="readers", session_timeout_ms=6_000, heartbeat_interval_ms=2_000)
+        await consumer.subscribe([TOPIC])
+        member = consumer.member
+        assert member is not None
+        while not consumer.assignment:
+            await consumer.poll(POLL_MS)
+        coordinator = (await cluster.coordinator("readers")).host
+        groups = world.brokers[coordinator].groups
+        world.network.link(coordinator, "consumer").delay_ns = 1_500_000_000
+        joined_until_ms = member.session_ends_ms
+        while member.session_ends_ms == joined_until_ms:
+            await consumer.poll(POLL_MS)
+        world.network.partition(["consumer"], [coordinator])
+        members = [group.members for partition in groups.owned for group in partition.groups.values()]
+        await world.until(lambda: not any(members), "the end of the session")
+        return member.holds_assignment
+
+    assert seen_in(story) is False
+
+
+def test_a_seek_counts_that_comes_while_the_committed_offset_is_looked_up() -> None:
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[bytes | None]:
+        await make_topic(cluster, {0: [0]})
+        for value in (b"0", b"1", b"2"):
+            await produce(cluster, value, 0)
+        assert await Admin(cluster).alter_group_offsets("readers", {FIRST: CommittedOffset(1)}) == {FIRST: None}
+        consumer = Consumer(cluster, group="readers")
+        await consumer.subscribe([TOPIC])
+        coordinator = (await cluster.coordinator("readers")).host
+        world.network.link(coordinator, "consumer").delay_ns = 200_000_000
+        while not consumer.assignment:
+            await consumer.poll(1)
+        assert consumer.positions() == {}, "nobody has told yet where it stands"
+        consumer.seek(FIRST, 2)
+        read = [value for _ in range(5) for value in await values(consumer, POLL_MS)]
+        await consumer.close()
+        return read
+
+    assert seen_in(story) == [b"2"]
 
 
 @pytest.mark.parametrize("reset", [EARLIEST, LATEST])

@@ -10,9 +10,11 @@ from cluster import until
 import barnabas.client
 from barnabas.client.blocking import connect
 from barnabas.client.consumer import Consumer
+from barnabas.client.offsets import read_offset_fetch
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.testing import KafkaCluster
+from barnabas.wire.messages.offset_fetch import OffsetFetchResponse
 
 
 @pytest.mark.parametrize("api", ["SYNC_GROUP", "HEARTBEAT", "OFFSET_COMMIT"])
@@ -36,6 +38,46 @@ def test_a_generation_that_is_over_leaves_nobody_behind_for_whom_the_group_waits
 async def _joined(consumer: Consumer) -> None:
     while not consumer.assignment:
         await consumer.poll(100)
+
+
+def test_a_member_that_was_removed_while_it_joins_goes_on_where_the_group_is(kafka_cluster: KafkaCluster) -> None:
+    """Others may have read its partitions meanwhile, and committed."""
+    kafka_cluster.create_topic("t", partitions=1)
+    partition = TopicPartition("t", 0)
+
+    async def story() -> tuple[list[list[TopicPartition]], int]:
+        lost: list[list[TopicPartition]] = []
+        async with barnabas.client.connect(kafka_cluster.bootstrap) as cluster:
+            consumer = cluster.consumer(
+                group="g", enable_auto_commit=False, assignors=["cooperative-sticky"], session_timeout_ms=1_000
+            )
+            await consumer.subscribe(["t"], on_lost=lost.append)
+            await _joined(consumer)
+            async with cluster.producer() as producer:
+                for _ in range(3):
+                    await producer.send("t", b"value", partition=0)
+            await consumer.commit({partition: 2})
+            consumer.seek(partition, 0)
+            fault = kafka_cluster.fail("JOIN_GROUP", "UNKNOWN_MEMBER_ID")
+            await consumer.subscribe(["t", "u"], on_lost=lost.append)
+            read = []
+            while not read:
+                read = await consumer.poll(100)
+            assert fault.hits == 1
+            return lost, read[0].offset
+
+    assert asyncio.run(asyncio.wait_for(story(), 30)) == ([[partition]], 2)
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_the_error_of_a_whole_group_is_not_taken_for_no_offsets(version: int) -> None:
+    answer = OffsetFetchResponse(error_code=int(ErrorCode.NOT_COORDINATOR))
+    if version >= 8:
+        of_group = OffsetFetchResponse.OffsetFetchResponseGroup("g", error_code=int(ErrorCode.NOT_COORDINATOR))
+        answer = OffsetFetchResponse(groups=[of_group])
+    with pytest.raises(KafkaError) as refused:
+        read_offset_fetch(answer, "g")
+    assert refused.value.code is ErrorCode.NOT_COORDINATOR
 
 
 def test_commits_come_in_their_order_also_where_the_first_is_repeated(kafka_cluster: KafkaCluster) -> None:

@@ -77,6 +77,30 @@ def test_no_partition_is_added_behind_the_end_of_a_transaction(kafka_cluster: Ka
 
 
 @pytest.mark.timeout(60)
+def test_a_request_whose_answer_was_lost_cannot_end_the_next_transaction(kafka_cluster: KafkaCluster) -> None:
+    """It may come late, and has the epoch of its own time: the next transaction has another."""
+    kafka_cluster.create_topic("t", partitions=3, replication_factor=1)
+
+    async def play() -> list[int]:
+        async with connect(kafka_cluster.bootstrap) as cluster:
+            producer = cluster.transactional_producer("teller")
+            await producer.init_transactions()
+            epochs = []
+            for lost in (False, True, False):
+                await begun(producer, b"value")
+                if lost:
+                    kafka_cluster.disconnect("END_TXN", applied=True)
+                await producer.commit_transaction()
+                found = (await cluster.admin.describe_transactions(["teller"]))["teller"]
+                assert not isinstance(found, KafkaError)
+                epochs.append(found.producer_epoch)
+            return epochs
+
+    first, second, third = asyncio.run(play())
+    assert first == second < third
+
+
+@pytest.mark.timeout(60)
 def test_a_record_that_is_sent_late_belongs_to_its_own_transaction(kafka_cluster: KafkaCluster) -> None:
     kafka_cluster.create_topic("t", partitions=3, replication_factor=1)
 
