@@ -91,6 +91,14 @@ def test_both_say_the_same_of_a_whole_batch(settings: Settings, body: bytes, max
     assert scan.check(*arguments) == scan.python_check(*arguments)
 
 
+@pytest.mark.parametrize("kind", [NativeScan, PythonScan])
+@pytest.mark.parametrize("deltas", [(0, 1, 2), (1, 0, 2), (0, 2, 2), (0, 0, 2), (0, 1, 1), (1, 2, 3)])
+def test_offsets_are_in_order_where_all_of_them_are(kind: type, deltas: tuple[int, ...]) -> None:
+    body = b"".join(record(delta) for delta in deltas)
+    fault, found = fed(kind, Settings(0, 0, 0, 0, 0, len(deltas), 0), body, [])
+    assert (fault, found.disordered) == (0, deltas != (0, 1, 2))
+
+
 def test_more_wrong_records_than_are_told_of_are_counted() -> None:
     body = record(key=None) * (scan.ERRORS_MAX + 7)
     given_settings = Settings(0, 0, 0, 0, 0, scan.ERRORS_MAX + 7, NEEDS_KEYS)

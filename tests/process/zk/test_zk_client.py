@@ -278,6 +278,27 @@ def test_a_deposed_controller_writes_nothing_more(run: Run) -> None:
     run(play)
 
 
+def test_changes_of_one_topic_at_the_same_time_are_all_made(run: Run) -> None:
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    moving = ReplicaAssignment((2, 1), (2,), (1,))
+
+    async def play(connect: str) -> None:
+        async with connected(connect) as client:
+            zk = KafkaZkClient(client.runtime, client)
+            await zk.create_top_level_paths()
+            await zk.create_topic_assignment("t", Uuid(b"0123456789abcdef"), {first: (1,)})
+            await asyncio.gather(
+                zk.change_topic_assignment("t", lambda known: {**known, first: moving}),
+                zk.change_topic_assignment("t", lambda known: {**known, second: ReplicaAssignment((1,))}),
+            )
+            assert await zk.get_full_replica_assignment_for_topics(["t"]) == {
+                first: moving,
+                second: ReplicaAssignment((1,)),
+            }
+
+    run(play)
+
+
 def test_configs_are_written_and_announced(run: Run) -> None:
     async def play(connect: str) -> None:
         async with connected(connect) as client:

@@ -29,6 +29,15 @@ def test_a_file_is_written_read_and_cut_at_positions(tmp_path: Path) -> None:
         disk.open(str(tmp_path / "missing"))
 
 
+def test_what_the_kernel_takes_in_many_parts_stands_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, position: whole(descriptor, data[:2], position))
+    file = RealDisk().open(str(tmp_path / "f"), create=True)
+    file.pwrite(memoryview(b"abcdefghi"), 1)
+    assert file.pread(100, 0) == b"\0abcdefghi"
+    file.close()
+
+
 def test_replace_leaves_the_new_content_and_no_temporary(tmp_path: Path) -> None:
     disk = RealDisk()
     target = str(tmp_path / "checkpoint")
