@@ -31,6 +31,8 @@ def stands_on(mutant: Mutant, record: dict[str, Any]) -> dict[str, str]:
     """The digests, as of now, of all that a result of this kind depends on."""
     parts = {"mutant": fingerprint(mutant), "product": product()}
     if "test" in record:
+        if mutant.source in NEVER_SIMULATED:
+            parts["package"] = of_files(sorted((PACKAGE / mutant.source).rglob("*.py")))
         return {**parts, "test": of_files([ROOT / record["test"].partition("::")[0]])}
     parts["simulator"] = simulator()
     if "play" in record:

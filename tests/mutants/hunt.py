@@ -20,7 +20,7 @@ from mutants.catch import OWN_RUNS
 from mutants.copies import PACKAGE, make_copy
 from mutants.digests import changed_since, commit, stands_on
 from mutants.mutant import Mutant
-from mutants.named_tests import NAMED_TESTS, is_noticed
+from mutants.named_tests import NAMED_TESTS, NEW_TESTS, is_noticed
 from mutants.plays import plays_for
 
 from barnabas.sim.plans.draw import draw
@@ -86,7 +86,7 @@ def by_plays(mutant: Mutant) -> Record | None:
 
 
 def by_test(mutant: Mutant) -> Record | None:
-    test = NAMED_TESTS.get(mutant.bug)
+    test = (NAMED_TESTS | NEW_TESTS).get(mutant.bug)
     return None if test is None else recorded(mutant, {"test": test, "noticed": is_noticed(mutant, test)})
 
 

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from mutants.digests import changed_since, commit
+from mutants.held_tests import EQUIVALENT, STOOD
 from mutants.hunt import Record, is_caught, named
 from mutants.mutant import Mutant
 from mutants.named_tests import NAMED_TESTS
@@ -52,6 +53,11 @@ BY_OWN_TEST = "a test of the bug's own alone"
 BY_NOTHING = "nothing"
 STALE = "not known: it was caught, and what that stands on changed since"
 _ORDER = (BY_SEEDS, BY_PLAY, BY_OWN_PLAY, BY_OWN_TEST, BY_NOTHING, STALE)
+
+_BY_TEST_THAT_STOOD = "an ordinary test that was there, not by seeds"
+_BY_TEST_WRITTEN = "a test that was written because nothing else noticed it"
+_BY_NOTHING_CAN = "nothing, since it changes nothing"
+_NEW_ORDER = (BY_SEEDS, _BY_TEST_THAT_STOOD, _BY_TEST_WRITTEN, BY_NOTHING, _BY_NOTHING_CAN)
 
 
 def read_results(path: Path = RESULTS) -> dict[str, dict[str, Record]]:
@@ -135,17 +141,53 @@ def new_mutants(results: dict[str, dict[str, Record]]) -> list[str]:
         "others were not run. N93 to N112, later N114 to N123, N124 to N133, N134 to N148, N149 to N172, and then N173 "
         "to N190 were written before the campaign was changed with a view to them; N113 was here for days.",
         "",
-        "| mutant | package | what a user would see | seed | runs | CPU s | checker | commit |",
+        *_with_tests(tried, results),
+        "",
+        "| mutant | package | what a user would see | seed | runs | CPU s | checker, or test | commit |",
         "| --- | --- | --- | --- | --: | --: | --- | --- |",
-        *(_new_row(mutant, results[mutant.bug]["seeds"]) for mutant in tried),
+        *(_new_row(mutant, results[mutant.bug]) for mutant in tried),
     ]
 
 
-def _new_row(mutant: Mutant, seeds: Record) -> str:
+def _with_tests(tried: list[Mutant], results: dict[str, dict[str, Record]]) -> list[str]:
+    kinds = Counter(_noticed_by(mutant, results[mutant.bug]) for mutant in tried)
+    able = len(tried) - kinds[_BY_NOTHING_CAN]
+    found = able - kinds[BY_NOTHING]
+    return [
+        "Those that no seed catches were given to the tests of `make test`: the mutated package's unit tests, and what "
+        "of the properties, the simulator's scenes and the processes is about it. Tests that were written because none "
+        f"of these noticed a mutant are told apart. By seeds and tests {found} of the {able} that change anything are "
+        f"found, {found / max(able, 1):.0%}; without the written ones it is "
+        f"{(found - kinds[_BY_TEST_WRITTEN]) / max(able, 1):.0%}.",
+        "",
+        "| noticed by | mutants | |",
+        "| --- | --: | --: |",
+        *(f"| {kind} | {kinds[kind]} | {kinds[kind] / len(tried):.0%} |" for kind in _NEW_ORDER if kinds[kind]),
+    ]
+
+
+def _noticed_by(mutant: Mutant, records: dict[str, Record]) -> str:
+    if is_caught(records["seeds"]):
+        return BY_SEEDS
+    if mutant.bug in EQUIVALENT:
+        return _BY_NOTHING_CAN
+    if "test" not in records or not is_caught(records["test"]):
+        return BY_NOTHING
+    return _BY_TEST_THAT_STOOD if mutant.bug in STOOD else _BY_TEST_WRITTEN
+
+
+def _new_row(mutant: Mutant, records: dict[str, Record]) -> str:
+    seeds, test = records["seeds"], records.get("test")
     where, checker = (named(seeds), ", ".join(seeds["invariants"])) if is_caught(seeds) else ("", "not caught yet")
+    checker += _staleness(mutant, seeds)
+    if mutant.bug in EQUIVALENT:
+        checker = f"changes nothing: {EQUIVALENT[mutant.bug]}"
+    elif test is not None and is_caught(test):
+        path, _, name = named(test).partition("::")
+        checker = f"not by seeds; `{name}` in `{path}`{_staleness(mutant, test)}"
     spent = f"{seeds['runs']} | {seeds['cpu_s']:.0f}"
-    row = f"{mutant.bug} | {mutant.source} | {mutant.what} | {where} | {spent} | {checker}{_staleness(mutant, seeds)}"
-    return f"| {row} | {seeds['commit']} |"
+    commits = ", ".join(sorted({record["commit"] for record in records.values()}))
+    return f"| {mutant.bug} | {mutant.source} | {mutant.what} | {where} | {spent} | {checker} | {commits} |"
 
 
 def _stale(known: dict[Mutant, dict[str, Record]]) -> list[tuple[Mutant, str]]:

@@ -9,7 +9,8 @@ import types
 
 import pytest
 from mutants.copies import PACKAGE, edited
-from mutants.named_tests import NAMED_TESTS, ROOT
+from mutants.held_tests import EQUIVALENT, STOOD, WRITTEN
+from mutants.named_tests import NAMED_TESTS, NEW_TESTS, ROOT
 from mutants.table import ABSENT, MUTANTS, Mutant
 from mutants.table_new import NEW_MUTANTS
 from mutants.table_security import NOTICED_BY, PROTECTIONS
@@ -35,11 +36,15 @@ def test_every_one_of_the_92_bugs_is_a_mutant_or_has_a_reason() -> None:
     assert sorted([*mutated, *ABSENT]) == [f"B{number:02d}" for number in range(1, 93)]
 
 
-@pytest.mark.parametrize("bug", [*NAMED_TESTS, *NOTICED_BY])
+@pytest.mark.parametrize("bug", [*NAMED_TESTS, *NEW_TESTS, *NOTICED_BY])
 def test_a_test_that_holds_a_bug_is_there(bug: str) -> None:
-    path, _, name = {**NAMED_TESTS, **NOTICED_BY}[bug].partition("::")
+    path, _, name = {**NAMED_TESTS, **NEW_TESTS, **NOTICED_BY}[bug].partition("::")
     assert f"def {name}(" in (ROOT / path).read_text()
-    assert any(mutant.bug == bug for mutant in (*MUTANTS, *PROTECTIONS))
+    assert any(mutant.bug == bug for mutant in (*MUTANTS, *NEW_MUTANTS, *PROTECTIONS))
+
+
+def test_a_new_mutant_is_held_by_one_test_or_changes_nothing() -> None:
+    assert len({*STOOD, *WRITTEN, *EQUIVALENT}) == len(STOOD) + len(WRITTEN) + len(EQUIVALENT)
 
 
 def test_every_protection_has_a_test_that_notices_its_absence() -> None:
