@@ -1,8 +1,9 @@
 """``make mutants``: puts each historical bug back, looks for it in every way there is, and writes ``docs/recall.md``.
 
 What is known already is not done again as long as nothing changed that it stands on, unless there is more time for it
-than it had, or ``--again`` is given. ``ONLY=B20,B27`` names a share. ``ONLY=N01`` names one of `table_new`: these are
-looked for in the same ways, when they are named (``ONLY=all`` names every one), and their results are kept apart.
+than it had, or ``--again`` is given. ``ONLY=B20,B27`` names a share. ``ONLY=N01`` names one of `table_new`, ``ONLY=X1``
+one of `table_strangers`: these are looked for in the same ways, when they are named (``ONLY=all`` names every one), and
+their results are kept apart.
 What seeds find they mostly find within half a CPU minute: ``--cpu-seconds 60`` is enough to see all of them once.
 """
 
@@ -19,9 +20,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mutants.edits import DoesNotApply
 from mutants.hunt import DidNotRun, Record, is_caught, look, named
-from mutants.recall import CPU_SECONDS, NEW_RESULTS, RECALL, RESULTS, page, read_results
+from mutants.recall import CPU_SECONDS, NEW_RESULTS, RECALL, RESULTS, STRANGERS_RESULTS, page, read_results
 from mutants.table import MUTANTS, Mutant
 from mutants.table_new import NEW_MUTANTS
+from mutants.table_strangers import STRANGERS
 
 
 def told(way: str, record: Record) -> str:
@@ -41,13 +43,14 @@ def main() -> None:
     arguments = parser.parse_args()
     wanted = [each for each in arguments.only.split(",") if each]
     old = [mutant.bug for mutant in MUTANTS]
-    by_bug = {mutant.bug: mutant for mutant in (*MUTANTS, *NEW_MUTANTS)}
+    by_bug = {mutant.bug: mutant for mutant in (*MUTANTS, *NEW_MUTANTS, *STRANGERS)}
     if wanted == ["all"]:
         wanted = [*by_bug]
     if unknown := {*wanted} - {*by_bug}:
         parser.error(f"there is no mutant {', '.join(sorted(unknown))}")
-    kept_in = {bug: RESULTS if bug in old else NEW_RESULTS for bug in by_bug}
-    results = {**read_results(), **read_results(NEW_RESULTS)}
+    strange = [mutant.bug for mutant in STRANGERS]
+    kept_in = {bug: RESULTS if bug in old else STRANGERS_RESULTS if bug in strange else NEW_RESULTS for bug in by_bug}
+    results = {**read_results(), **read_results(NEW_RESULTS), **read_results(STRANGERS_RESULTS)}
 
     def looked_for(mutant: Mutant) -> dict[str, Record] | None:
         if arguments.until and time.strftime("%H:%M") >= arguments.until:

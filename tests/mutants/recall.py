@@ -22,6 +22,8 @@ CPU_SECONDS = 600
 RESULTS = Path(__file__).with_name("results.json")
 NEW_RESULTS = Path(__file__).with_name("results_new.json")
 """Of the mutants in `table_new`, which are no part of the recall of old bugs."""
+STRANGERS_RESULTS = Path(__file__).with_name("results_strangers.json")
+"""Of those in `table_strangers`."""
 RECALL = Path(__file__).parents[2] / "docs" / "recall.md"
 
 _HEAD = """\
