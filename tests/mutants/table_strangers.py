@@ -269,8 +269,8 @@ _COORDINATOR: Final = (
         "a fenced producer that names its old epoch is given a new one, and fences its successor",
         replace(
             "coordinator.transactions:TransactionMachine.init_producer_id",
-            "expected.epoch == metadata.producer_epoch or metadata.producer_epoch == NO_PRODUCER_EPOCH",
-            "expected.epoch <= metadata.producer_epoch or metadata.producer_epoch == NO_PRODUCER_EPOCH",
+            "metadata.producer_epoch not in (NO_PRODUCER_EPOCH, expected.epoch)",
+            "NO_PRODUCER_EPOCH < metadata.producer_epoch < expected.epoch",
         ),
     ),
     _new(
