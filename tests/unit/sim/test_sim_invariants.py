@@ -32,7 +32,9 @@ from barnabas.coordinator.offsets_records import KeyValue, OffsetAndMetadata
 from barnabas.coordinator.transaction_coordinator import TransactionPartition
 from barnabas.coordinator.transaction_records import transaction_record
 from barnabas.coordinator.transactions import (
+    COMPLETE_ABORT,
     COMPLETE_COMMIT,
+    EMPTY,
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
@@ -1442,6 +1444,12 @@ def r30_of_one_that_rests_too_early(cluster: Cluster) -> None:
         look()
 
 
+def r30_of_one_that_is_not_told_where_its_log_begins(cluster: Cluster) -> None:
+    log, _, look = told_to_a_follower(cluster)
+    with patched(log, "log_start_offset", log.log_start_offset + 1):
+        look()
+
+
 def r30_of_a_high_watermark(cluster: Cluster) -> None:
     """A follower has all, and is not told that it is committed."""
     name, partition, log, _ = cluster.leading(with_records(cluster))
@@ -1672,6 +1680,15 @@ def g2(cluster: Cluster) -> None:
     cluster.history.generations["readers"] = 9
     groups = SimpleNamespace(hosted=[])
     cluster.run(cluster.cluster._around_commit(takes)(groups, "readers", "member", None, 8, {}))
+
+
+def g2_of_a_transaction(cluster: Cluster) -> None:
+    async def takes(*_: object) -> dict[TopicPartition, ErrorCode]:
+        return {TopicPartition("orders", 0): ErrorCode.NONE}
+
+    cluster.history.generations["readers"] = 9
+    groups = SimpleNamespace(hosted=[])
+    cluster.run(cluster.cluster._around_transactional_commit(takes)(groups, "readers", "member", None, 8, 4700, 0, {}))
 
 
 def g3(cluster: Cluster) -> None:
@@ -2115,6 +2132,18 @@ def t10_of_an_end(cluster: Cluster) -> None:
         machine.written(written)
 
 
+def t10_of_one_that_was_fenced(cluster: Cluster) -> None:
+    """Its transaction has timed out, and it is given the epoch of the abort when it asks for its next one."""
+    begun = TransactionMetadata(4726, 3, 1_000, ONGOING, start_ms=0)
+    machine = TransactionMachine("is fenced", replace(begun, state=EMPTY))
+    for written in (begun, replace(begun, state=PREPARE_ABORT, producer_epoch=4, last_producer_epoch=3)):
+        machine.write(written)
+        machine.written(written)
+    over = replace(machine.metadata, state=COMPLETE_ABORT, last_producer_id=4726)
+    machine.write(over)
+    machine.written(over)
+
+
 def t9_of_one_that_is_given_up(cluster: Cluster) -> None:
     """A transaction's time is over, and its producer keeps its epoch."""
     machine = TransactionMachine("gives up", TransactionMetadata(4724, 3, 1_000, ONGOING, start_ms=0))
@@ -2268,7 +2297,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r27_of_a_start_that_does_not_move_along, r27_of_a_producer_that_is_forgotten_too_early,
     r27_of_a_producer_that_would_be_forgotten, r28, r28_of_who_wrote_before, r29,
     r29_of_what_is_replicated, r29_of_what_is_deleted, r29_of_who_waits_for_the_dead, r30, r30_of_a_high_watermark,
-    r30_of_what_is_not_asked_for, r30_of_an_answer_that_was_not_taken, r30_of_one_that_rests_too_early, r31,
+    r30_of_what_is_not_asked_for, r30_of_an_answer_that_was_not_taken, r30_of_one_that_rests_too_early,
+    r30_of_one_that_is_not_told_where_its_log_begins, r31,
     t1, t1_of_a_producer_that_begins, t1_of_one_that_is_there_twice, t1_of_the_next_epoch,
     t1_of_what_was_appended_just_now, t1_of_what_is_not_there, t2, t2_of_an_epoch_that_is_left_out,
     t2_of_the_epoch_before, t3, t3_of_an_aborted_one, t3_of_a_committed_one, t3_of_one_that_nobody_acknowledged, t4, t5,
@@ -2277,7 +2307,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     t8_of_an_end_that_is_not_noted, t9,
     t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id,
     t9_of_one_that_is_given_up, t9_of_one_whose_end_is_decided, t9_of_one_that_nobody_has_verified, t10, t10_of_an_end,
-    g1, g1_of_books, g2,
+    t10_of_one_that_was_fenced, g1, g1_of_books, g2, g2_of_a_transaction,
     g3, g3_of_one_that_believes_in_its_session, g3_of_one_that_believes_in_a_longer_session,
     g4_of_one_that_is_thrown_back, g4_of_a_member_that_does_not_go_on, g4_of_a_member_that_was_none_for_a_while,
     g4_of_an_older_commit, g4_of_a_member_that_asks_nobody,

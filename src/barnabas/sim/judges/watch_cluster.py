@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from barnabas.broker.handlers import produce
@@ -61,6 +61,7 @@ class ClusterWatch:
         probes.around(GroupMember, "ask_to_join", self._around_join)
         probes.around(Group, "maybe_die", self._around_maybe_die)
         probes.around(GroupCoordinator, "commit_offsets", self._around_commit)
+        probes.around(GroupCoordinator, "commit_transactional_offsets", self._around_transactional_commit)
 
     # C3, C4
 
@@ -290,24 +291,40 @@ class ClusterWatch:
         async def commit_offsets(
             groups: GroupCoordinator, group: str, member: str, instance: str | None, generation: int, offsets: Any
         ) -> Any:
-            latest, name = self.history.generations.get(group, -1), node()
+            latest = self.history.generations.get(group, -1)
             before = {key: _committed(groups, group, key) for key in offsets}
             outcome = await original(groups, group, member, instance, generation, offsets)
             for key in [known for known, error in outcome.items() if error is ErrorCode.NONE]:
                 self._is_kept(groups, group, key, before.get(key))
-            self.world.check("G2")
-            taken = any(error is ErrorCode.NONE for error in outcome.values())
-            if taken and 0 <= generation < latest:
-                if self.generations_may_begin_anew(group):
-                    self.world.waive("G2")
-                else:
-                    self.world.violated(
-                        "G2", f"{name} took a commit of generation {generation} of {group}, after {latest} had begun",
-                        node=name,
-                    )  # fmt: skip
+            self._is_of_the_latest(group, generation, latest, outcome)
             return outcome
 
         return commit_offsets
+
+    def _around_transactional_commit(self, original: Any) -> Any:
+        """G2, of what counts with the end of a transaction."""
+
+        async def commit_transactional_offsets(
+            groups: GroupCoordinator, group: str, member: str, instance: str | None, generation: int, *given: Any
+        ) -> Any:
+            latest = self.history.generations.get(group, -1)
+            outcome = await original(groups, group, member, instance, generation, *given)
+            self._is_of_the_latest(group, generation, latest, outcome)
+            return outcome
+
+        return commit_transactional_offsets
+
+    def _is_of_the_latest(
+        self, group: str, generation: int, latest: int, outcome: Mapping[TopicPartition, ErrorCode]
+    ) -> None:
+        self.world.check("G2")
+        if not 0 <= generation < latest or ErrorCode.NONE not in outcome.values():
+            return
+        if self.generations_may_begin_anew(group):
+            self.world.waive("G2")
+        else:
+            sentence = f"{node()} took a commit of generation {generation} of {group}, after {latest} had begun"
+            self.world.violated("G2", sentence, node=node())
 
     def _is_kept(self, groups: GroupCoordinator, group: str, key: TopicPartition, before: CommitRecord | None) -> None:
         name, now = node(), _committed(groups, group, key)

@@ -164,8 +164,10 @@ def _untold(kept: FetchSession, cached: CachedPartition, leading: Replicas, foll
     if copy.log.high_watermark < min(cached.high_watermark, copy.log.log_end_offset):
         return f"the follower has all to {copy.log.log_end_offset}, and believes in {copy.log.high_watermark}"
     rests = led.resting.get(kept.replica_id) is cached and cached.cache_key not in kept.stirred
-    if rests and cached.high_watermark != led.log.high_watermark:
-        return f"it rests, and {led.log.high_watermark} is committed"
+    told = cached.high_watermark, cached.local_log_start_offset
+    there = led.log.high_watermark, led.log.log_start_offset
+    if rests and told != there:
+        return f"it rests, was told {told}, and its high watermark and log start are {there}"
     return ""
 
 

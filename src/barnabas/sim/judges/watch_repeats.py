@@ -13,7 +13,13 @@ from typing import Any
 from barnabas.controller import alter_partition
 from barnabas.controller.alter_partition import AlterPartitionDecision, judge
 from barnabas.controller.context import ControllerContext
-from barnabas.coordinator.transactions import PREPARED, TransactionMachine, TransactionMetadata
+from barnabas.coordinator.transactions import (
+    PREPARE_ABORT,
+    PREPARED,
+    ProducerIdAndEpoch,
+    TransactionMachine,
+    TransactionMetadata,
+)
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import LeaderAndIsr
@@ -35,6 +41,9 @@ class RepeatWatch:
         probes.after(ControllerContext, "put_partition_leadership_info", self.put)
         self._ending: dict[TransactionMachine, Callable[[], Any] | None] = {}
         """What asks again for the end that is written, and is not over."""
+        self._had: dict[TransactionMachine, ProducerIdAndEpoch] = {}
+        self._fenced: dict[TransactionMachine, ProducerIdAndEpoch] = {}
+        """Whose transaction is being aborted in a later epoch."""
         probes.around(TransactionMachine, "init_producer_id", self._around_init)
         probes.around(TransactionMachine, "add_partitions", self._around_decision)
         probes.around(TransactionMachine, "end", self._around_decision)
@@ -90,6 +99,7 @@ class RepeatWatch:
 
     def _written(self, _: None, machine: TransactionMachine, metadata: TransactionMetadata) -> None:
         """T10: a producer whose request is done, and who asks again, is told so, and is not fenced by itself."""
+        self._stays_fenced(machine, metadata)
         decided, again = self._decided.pop(machine, (None, None))
         if decided is metadata and metadata.state in PREPARED:
             self._ending[machine] = again
@@ -109,3 +119,20 @@ class RepeatWatch:
                 "T10", f"{node()} has written {metadata} of {machine.transactional_id!r}, and says {told!r} to whoever "
                 "asks for it again", node=node(),
             )  # fmt: skip
+
+    def _stays_fenced(self, machine: TransactionMachine, metadata: TransactionMetadata) -> None:
+        """T10: who had the epoch before an abort that fenced it is not given that abort's epoch."""
+        before, now = self._had.get(machine), ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
+        self._had[machine] = now
+        if metadata.state is PREPARE_ABORT:
+            if before is not None and before != now:
+                self._fenced[machine] = before
+            return
+        fenced = self._fenced.pop(machine, None)
+        if fenced is None:
+            return
+        self.world.check("T10")
+        told = machine.init_producer_id(metadata.timeout_ms, fenced, None, metadata.last_update_ms)
+        if told is not ErrorCode.PRODUCER_FENCED:
+            ended = f"{node()} has ended a transaction of {machine.transactional_id!r} in {now}"
+            self.world.violated("T10", f"{ended}, and says {told!r} to {fenced}, whose it was", node=node())
