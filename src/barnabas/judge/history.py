@@ -12,6 +12,7 @@ which send it came from. docs/judge.md tells what each column means for each kin
 from __future__ import annotations
 
 import json
+import threading
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -325,29 +326,35 @@ _TEXTS: Final = ("topic", "name", "error")
 
 class Recording:
     """Rows as they come, of any number of clients, in columns of numbers: a run of an hour fits into memory, and
-    Python's garbage collector, which would stop all threads while it looks at every row, finds nothing to look at."""
+    Python's garbage collector, which would stop all threads while it looks at every row, finds nothing to look at.
+
+    One thread may add while others look."""
 
     def __init__(self) -> None:
         self._columns = [array("q") for _ in SCHEMA.names]
         self._texts: dict[str, int] = {}
         """Each that a row has, and the number that stands for it."""
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._columns[0])
 
     def add(self, row: Row) -> None:
-        for column, value in zip(self._columns, _values(row), strict=True):
-            column.append(self._texts.setdefault(value, len(self._texts)) if isinstance(value, str) else value)
+        with self._lock:
+            for column, value in zip(self._columns, _values(row), strict=True):
+                column.append(self._texts.setdefault(value, len(self._texts)) if isinstance(value, str) else value)
 
     def extend(self, other: Recording) -> None:
-        texts = np.array([*(self._texts.setdefault(text, len(self._texts)) for text in other._texts), NONE])
-        for name, column, more in zip(SCHEMA.names, self._columns, other._columns, strict=True):
-            column.frombytes((texts[np.array(more)] if name in _TEXTS and more else more).tobytes())
+        with other._lock:
+            texts = np.array([*(self._texts.setdefault(text, len(self._texts)) for text in other._texts), NONE])
+            for name, column, more in zip(SCHEMA.names, self._columns, other._columns, strict=True):
+                column.frombytes((texts[np.array(more)] if name in _TEXTS and more else more).tobytes())
 
     def acknowledged(self, *ops: Op) -> Iterator[tuple[int, int, int]]:
         """When each operation of these kinds that was acknowledged was invoked and when it completed, and when it was
         invoked by the wall clock."""
-        _, op, status, invoked, completed, wall, *_ = (np.array(column) for column in self._columns[:6])
+        with self._lock:
+            _, op, status, invoked, completed, wall, *_ = (np.array(column) for column in self._columns[:6])
         found = np.isin(op, ops) & (status == Status.OK)
         return zip(*(times[found].tolist() for times in (invoked, completed, wall)), strict=True)
 

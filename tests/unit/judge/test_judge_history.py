@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +113,26 @@ def test_rows_under_way_are_nothing_that_a_garbage_collection_looks_at() -> None
     assert [history.places[place] for place in history.place] == [
         ("r", value % 3) for value in (*range(12), *range(1000))
     ]
+
+
+def test_rows_that_are_looked_at_while_more_come_are_whole() -> None:
+    notes = Notes({})
+    journal, count = notes.journal(Client("p")), 3_000
+
+    def add() -> None:
+        for value in range(count):
+            journal.add(Op.SEND, 0, TopicPartition("r", 0), offset=value, value=value)
+
+    writer, switched_s = threading.Thread(target=add), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads take turns within a row
+    try:
+        writer.start()
+        seen = [0]
+        while seen[-1] < count:
+            history = notes.history()
+            seen.append(len(history.offset))
+            assert history.offset.tolist() == history.value.tolist() == list(range(seen[-1]))
+    finally:
+        sys.setswitchinterval(switched_s)
+        writer.join()
+    assert seen == sorted(seen)
