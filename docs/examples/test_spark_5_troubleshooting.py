@@ -231,8 +231,9 @@ def test_positions_that_the_topic_does_not_have(stock):
     with pytest.raises(ValueError, match="correct the options") as refused:
         TopicReader(options(stock.bootstrap, **crossed), OFFSET).partitions()
     assert says(refused, "stock-0: the read would begin at offset 4 and end before offset 2")
+    query = TopicStreamReader(options(stock.bootstrap, startingOffsets='{"stock":{"0":9}}'), OFFSET)
     with pytest.raises(DataLoss) as refused:
-        TopicStreamReader(options(stock.bootstrap, startingOffsets='{"stock":{"0":9}}'), OFFSET).initialOffset()
+        query.latestOffset(query.initialOffset(), ReadAllAvailable())
     assert says(refused, "stock-0: startingOffsets has offset 9, the topic has 0 to 5")
 
 
