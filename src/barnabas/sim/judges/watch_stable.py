@@ -25,12 +25,16 @@ class EndedHere(NamedTuple):
 
 
 class Undecided:
-    """What of a log's transactions is open, by producer id, and ended by a marker that may be lost."""
+    """What of a log's transactions is open, by producer id, and ended by a marker that may be lost.
 
-    def __init__(self, chain: Chain) -> None:
+    A log that is opened, or cut, learns of none of its records before `log_start` any more, also of a transaction that
+    began there: it is open from what is left of it.
+    """
+
+    def __init__(self, chain: Chain, log_start: int) -> None:
         self.open_from: dict[int, int] = {}
         self.ended: list[EndedHere] = []
-        self.seen = 0
+        self.seen = next((at for at, link in enumerate(chain.links) if link.last >= log_start), len(chain.links))
         self.take_up(chain)
         self.ended.clear()
 
@@ -71,7 +75,7 @@ class StableWatch:
         """It was opened, or cut."""
         chain = self.logs.chain_of(log)
         if chain is not None:
-            self.undecided[log] = Undecided(chain)
+            self.undecided[log] = Undecided(chain, log.log_start_offset)
 
     def _appended(self, _: object, log: Log, *__: object, **___: object) -> None:
         chain, known = self.logs.chain_of(log), self.undecided.get(log)
