@@ -335,6 +335,7 @@ class SimulatedNetwork:
         self.slow_readers.pop(name, None)
         for transport in list(self._open):
             if transport.owner.name == name:
+                transport.owner.freed_ns = self.loop.now_ns
                 transport.read_again()
 
     def between(self, a: str, b: str) -> list[SimTransport]:
