@@ -354,8 +354,9 @@ class DerivedWatch:
     def _look_at_stable(self, log: Log, chain: Chain, told: Told, begins: int) -> None:
         undecided = told.undecided(log.high_watermark)
         known = [entry.current_txn_first_offset for entry in log.producers.entries.values()]
-        if any(0 <= first < begins for first in (*undecided, *known)):
-            return
+        unstable = log.producers.first_unstable_offset
+        if any(0 <= first < begins for first in (*undecided, *known, -1 if unstable is None else unstable)):
+            return  # it knows of a transaction that began before the log's start; the log tells it no more
         # Which ends may still be lost is forgotten by a restart and by a cut, as in Kafka: then they count at once.
         least, most = min([log.high_watermark, *undecided]), min([log.high_watermark, *told.still_open()])
         if not least <= log.last_stable_offset <= most:
