@@ -44,6 +44,8 @@ class ClusterWatch:
         self.ensemble = ensemble
         self._controller_epochs: dict[tuple[str, int], int] = {}
         self._producer_ids: dict[int, str] = {}
+        self._died_ns: dict[str, int] = {}
+        """By group: when a coordinator last forgot it."""
         self._awaiting_sync: dict[tuple[str, str, int], int] = {}
         """By node, group and generation: since when members are waited for that have not asked for their share."""
         self.generations_may_begin_anew: Callable[[str], bool] = lambda group: False
@@ -266,8 +268,10 @@ class ClusterWatch:
 
     def _around_join(self, original: Any) -> Any:
         async def join(member: GroupMember) -> Joined:
+            asked_ns = self.world.loop.now_ns
             joined: Joined = await original(member)
-            self._joined(member, joined)
+            if asked_ns > self._died_ns.get(member.group, -1):  # else the answer may be of the group that is dead
+                self._joined(member, joined)
             return joined
 
         return join
@@ -278,6 +282,7 @@ class ClusterWatch:
             if group.state is DEAD:
                 # Nobody remembers it: the next group of the name counts its generations from one again.
                 self.history.generations.pop(group.group_id, None)
+                self._died_ns[group.group_id] = self.world.loop.now_ns
                 for key in [owned for owned in self.history.owners if owned[0] == group.group_id]:
                     del self.history.owners[key]
             return tombstone
