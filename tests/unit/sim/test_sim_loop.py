@@ -279,6 +279,37 @@ def test_a_connection_to_nobody_is_refused_and_over_a_cut_link_times_out() -> No
     assert [type(error) for error in seen] == [ConnectionRefusedError, TimeoutError]
 
 
+def test_who_asks_a_dying_process_for_a_connection_waits_in_vain_until_it_gives_up() -> None:
+    world = World()
+    server, client = world.node("s"), world.node("c")
+    seen: list[BaseException] = []
+
+    async def serve(runtime: Runtime) -> None:
+        await runtime.network.listen(Collect, "", 1)
+        await asyncio.sleep(1000)
+
+    async def call(runtime: Runtime) -> None:
+        try:
+            await runtime.network.connect(Collect, "s", 1, timeout_ms=5000)
+        except OSError as error:
+            seen.append(error)
+
+    server.begin(serve)
+    world.run(asyncio.sleep(0.1))
+    world.network.link("c", "s").delay_ns = 1_000_000_000
+    client.begin(call)
+    world.run(asyncio.sleep(0.5))
+    assert not world.network.waits_in_vain("c", "s"), "it is on its way"
+    server.kill()
+    server.begin(serve)
+    world.run(asyncio.sleep(4))
+    assert world.network.waits_in_vain("c", "s")
+    assert not world.network.waits_in_vain("s", "c")
+    world.run(asyncio.sleep(1))
+    assert not world.network.waits_in_vain("c", "s")
+    assert [type(error) for error in seen] == [TimeoutError]
+
+
 def test_a_timer_is_never_early_by_the_clock_that_set_it() -> None:
     world = World()
     early: list[float] = []

@@ -258,6 +258,8 @@ class SimulatedNetwork:
         self._hash = event_hash
         self._listeners: dict[tuple[str, int], SimListener] = {}
         self._open: dict[SimTransport, None] = {}
+        self._asked_for: dict[asyncio.Future[Any], tuple[Incarnation, Incarnation]] = {}
+        """By connection that does not stand yet: who asked for it, and whom; nobody sends the SYN again."""
         self._links: dict[tuple[str, str], Link] = {}
         self.slow_readers: dict[str, None] = {}
         self.dark: dict[str, None] = {}
@@ -343,8 +345,11 @@ class SimulatedNetwork:
         return [end for end in self._open if end.owner.name == a and end.peer and end.peer.owner.name == b]
 
     def waits_in_vain(self, client: str, server: str) -> bool:
-        """Whether a connection that `client` made has no other end any more, and it does not know."""
+        """Whether a connection that `client` made, or asks for, has no other end any more, and it does not know."""
         return any(
+            (near.name, far.name) == (client, server) and near.alive and not far.alive
+            for near, far in self._asked_for.values()
+        ) or any(
             transport.severed or (transport.peer is not None and transport.peer.lost)
             for transport in self.between(client, server)
             if (server, transport.get_extra_info("peername")[1]) in self._listeners
@@ -449,12 +454,14 @@ class SimulatedNetwork:
             connected.set_result(near.protocol)
 
         listener = self._listeners.get((host, port))
-        self._after(owner.name, host, accept, listener.owner if listener is not None else owner)
+        self._asked_for[connected] = owner, owner if listener is None else listener.owner
+        self._after(owner.name, host, accept, self._asked_for[connected][1])
         timer = self.loop.call_later(timeout_ms / 1000, refuse, TimeoutError(errno.ETIMEDOUT, f"no answer from {host}"))
         try:
             return await connected
         finally:
             timer.cancel()
+            del self._asked_for[connected]
 
     def _after(self, source: str, target: str, deliver: Callable[[], None], receiver: Incarnation) -> None:
         """`deliver` in the receiver's context after the link's delay, or when the link is healed."""
@@ -553,26 +560,16 @@ class SimulatedNetwork:
                 self.reset(transport)
 
 
+@dataclass(slots=True, eq=False)
 class _Piece:
     """Bytes on their way, the end of the stream, or what is to be done `then` on the other side."""
 
-    __slots__ = ("data", "link", "network", "receiver", "sender", "then")
-
-    def __init__(
-        self,
-        network: SimulatedNetwork,
-        sender: SimTransport,
-        receiver: SimTransport,
-        data: bytes | None,
-        link: Link,
-        then: Callable[[], None] | None,
-    ) -> None:
-        self.then = then
-        self.network = network
-        self.sender = sender
-        self.receiver = receiver
-        self.data = data
-        self.link = link
+    network: SimulatedNetwork
+    sender: SimTransport
+    receiver: SimTransport
+    data: bytes | None
+    link: Link
+    then: Callable[[], None] | None
 
     def arrive(self) -> None:
         link = self.link
