@@ -2715,6 +2715,33 @@ def test_whose_records_were_deleted_and_whose_marker_was_not_is_refused_what_com
     assert cluster.world.waived["T1"] == waived + 1
 
 
+@pytest.mark.parametrize("lost", [True, False], ids=["lost", "kept"])
+def test_what_follows_a_batch_that_counts_as_an_earlier_producer_s_of_that_epoch_is_refused(
+    cluster: Cluster, lost: bool
+) -> None:
+    """The coordinator had lost that the epoch was given. Who has written with it goes on."""
+    _, _, log, chain = cluster.leading(with_records(cluster))
+    is_fenced, sequences = cluster.checkers.coordinators.is_fenced, cluster.logs.sequences
+    one, known = [Record(0, EPOCH_MS, None, b"one")], {"producer_id": 4714, "producer_epoch": 1}
+    follows = memoryview(build_batch(one, base_sequence=1, is_transactional=True, **known))
+    chain.producers[4714], log.producers.entries[4714] = (1, 0), ProducerEntry(4714, 1)
+    log.producers.entries[4714].add_batch(1, BatchMetadata(0, 0, 0, 0, EPOCH_MS))
+    cluster.world.violations.clear()
+    waived = cluster.world.waived.get("T1", 0)
+    with patched(cluster.logs.losses, "may_be_lost", lambda *_, **__: lost):
+        for _ in range(2):
+            is_fenced("__transaction_state-0", f"given twice, {lost}", ProducerIdAndEpoch(4714, 1))
+    sequences.refused(chain, log, follows)
+    assert [violation.invariant for violation in cluster.world.violations] == ([] if lost else ["T1"])
+    assert cluster.world.waived.get("T1", 0) == waived + lost
+    cluster.world.violations.clear()
+    cluster.logs.losses.appended(chain, chain.links[-1]._replace(producer_id=4714))
+    sequences.refused(chain, log, follows)
+    assert [violation.invariant for violation in cluster.world.violations] == ["T1"]
+    del chain.producers[4714], log.producers.entries[4714]
+    sequences.given_anew.clear()
+
+
 def test_of_a_transaction_what_comes_behind_a_batch_that_was_not_written_is_refused(cluster: Cluster) -> None:
     _, _, log, chain = cluster.leading(with_records(cluster))
     known = {"producer_id": 4713, "producer_epoch": 0, "is_transactional": True}

@@ -328,9 +328,15 @@ class CoordinatorWatch:
         producer id fences nobody."""
         before, self._given[transactional_id] = self._given.get(transactional_id), given
         self.world.check("T9")
-        if before is None or before.producer_id == given.producer_id or before.epoch >= LAST_GIVEN_EPOCH:
+        if before is None:
             return
-        if self.logs.losses.may_be_lost(kept_in, owner=transactional_id):
+        may_be_lost = self.logs.losses.may_be_lost(kept_in, owner=transactional_id)
+        if before.producer_id == given.producer_id:
+            if may_be_lost and before.epoch >= given.epoch:
+                self.logs.sequences.given_anew[given.producer_id, given.epoch] = self.world.loop.now_ns
+        elif before.epoch >= LAST_GIVEN_EPOCH:
+            return
+        elif may_be_lost:
             self.world.waive("T9")
         else:
             self.world.violated(

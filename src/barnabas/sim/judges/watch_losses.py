@@ -149,6 +149,11 @@ class LossWatch:
             for batch in self._lost.get(partition, ())
         )
 
+    def has_written(self, chain: Chain, producer_id: int, since_ns: int) -> bool:
+        """Whether a leader has appended a batch of the producer since then."""
+        written = self._written.get((chain.partition, chain.topic_id), ())
+        return any(batch.producer_id == producer_id and batch.appended_ns >= since_ns for batch in written)
+
     def is_any(self, topics: Container[str]) -> bool:
         """Whether anything of these topics may be lost."""
         return any(lost and partition.rpartition("-")[0] in topics for partition, lost in self._lost.items())

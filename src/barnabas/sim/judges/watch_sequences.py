@@ -28,6 +28,8 @@ class SequenceWatch:
         self._expires_ms = float(config.get(EXPIRES[0], inf))
         self.repeated: dict[str, None] = {}
         """Partitions in which a producer was forgotten before it sent a batch again, which counts as a new one then."""
+        self.given_anew: dict[tuple[int, int], int] = {}
+        """Producers' ids and epochs that a coordinator gave once more, since it had lost that it had, and when."""
 
     def follows(self, chain: Chain, link: ChainedBatch, *, judged: bool) -> None:
         """T1 and T2: a producer's sequences are contiguous, and an older epoch of it writes nothing."""
@@ -97,7 +99,8 @@ class SequenceWatch:
 
         Of whom a marker is all that is left, its records being deleted, a broker that has read that anew takes nothing
         but a beginning, Kafka's as well (``ProducerAppendInfo.checkSequence``). Nor does it take of a transaction what
-        comes behind a batch that it has seen and not written (KIP-890).
+        comes behind a batch that it has seen and not written (KIP-890): who has an epoch that another had begins with
+        what counts as that one's batch sent again, which begins no transaction.
         """
         header = next((header for header, _, _ in batches(view)), None)
         if header is None:
@@ -106,7 +109,9 @@ class SequenceWatch:
         entry = log.producers.entries.get(header.producer_id)
         known = chain.producers.get(header.producer_id)
         follows = known == (header.producer_epoch, (header.base_sequence - 1) % SEQUENCES)
-        begun_before = header.is_transactional if entry is None else not entry.batches
+        given_ns = self.given_anew.get((header.producer_id, header.producer_epoch))
+        anew = given_ns is not None and not self.losses.has_written(chain, header.producer_id, given_ns)
+        begun_before = header.is_transactional if entry is None or anew else not entry.batches
         if begun_before and header.base_sequence != 0:
             self.world.waive("T1")
         elif entry is None or follows:
