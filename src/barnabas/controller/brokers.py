@@ -61,9 +61,10 @@ async def on_broker_startup(reign: Reign, new_brokers: Sequence[int]) -> None:
     for broker_id in new_brokers:
         context.replicas_on_offline_dirs.pop(broker_id, None)
     existing = [broker_id for broker_id in context.live_or_shutting_down_broker_ids if broker_id not in new_brokers]
-    # The old ones learn of the new ones; the new ones learn everything.
+    # The old ones learn of the new ones; the new ones learn everything, also what is being deleted: one whose session
+    # had ended may know it still. Apache names no topic that is queued for deletion; such a broker knows it for ever.
     reign.send_update_metadata_request(existing, ())
-    reign.send_update_metadata_request(new_brokers, context.partitions_with_leaders())
+    reign.send_update_metadata_request(new_brokers, context.partitions_leadership_info)
     replicas = context.replicas_on_brokers(new_brokers)
     await reign.replicas.handle_state_changes(replicas, ReplicaState.OnlineReplica)
     await reign.partitions.trigger_online_partition_state_change()

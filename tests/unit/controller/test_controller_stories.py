@@ -196,6 +196,36 @@ def test_a_broker_that_registers_again_forgets_topics_that_were_deleted_meanwhil
     play(story)
 
 
+def test_a_broker_that_registers_again_is_told_of_topics_that_are_being_deleted(play: Callable[[Play], None]) -> None:
+    """Their deletion waits for another broker: ZooKeeper has them, and the others heard that they are gone."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("kept", (1, 2))
+        await made.create("t", (1, 2))
+        await made.die(2)
+        await made.settled()
+        controller, known = made.controllers[3], made.known[3]
+        made.brokers[3].reachable = False
+        await made.delete("t")
+        await made.until(lambda: "t" in made.controller.reign.context.topics_ineligible_for_deletion, "t waits for 2")
+        for request in made.brokers[3].of(UpdateMetadataRequest):
+            known.update(request)
+        assert {*known.topic_ids()} == {"kept", "t"}
+        made.brokers[3].told.clear()
+        epoch = controller.broker_epoch
+        await made.expire(3)
+        await made.until(lambda: controller.broker_epoch > epoch, "3 registered again")
+        made.brokers[3].reachable = True
+        await made.until(lambda: made.brokers[3].told, "3 is told")
+        await made.settled()
+        for request in made.brokers[3].of(UpdateMetadataRequest):
+            known.update(request)
+        assert {*known.topic_ids()} == {"kept"}
+
+    play(story)
+
+
 def test_a_broker_that_returns_hears_of_everything_first_and_may_join_the_isr(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
         await made.start(1, 2, 3)
