@@ -651,22 +651,23 @@ def test_a_partition_changes_its_fetcher_when_their_number_does(tmp_path: Path) 
     play(tmp_path, story)
 
 
+async def is_told_all_behind_its_cut(one: Peer, two: Peer) -> None:
+    one.leads(1, 0, (1,))
+    await one.append(b"both")
+    two.leads(2, 0, (1, 2))
+    await two.append(b"both", acks=1)
+    two.leads(2, 1, (1, 2))
+    await two.append(b"only", acks=1)
+    one.leads(1, 2, (1,))
+    two.leads(1, 2, (1,))
+    await until(lambda: two.end == 1)
+    await until(lambda: two.partition.local_log().high_watermark == 1)
+
+
 def test_a_high_watermark_that_is_told_with_the_diverging_epoch_is_told_again(tmp_path: Path) -> None:
     """Before the follower has cut its log it cannot take it, and afterwards there may be nothing left to fetch."""
 
-    async def story(one: Peer, two: Peer) -> None:
-        one.leads(1, 0, (1,))
-        await one.append(b"both")
-        two.leads(2, 0, (1, 2))
-        await two.append(b"both", acks=1)
-        two.leads(2, 1, (1, 2))
-        await two.append(b"only", acks=1)
-        one.leads(1, 2, (1,))
-        two.leads(1, 2, (1,))
-        await until(lambda: two.end == 1)
-        await until(lambda: two.partition.local_log().high_watermark == 1)
-
-    play(tmp_path, story, ImpatientPeer)
+    play(tmp_path, is_told_all_behind_its_cut, ImpatientPeer)
 
 
 class AsApacheTells(ImpatientPeer):
@@ -683,19 +684,7 @@ class AsApacheTells(ImpatientPeer):
 
 
 def test_who_has_cut_its_log_begins_a_new_session_in_which_all_is_told(tmp_path: Path) -> None:
-    async def story(one: Peer, two: Peer) -> None:
-        one.leads(1, 0, (1,))
-        await one.append(b"both")
-        two.leads(2, 0, (1, 2))
-        await two.append(b"both", acks=1)
-        two.leads(2, 1, (1, 2))
-        await two.append(b"only", acks=1)
-        one.leads(1, 2, (1,))
-        two.leads(1, 2, (1,))
-        await until(lambda: two.end == 1)
-        await until(lambda: two.partition.local_log().high_watermark == 1)
-
-    play(tmp_path, story, AsApacheTells)
+    play(tmp_path, is_told_all_behind_its_cut, AsApacheTells)
 
 
 def test_what_a_follower_has_yet_to_cut_commits_nothing(tmp_path: Path) -> None:
