@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -168,7 +168,7 @@ async def alter(
     zk: KafkaZkClient,
     network: Network,
     entity: Entity,
-    changes: Iterable[tuple[str, float | None]],
+    changes: Sequence[tuple[str, float | None]],
     *,
     validate_only: bool,
 ) -> None:
