@@ -10,6 +10,10 @@ sixteenth of them to each broker with sixteen.
 
 What is counted is all that brokers do for a record, leader and followers. Divided by the figure of one core it is what
 does not divide: with sixteen cores a machine does sixteen divided by that times the work.
+
+``--live SECONDS`` starts real brokers, each held to a core of its own. Clients want cores as well: where there are none
+left, ``--share 0.25`` gives each broker a quarter of a core instead, by a control group (Linux, as root), so that a
+machine of two cores shows by the clock what two, four or sixteen slow cores do.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -41,6 +47,8 @@ LOADS: Final = {
     "batches of 100 KB": Load(4, 5, record_bytes=1000, batch_bytes=100_000),
 }
 RAMP_S: Final = 0.5
+QUOTA_US: Final = 2000
+"""What a broker of a share may use before it waits for its next turn: short, as a slower core; Linux takes 1,000."""
 PATIENCE_S: Final = 60.0
 """How long a client may take to begin; then the others end with `BrokenBarrierError`."""
 
@@ -120,20 +128,51 @@ def client(port: int, topic: str, load: Load, seconds: float, cores: set[int], b
         sent.put(told)
 
 
-def live(cores: int, load: Load, seconds: float) -> tuple[float, float]:
-    """Requests a second, and the brokers' CPU in µs a request, with so many brokers on as many cores."""
+@contextmanager
+def held_to_a_share(pid: int, share: float) -> Iterator[None]:
+    """The process gets so much of one core and no more, by a control group of version 1 or 2.
+
+    Raises `OSError` where this process may make none.
+    """
+    version_1 = Path("/sys/fs/cgroup/cpu")
+    group = (version_1 if version_1.is_dir() else Path("/sys/fs/cgroup")) / f"barnabas-{pid}"
+    period_us = round(QUOTA_US / share)
+    group.mkdir()
+    try:
+        if version_1.is_dir():
+            (group / "cpu.cfs_period_us").write_text(str(period_us))
+            (group / "cpu.cfs_quota_us").write_text(str(QUOTA_US))
+        else:
+            (group / "cpu.max").write_text(f"{QUOTA_US} {period_us}")
+        (group / "cgroup.procs").write_text(str(pid))
+        yield
+    finally:
+        (group.parent / "cgroup.procs").write_text(str(pid))
+        group.rmdir()
+
+
+def live(cores: int, load: Load, seconds: float, share: float | None) -> tuple[float, float]:
+    """Requests a second, and the brokers' CPU in µs a request, with so many brokers on as many cores, or shares."""
     here = sorted(os.sched_getaffinity(0))
     forked = multiprocessing.get_context("fork")
-    with tempfile.TemporaryDirectory() as directory, running_barnabas(Path(directory), cores) as first:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        running_barnabas(Path(directory), cores) as first,
+        ExitStack() as held,
+    ):
         brokers = json.loads((Path(directory) / "cluster.json").read_text())["brokers"]
-        for broker, core in zip(brokers, here, strict=False):
-            os.sched_setaffinity(broker["pid"], {core})
+        if share is None:
+            for broker, core in zip(brokers, here, strict=False):
+                os.sched_setaffinity(broker["pid"], {core})
         admin = AdminClient({"bootstrap.servers": first.bootstrap, "log_level": 0})
         topics = [NewTopic(f"on-{broker['id']}", 1, replica_assignment=[[broker["id"]]]) for broker in brokers]
         for made in admin.create_topics(topics, operation_timeout=30).values():
             made.result()
+        if share is not None:
+            for broker in brokers:
+                held.enter_context(held_to_a_share(broker["pid"], share))
         barrier, sent = forked.Barrier(cores + 1, timeout=PATIENCE_S + seconds), forked.SimpleQueue()
-        left = set(here[cores:]) or set(here)
+        left = set(here[cores:]) if share is None and cores < len(here) else set(here)
         clients = [
             forked.Process(
                 target=client, args=(broker["port"], f"on-{broker['id']}", load, seconds, left, barrier, sent)
@@ -153,11 +192,18 @@ def live(cores: int, load: Load, seconds: float) -> tuple[float, float]:
         return requests / max(each.seconds for each in told), used / requests * 1e6
 
 
-def measure_live(counts: list[int], seconds: float) -> None:
+def measure_live(counts: list[int], seconds: float, share: float | None) -> None:
+    each = "cores" if share is None else f"times {share:g} of a core"
     for says, load in LOADS.items():
+        alone: tuple[float, float] | None = None
         for cores in counts:
-            rate, cpu_us = live(cores, load, seconds)
-            print(f"{says}, {cores:>2} cores: {rate:9,.0f} requests a second, {cpu_us:6.1f} µs of CPU each", flush=True)
+            rate, cpu_us = live(cores, load, seconds, share)
+            alone = alone or (rate, cpu_us)
+            print(
+                f"{says}, {cores:>2} {each}: {rate:9,.0f} requests a second, {cpu_us:6.1f} µs of CPU each:"
+                f" {rate / alone[0]:5.2f} and {cpu_us / alone[1]:.2f} times the first's",
+                flush=True,
+            )
 
 
 def main() -> None:
@@ -169,9 +215,10 @@ def main() -> None:
     parser.add_argument("--instructions", action="store_true", help="count instructions, by valgrind")
     parser.add_argument("--opcodes", action="store_true", help="count what the interpreter does")
     parser.add_argument("--live", type=float, metavar="SECONDS", help="real brokers, on cores of their own")
+    parser.add_argument("--share", type=float, help="with --live: of a core, for each broker")
     arguments = parser.parse_args()
     if arguments.live:
-        measure_live(arguments.cores, arguments.live)
+        measure_live(arguments.cores, arguments.live, arguments.share)
         return
     for at_once in (1, 16) if arguments.at_once is None else (arguments.at_once,):
         alone = 0.0
