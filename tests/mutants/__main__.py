@@ -2,8 +2,8 @@
 
 What is known already is not done again as long as nothing changed that it stands on, unless there is more time for it
 than it had, or ``--again`` is given. ``ONLY=B20,B27`` names a share. ``ONLY=N01`` names one of `table_new`, ``ONLY=X1``
-one of `table_strangers`: these are looked for in the same ways, when they are named (``ONLY=all`` names every one), and
-their results are kept apart.
+one of `table_strangers`, ``ONLY=Y1`` one of `table_more_strangers`: these are looked for in the same ways, when they
+are named (``ONLY=all`` names every one), and their results are kept apart.
 What seeds find they mostly find within half a CPU minute: ``--cpu-seconds 60`` is enough to see all of them once.
 """
 
@@ -20,10 +20,28 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mutants.edits import DoesNotApply
 from mutants.hunt import DidNotRun, Record, is_caught, look, named
-from mutants.recall import CPU_SECONDS, NEW_RESULTS, RECALL, RESULTS, STRANGERS_RESULTS, page, read_results
+from mutants.recall import (
+    CPU_SECONDS,
+    MORE_STRANGERS_RESULTS,
+    NEW_RESULTS,
+    RECALL,
+    RESULTS,
+    STRANGERS_RESULTS,
+    page,
+    read_results,
+)
 from mutants.table import MUTANTS, Mutant
+from mutants.table_more_strangers import MORE_STRANGERS
 from mutants.table_new import NEW_MUTANTS
 from mutants.table_strangers import STRANGERS
+
+_TABLES = (
+    (MUTANTS, RESULTS),
+    (NEW_MUTANTS, NEW_RESULTS),
+    (STRANGERS, STRANGERS_RESULTS),
+    (MORE_STRANGERS, MORE_STRANGERS_RESULTS),
+)
+"""The mutants, and where their results are kept."""
 
 
 def told(way: str, record: Record) -> str:
@@ -43,14 +61,13 @@ def main() -> None:
     arguments = parser.parse_args()
     wanted = [each for each in arguments.only.split(",") if each]
     old = [mutant.bug for mutant in MUTANTS]
-    by_bug = {mutant.bug: mutant for mutant in (*MUTANTS, *NEW_MUTANTS, *STRANGERS)}
+    by_bug = {mutant.bug: mutant for table, _ in _TABLES for mutant in table}
     if wanted == ["all"]:
         wanted = [*by_bug]
     if unknown := {*wanted} - {*by_bug}:
         parser.error(f"there is no mutant {', '.join(sorted(unknown))}")
-    strange = [mutant.bug for mutant in STRANGERS]
-    kept_in = {bug: RESULTS if bug in old else STRANGERS_RESULTS if bug in strange else NEW_RESULTS for bug in by_bug}
-    results = {**read_results(), **read_results(NEW_RESULTS), **read_results(STRANGERS_RESULTS)}
+    kept_in = {mutant.bug: path for table, path in _TABLES for mutant in table}
+    results = {bug: records for _, path in _TABLES for bug, records in read_results(path).items()}
 
     def looked_for(mutant: Mutant) -> dict[str, Record] | None:
         if arguments.until and time.strftime("%H:%M") >= arguments.until:

@@ -24,6 +24,8 @@ NEW_RESULTS = Path(__file__).with_name("results_new.json")
 """Of the mutants in `table_new`, which are no part of the recall of old bugs."""
 STRANGERS_RESULTS = Path(__file__).with_name("results_strangers.json")
 """Of those in `table_strangers`."""
+MORE_STRANGERS_RESULTS = Path(__file__).with_name("results_more_strangers.json")
+"""Of those in `table_more_strangers`."""
 RECALL = Path(__file__).parents[2] / "docs" / "recall.md"
 
 _HEAD = """\

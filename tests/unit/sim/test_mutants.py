@@ -12,6 +12,7 @@ from mutants.copies import PACKAGE, edited
 from mutants.held_tests import EQUIVALENT, STOOD, WRITTEN
 from mutants.named_tests import NAMED_TESTS, NEW_TESTS, ROOT
 from mutants.table import ABSENT, MUTANTS, Mutant
+from mutants.table_more_strangers import MORE_STRANGERS
 from mutants.table_new import NEW_MUTANTS
 from mutants.table_security import NOTICED_BY, PROTECTIONS
 from mutants.table_strangers import STRANGERS
@@ -53,7 +54,7 @@ def test_every_protection_has_a_test_that_notices_its_absence() -> None:
     assert [*NOTICED_BY] == [f"P{number:02d}" for number in range(1, len(PROTECTIONS) + 1)]
 
 
-@pytest.mark.parametrize("mutant", [*NEW_MUTANTS, *STRANGERS], ids=lambda mutant: mutant.bug)
+@pytest.mark.parametrize("mutant", [*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS], ids=lambda mutant: mutant.bug)
 def test_a_new_mutant_applies_and_changes_exactly_one_place(mutant: Mutant) -> None:
     (edit,) = mutant.edits
     ((path, text),) = edited(mutant).items()
@@ -67,7 +68,8 @@ def test_a_new_mutant_applies_and_changes_exactly_one_place(mutant: Mutant) -> N
 def test_new_mutants_are_numbered_and_no_two_are_the_same() -> None:
     assert [mutant.bug for mutant in NEW_MUTANTS] == [f"N{number:02d}" for number in range(1, len(NEW_MUTANTS) + 1)]
     assert [mutant.bug for mutant in STRANGERS] == [f"X{number}" for number in range(1, 37)]
-    every = [*NEW_MUTANTS, *STRANGERS]
+    assert [mutant.bug for mutant in MORE_STRANGERS] == [f"Y{number}" for number in range(1, 41)]
+    every = [*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS]
     assert len({edit for mutant in every for edit in mutant.edits}) == len(every)
     assert len({mutant.what for mutant in every}) == len(every)
 
