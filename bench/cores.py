@@ -161,9 +161,9 @@ def live(cores: int, load: Load, seconds: float, share: float | None) -> tuple[f
         ExitStack() as held,
     ):
         brokers = json.loads((Path(directory) / "cluster.json").read_text())["brokers"]
-        if share is None:
-            for broker, core in zip(brokers, here, strict=False):
-                os.sched_setaffinity(broker["pid"], {core})
+        own = here[:cores] if share is None else []
+        for broker, core in zip(brokers, own, strict=False):
+            os.sched_setaffinity(broker["pid"], {core})
         admin = AdminClient({"bootstrap.servers": first.bootstrap, "log_level": 0})
         topics = [NewTopic(f"on-{broker['id']}", 1, replica_assignment=[[broker["id"]]]) for broker in brokers]
         for made in admin.create_topics(topics, operation_timeout=30).values():
@@ -172,7 +172,7 @@ def live(cores: int, load: Load, seconds: float, share: float | None) -> tuple[f
             for broker in brokers:
                 held.enter_context(held_to_a_share(broker["pid"], share))
         barrier, sent = forked.Barrier(cores + 1, timeout=PATIENCE_S + seconds), forked.SimpleQueue()
-        left = set(here[cores:]) if share is None and cores < len(here) else set(here)
+        left = {*here} - {*own} or {*here}
         clients = [
             forked.Process(
                 target=client, args=(broker["port"], f"on-{broker['id']}", load, seconds, left, barrier, sent)
@@ -193,14 +193,14 @@ def live(cores: int, load: Load, seconds: float, share: float | None) -> tuple[f
 
 
 def measure_live(counts: list[int], seconds: float, share: float | None) -> None:
-    each = "cores" if share is None else f"times {share:g} of a core"
+    unit = "cores" if share is None else f"times {share:g} of a core"
     for says, load in LOADS.items():
         alone: tuple[float, float] | None = None
         for cores in counts:
             rate, cpu_us = live(cores, load, seconds, share)
             alone = alone or (rate, cpu_us)
             print(
-                f"{says}, {cores:>2} {each}: {rate:9,.0f} requests a second, {cpu_us:6.1f} µs of CPU each:"
+                f"{says}, {cores:>2} {unit}: {rate:9,.0f} requests a second, {cpu_us:6.1f} µs of CPU each:"
                 f" {rate / alone[0]:5.2f} and {cpu_us / alone[1]:.2f} times the first's",
                 flush=True,
             )
