@@ -1,24 +1,19 @@
 """More mutants of strangers: forty small slips, a third in plain sight, a third on paths such as recovery, failover and
 expiry, a third where several things have to come together.
 
-They were written from the product's code alone, as those in `table_strangers` were, for a campaign that had been
-widened meanwhile. `source` is the package; `what` tells what a user would see.
+They were written from the product's code alone, as those in `table_strangers` were, some with the knowledge of which
+edits were taken. `source` is the package; `what` tells what a user would see.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from mutants.edits import Edit, remove, replace
-from mutants.mutant import Mutant, mutant
-
-
-def _more(bug: str, package: str, what: str, edit: Edit) -> Mutant:
-    return mutant(bug, package, what, "", "", edit)
-
+from mutants.edits import remove, replace
+from mutants.mutant import unreported
 
 _LOG: Final = (
-    _more(
+    unreported(
         "Y1",
         "log",
         "of three leaders in turn the first keeps records that the others never had, or cuts too few of them",
@@ -28,13 +23,13 @@ _LOG: Final = (
             "requested_epoch, entries[higher].start_offset",
         ),
     ),
-    _more(
+    unreported(
         "Y2",
         "log",
         "who began anew far behind still knows epochs of what it dropped, and as a leader names wrong places to cut",
         remove("log.log:Log._truncate_fully_and_start_at", "self.leader_epochs.clear()"),
     ),
-    _more(
+    unreported(
         "Y3",
         "log",
         "retention by size deletes a segment more than it should, and leaves less than retention.bytes",
@@ -44,7 +39,7 @@ _LOG: Final = (
             "doomed < replicated and excess > 0",
         ),
     ),
-    _more(
+    unreported(
         "Y4",
         "log",
         "after a recovery and one more restart a lookup by time passes over the last records of a segment",
@@ -53,13 +48,13 @@ _LOG: Final = (
             "self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)",
         ),
     ),
-    _more(
+    unreported(
         "Y5",
         "log",
         "a key's committed value is compacted away for one of an open transaction, which is aborted later",
         replace("log.cleaner:log_to_clean", "log.last_stable_offset", "log.high_watermark"),
     ),
-    _more(
+    unreported(
         "Y6",
         "log",
         "after a truncation and then a power loss, recovery trusts bytes that were never flushed",
@@ -74,7 +69,7 @@ _LOG: Final = (
 )
 
 _REPLICA: Final = (
-    _more(
+    unreported(
         "Y7",
         "replica",
         "a request that waits is never answered where another of the same timeout was due before it",
@@ -84,13 +79,13 @@ _REPLICA: Final = (
             "heapq.heappop(lengths)",
         ),
     ),
-    _more(
+    unreported(
         "Y8",
         "replica",
         "a replica that was cut while it moved to another directory has what was cut again when it is there",
         remove("replica.log_dir_moves:LogDirMoves._step", "_cut_what_differs(current, future, wall_ms)"),
     ),
-    _more(
+    unreported(
         "Y9",
         "replica",
         "an ISR whose change was refused once neither shrinks nor grows until the next leader",
@@ -100,7 +95,7 @@ _REPLICA: Final = (
             "return proposed.state, False",
         ),
     ),
-    _more(
+    unreported(
         "Y10",
         "replica",
         "a follower in sync leaves the ISR at the first records after a quiet time",
@@ -112,7 +107,7 @@ _REPLICA: Final = (
             """,
         ),
     ),
-    _more(
+    unreported(
         "Y11",
         "replica",
         "a follower that lacks the leader's epoch cuts too little, is told so again and again, and never gets in sync",
@@ -122,7 +117,7 @@ _REPLICA: Final = (
             "min(leader_end_offset, log.log_end_offset)",
         ),
     ),
-    _more(
+    unreported(
         "Y12",
         "replica",
         "a throttled replica that is copied steadily is held back for ever longer than its rate asks for",
@@ -132,13 +127,13 @@ _REPLICA: Final = (
             "self._samples.append((now_ms, before + size))",
         ),
     ),
-    _more(
+    unreported(
         "Y13",
         "replica",
         "a deposed leader of groups' or transactions' partition goes on coordinating beside its successor",
         remove("replica.replicas:Replicas._deposed", "self.on_leadership_change([], [partition])"),
     ),
-    _more(
+    unreported(
         "Y14",
         "replica",
         "a follower's high watermark stands still until the next record, where it moved while it was asked for",
@@ -153,7 +148,7 @@ _REPLICA: Final = (
 )
 
 _CONTROLLER: Final = (
-    _more(
+    unreported(
         "Y15",
         "controller",
         "who replaces one reassignment by another may drop the only replicas that are in sync",
@@ -166,7 +161,7 @@ _CONTROLLER: Final = (
             """,
         ),
     ),
-    _more(
+    unreported(
         "Y16",
         "controller",
         "a topic that is made anew under the controller that deleted it is told to nobody",
@@ -175,7 +170,7 @@ _CONTROLLER: Final = (
             "self.topics_with_deletion_started.pop(topic, None)",
         ),
     ),
-    _more(
+    unreported(
         "Y17",
         "controller",
         "a topic that was once moved, and is deleted under the same controller, is never gone",
@@ -184,7 +179,7 @@ _CONTROLLER: Final = (
             "self._context.partitions_being_reassigned.pop(partition)",
         ),
     ),
-    _more(
+    unreported(
         "Y18",
         "controller",
         "a topic made anew has the configuration of the one that was deleted: its records are compacted or too old",
@@ -193,7 +188,7 @@ _CONTROLLER: Final = (
             "await self._zk.delete_topic_configs([topic], epoch_zk_version)",
         ),
     ),
-    _more(
+    unreported(
         "Y19",
         "controller",
         "an ISR that was written, and whose answer ZooKeeper lost, never changes again under that leader",
@@ -207,7 +202,7 @@ _CONTROLLER: Final = (
             """,
         ),
     ),
-    _more(
+    unreported(
         "Y20",
         "controller",
         "a broker that is just back is taken for leaving, since its last life's request came late",
@@ -219,7 +214,7 @@ _CONTROLLER: Final = (
             """,
         ),
     ),
-    _more(
+    unreported(
         "Y21",
         "controller",
         "a reassignment whose target fell out of the ISR as it was about to end is never brought to its end",
@@ -228,7 +223,7 @@ _CONTROLLER: Final = (
             "context.update_partition_full_replica_assignment(partition, reassignment)",
         ),
     ),
-    _more(
+    unreported(
         "Y22",
         "controller",
         "while one broker leaves another dies: what the first leads gets a second leader, and it is not told",
@@ -245,7 +240,7 @@ _CONTROLLER: Final = (
 )
 
 _COORDINATOR: Final = (
-    _more(
+    unreported(
         "Y23",
         "coordinator",
         "a group that read long without a commit loses its offsets as soon as its members are gone",
@@ -255,19 +250,19 @@ _COORDINATOR: Final = (
             "None",
         ),
     ),
-    _more(
+    unreported(
         "Y24",
         "coordinator",
         "offsets expire with those that an open transaction is about to replace them by: the group begins anew",
         remove("coordinator.group_offsets:GroupOffsets.expired", "self.is_unstable(key)"),
     ),
-    _more(
+    unreported(
         "Y25",
         "coordinator",
         "a static member that restarts during a rebalance loses its place and its partitions",
         remove("coordinator.group_rebalance:RebalancingGroup._complete_join", "not member.is_static"),
     ),
-    _more(
+    unreported(
         "Y26",
         "coordinator",
         "a late word of an earlier leader makes a coordinator forget its groups, and nobody has them",
@@ -279,7 +274,7 @@ _COORDINATOR: Final = (
             """,
         ),
     ),
-    _more(
+    unreported(
         "Y27",
         "coordinator",
         "a producer whose transaction timed out, or has a successor, still writes to it behind the abort",
@@ -289,7 +284,7 @@ _COORDINATOR: Final = (
             "self.metadata.producer_epoch",
         ),
     ),
-    _more(
+    unreported(
         "Y28",
         "coordinator",
         "a coordinator sends markers of an end that is lost with it, and the transaction ends twice or never",
@@ -298,7 +293,7 @@ _COORDINATOR: Final = (
             "await self._is_replicated(partition)",
         ),
     ),
-    _more(
+    unreported(
         "Y29",
         "coordinator",
         "a transaction never times out, and holds up readers, while its producer adds partitions to it",
@@ -308,7 +303,7 @@ _COORDINATOR: Final = (
             "metadata.last_update_ms + metadata.timeout_ms < now_ms",
         ),
     ),
-    _more(
+    unreported(
         "Y30",
         "coordinator",
         "a transactional id that is taken up in the moment in which it expires is unknown right afterwards",
@@ -317,7 +312,7 @@ _COORDINATOR: Final = (
 )
 
 _BROKER: Final = (
-    _more(
+    unreported(
         "Y31",
         "broker",
         "a broker that registers anew while it reads a topic's configuration takes up what was meant for its past",
@@ -335,19 +330,19 @@ _BROKER: Final = (
             """,
         ),
     ),
-    _more(
+    unreported(
         "Y32",
         "broker",
         "while one partition is written to steadily, a follower hears late of the others that it fetches with it",
         remove("broker.repeated_fetch:RepeatedFetches.answer", "len(stirred) > (known.cache_key in stirred)"),
     ),
-    _more(
+    unreported(
         "Y33",
         "broker",
         "a throttled consumer pays for records that it was not given, each time it asks, and is never let go",
         remove("broker.quotas:Quotas.fetched", "meter.rate.record(-size, now_ms)"),
     ),
-    _more(
+    unreported(
         "Y34",
         "broker",
         "a partition gets no marker, and its readers stand still, where ZooKeeper cannot be asked about it",
@@ -356,7 +351,7 @@ _BROKER: Final = (
 )
 
 _ZK: Final = (
-    _more(
+    unreported(
         "Y35",
         "zk",
         "a controller whose session has ended goes on beside its successor until it has another session",
@@ -365,13 +360,13 @@ _ZK: Final = (
             'await self._call_hooks("before_initializing_session")',
         ),
     ),
-    _more(
+    unreported(
         "Y36",
         "zk",
         "a broker that lost an election takes the winner's /controller along when its session ends",
         remove("zk.server.tree:DataTree._create", "self._account(path, node, -1)"),
     ),
-    _more(
+    unreported(
         "Y37",
         "zk",
         "partitions that are added while another of their topic is moved are gone again",
@@ -384,13 +379,13 @@ _ZK: Final = (
 )
 
 _CLIENT: Final = (
-    _more(
+    unreported(
         "Y38",
         "client",
         "after an aborted transaction a committed reader passes over the next ones of the same producer",
         remove("client.positions:read", "aborting.pop(header.producer_id, None)"),
     ),
-    _more(
+    unreported(
         "Y39",
         "client",
         "records whose answer was lost turn up in the producer's next transaction, and count with it",
@@ -402,7 +397,7 @@ _CLIENT: Final = (
             """,
         ),
     ),
-    _more(
+    unreported(
         "Y40",
         "client",
         "a cooperative consumer that its group has put out reads on, beside whoever has its partitions now",

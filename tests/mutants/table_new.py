@@ -9,16 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.edits import Edit, before, remove, replace
-from mutants.mutant import Mutant, mutant
-
-
-def _new(bug: str, package: str, what: str, edit: Edit) -> Mutant:
-    return mutant(bug, package, what, "", "", edit)
-
+from mutants.edits import before, remove, replace
+from mutants.mutant import unreported
 
 _LOG: Final = (
-    _new(
+    unreported(
         "N01",
         "log",
         "a lookup by the very largest timestamp of a segment passes over it and names a later record",
@@ -28,7 +23,7 @@ _LOG: Final = (
             "largest(segment) > timestamp",
         ),
     ),
-    _new(
+    unreported(
         "N02",
         "log",
         "a lookup by a timestamp that a record has exactly names the record one batch later, or none",
@@ -38,7 +33,7 @@ _LOG: Final = (
             "batch.max_timestamp > timestamp",
         ),
     ),
-    _new(
+    unreported(
         "N03",
         "log",
         "a committed reader that begins within an aborted transaction is given the rest of its records",
@@ -48,7 +43,7 @@ _LOG: Final = (
             "fetch_offset <= entry.first_offset < upper_bound_offset",
         ),
     ),
-    _new(
+    unreported(
         "N04",
         "log",
         "aborted records are given to committed readers where the abort marker lies in a later segment",
@@ -58,7 +53,7 @@ _LOG: Final = (
             "self._segments[max(0, self.index_of(start_offset)):][:1]",
         ),
     ),
-    _new(
+    unreported(
         "N05",
         "log",
         "a power loss takes flushed records: the segment within which the recovery point lay is passed by",
@@ -68,7 +63,7 @@ _LOG: Final = (
             "max(0, self.segments.index_of(self.recovery_point - 1) + 1)",
         ),
     ),
-    _new(
+    unreported(
         "N06",
         "log",
         "with flush.messages=1 a power loss of all brokers takes records, since followers never flush",
@@ -80,7 +75,7 @@ _LOG: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N07",
         "log",
         "the first batch of a producer's new epoch is acknowledged as a repetition, and is lost",
@@ -90,7 +85,7 @@ _LOG: Final = (
             "producer_epoch >= self.producer_epoch",
         ),
     ),
-    _new(
+    unreported(
         "N08",
         "log",
         "a batch that was truncated and is sent again is acknowledged as a repetition, and is lost",
@@ -100,13 +95,13 @@ _LOG: Final = (
             "not log_start_offset <= offset",
         ),
     ),
-    _new(
+    unreported(
         "N09",
         "log",
         "committed readers stand still for ever behind a transaction open for longer than producers live",
         remove("log.producer_state:ProducerStateManager._is_expired", "entry.current_txn_first_offset == NO_OFFSET"),
     ),
-    _new(
+    unreported(
         "N10",
         "log",
         "a follower whose whole last epoch is cut is told to cut again for ever, and never gets in sync",
@@ -116,7 +111,7 @@ _LOG: Final = (
             "entries[-1].start_offset > end_offset",
         ),
     ),
-    _new(
+    unreported(
         "N11",
         "log",
         "after a kill and then a power loss torn batches are served: what was recovered counts as synced",
@@ -126,7 +121,7 @@ _LOG: Final = (
             "log_end_offset",
         ),
     ),
-    _new(
+    unreported(
         "N12",
         "log",
         "a kill while a cleaned segment takes its place costs the whole segment behind it",
@@ -136,7 +131,7 @@ _LOG: Final = (
             "swapped[0] <= bases[0] <= max(ends)",
         ),
     ),
-    _new(
+    unreported(
         "N13",
         "log",
         "a compacted topic loses a key's committed value to one of a transaction that is aborted later",
@@ -146,7 +141,7 @@ _LOG: Final = (
             "min(log.high_watermark, log.active_segment.base_offset)",
         ),
     ),
-    _new(
+    unreported(
         "N14",
         "log",
         "deleted keys live on with readers: tombstones go with the next cleaning, not delete.retention.ms",
@@ -156,19 +151,19 @@ _LOG: Final = (
             "self._now_ms if begins else horizon_ms",
         ),
     ),
-    _new(
+    unreported(
         "N15",
         "log",
         "retention by size leaves less than retention.bytes: a segment goes that is only partly beyond it",
         replace("log.retention:segments_to_delete", "excess >= segments[doomed].size", "excess > 0"),
     ),
-    _new(
+    unreported(
         "N16",
         "log",
         "committed records are hidden from readers where a truncation took an abort marker of before",
         remove("log.segment:Segment.truncate_to", "self.txn_index.truncate_to(offset)"),
     ),
-    _new(
+    unreported(
         "N17",
         "log",
         "after a truncation lookups by time miss the last kilobytes, and retention takes them too early",
@@ -183,7 +178,7 @@ _LOG: Final = (
 )
 
 _REPLICA: Final = (
-    _new(
+    unreported(
         "N18",
         "replica",
         "acknowledged records are lost: a leader that missed an epoch counts what followers had before",
@@ -193,7 +188,7 @@ _REPLICA: Final = (
             "new_leader",
         ),
     ),
-    _new(
+    unreported(
         "N19",
         "replica",
         "a record is acknowledged that was cut while its leader followed, and is another's by now",
@@ -202,7 +197,7 @@ _REPLICA: Final = (
             "self.leading_since_epoch != leading_since_epoch",
         ),
     ),
-    _new(
+    unreported(
         "N20",
         "replica",
         "committed records are lost: the leader forgets a new ISR member that ZooKeeper has, if told late",
@@ -212,13 +207,13 @@ _REPLICA: Final = (
             "(ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_UPDATE_VERSION)",
         ),
     ),
-    _new(
+    unreported(
         "N21",
         "replica",
         "sound followers fall out of the ISR when a partition is written to after a long rest",
         remove("replica.partition:Partition.stir", "progress.rested_until(fetch.last_fetch_ms)"),
     ),
-    _new(
+    unreported(
         "N22",
         "replica",
         "replicas differ: a follower with more of an old epoch than the leader has is not made to cut it",
@@ -228,13 +223,13 @@ _REPLICA: Final = (
             "epoch < last_fetched_epoch",
         ),
     ),
-    _new(
+    unreported(
         "N23",
         "replica",
         "a caught-up follower whose way into the ISR was refused stays out until the next write",
         remove("replica.partition:Partition.has_all", "follower_id in self.isr_state.isr"),
     ),
-    _new(
+    unreported(
         "N24",
         "replica",
         "a lookup by time names a record at the high watermark, which may yet be lost",
@@ -244,13 +239,13 @@ _REPLICA: Final = (
             "found.offset <= last_fetchable",
         ),
     ),
-    _new(
+    unreported(
         "N25",
         "replica",
         "after a truncation a follower's high watermark stays behind until something is written",
         remove("replica.fetchers:ReplicaFetcher._take", "self._session.lost()"),
     ),
-    _new(
+    unreported(
         "N26",
         "replica",
         "a paused or failed follower looks alive to its leader, since others' fetches still name it",
@@ -262,7 +257,7 @@ _REPLICA: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N27",
         "replica",
         "a partition's ISR never changes again after two elections while one request is under way",
@@ -275,13 +270,13 @@ _REPLICA: Final = (
             "self._unanswered.pop(topic_partition, None)",
         ),
     ),
-    _new(
+    unreported(
         "N28",
         "replica",
         "followers in sync are throttled as well during a throttled move, and fall out of the ISR",
         remove("replica.replication_quota:ReplicationQuotas.is_held_back", "lag != 0"),
     ),
-    _new(
+    unreported(
         "N29",
         "replica",
         "replicas are not stopped or deleted where the controller knows the same epoch as the broker",
@@ -294,7 +289,7 @@ _REPLICA: Final = (
 )
 
 _CONTROLLER: Final = (
-    _new(
+    unreported(
         "N30",
         "controller",
         "acks=all stands still after a planned stop: who leaves stays in the ISR until it lags",
@@ -304,13 +299,13 @@ _CONTROLLER: Final = (
             "leader_and_isr.with_leader(leader, leader_and_isr.isr)",
         ),
     ),
-    _new(
+    unreported(
         "N31",
         "controller",
         "a broker that stopped politely is never elected nor let into an ISR after its return",
         remove("controller.brokers:on_broker_failure", "context.shutting_down_broker_ids.pop(broker_id, None)"),
     ),
-    _new(
+    unreported(
         "N32",
         "controller",
         "a dead broker stays in the ISR of a partition whose leader wrote its state just then",
@@ -323,7 +318,7 @@ _CONTROLLER: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N33",
         "controller",
         "a move that only takes replicas away never ends when the controller dies within it",
@@ -333,7 +328,7 @@ _CONTROLLER: Final = (
             "assignment.adding_replicas",
         ),
     ),
-    _new(
+    unreported(
         "N34",
         "controller",
         "a topic is back after its deletion when the controller dies between the order and the topic",
@@ -351,7 +346,7 @@ _CONTROLLER: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N35",
         "controller",
         "a partition's ISR cannot change until the next election once another version was met",
@@ -361,7 +356,7 @@ _CONTROLLER: Final = (
             "list(updated.finished)",
         ),
     ),
-    _new(
+    unreported(
         "N36",
         "controller",
         "a broker stops at once although partitions that it leads could not be moved yet",
@@ -371,7 +366,7 @@ _CONTROLLER: Final = (
             "[]",
         ),
     ),
-    _new(
+    unreported(
         "N37",
         "controller",
         "a topic counts as deleted though a broker failed to delete its replica and still has it",
@@ -381,13 +376,13 @@ _CONTROLLER: Final = (
             "event.request_error is not ErrorCode.NONE",
         ),
     ),
-    _new(
+    unreported(
         "N38",
         "controller",
         "the answer of a broker's former life counts: a deletion passes, or a replica is offline",
         remove("controller.answers:_is_of_this_life", "broker_epoch == context.broker_epoch(broker_id)"),
     ),
-    _new(
+    unreported(
         "N39",
         "controller",
         "two producers get the same id, the last of one block and the first of the next",
@@ -400,7 +395,7 @@ _CONTROLLER: Final = (
 )
 
 _COORDINATOR: Final = (
-    _new(
+    unreported(
         "N40",
         "coordinator",
         "a member left behind in an earlier generation commits, and takes the group's offset back",
@@ -410,13 +405,13 @@ _COORDINATOR: Final = (
             "generation_id > self.generation_id",
         ),
     ),
-    _new(
+    unreported(
         "N41",
         "coordinator",
         "members go without partitions: a late record of the generation before settles this one",
         remove("coordinator.groups:Group.stored", "self.generation_id == write.generation_id"),
     ),
-    _new(
+    unreported(
         "N42",
         "coordinator",
         "a group's offset goes back when a transaction ends after a plain commit that came later",
@@ -426,7 +421,7 @@ _COORDINATOR: Final = (
             "True",
         ),
     ),
-    _new(
+    unreported(
         "N43",
         "coordinator",
         "a group that is empty for a minute loses offsets that it committed a week ago",
@@ -436,7 +431,7 @@ _COORDINATOR: Final = (
             "self.offsets.expired(None, frozenset(), retention_ms, now.wall_ms)",
         ),
     ),
-    _new(
+    unreported(
         "N44",
         "coordinator",
         "a commit that timed out is answered as done, and the offset is lost at the next failover",
@@ -446,7 +441,7 @@ _COORDINATOR: Final = (
             "return ErrorCode.NONE if error is ErrorCode.REQUEST_TIMED_OUT else error",
         ),
     ),
-    _new(
+    unreported(
         "N45",
         "coordinator",
         "exactly-once is broken: an offset is told that an open transaction is about to replace",
@@ -455,7 +450,7 @@ _COORDINATOR: Final = (
             "key in self._open",
         ),
     ),
-    _new(
+    unreported(
         "N46",
         "coordinator",
         "a producer whose transaction timed out writes on, into one that nobody ends",
@@ -465,7 +460,7 @@ _COORDINATOR: Final = (
             "replace(metadata, state=PREPARE_ABORT, last_update_ms=now_ms)",
         ),
     ),
-    _new(
+    unreported(
         "N47",
         "coordinator",
         "a late batch is let in behind the marker, and committed readers stand still for ever",
@@ -477,7 +472,7 @@ _COORDINATOR: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N48",
         "coordinator",
         "an abort that was decided before a failover is never marked: its id is stuck for ever",
@@ -487,7 +482,7 @@ _COORDINATOR: Final = (
             "each.metadata.state is PREPARE_COMMIT",
         ),
     ),
-    _new(
+    unreported(
         "N49",
         "coordinator",
         "a partition gets no marker where its new leader did not know it yet: readers stand still",
@@ -497,7 +492,7 @@ _COORDINATOR: Final = (
             "error in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) or error in _NO_MARKERS_THERE",
         ),
     ),
-    _new(
+    unreported(
         "N50",
         "coordinator",
         "a producer is told CONCURRENT_TRANSACTIONS for ever after its topic was deleted",
@@ -515,7 +510,7 @@ _COORDINATOR: Final = (
 )
 
 _BROKER: Final = (
-    _new(
+    unreported(
         "N51",
         "replica",
         "acks=all is answered while the last record of the batch is on the leader alone",
@@ -525,13 +520,13 @@ _BROKER: Final = (
             "high_watermark < required_offset - 1",
         ),
     ),
-    _new(
+    unreported(
         "N52",
         "replica",
         "acks=all that timed out is answered as done",
         remove("replica.delayed_produce:DelayedProduce.on_expiration", "result.failed(ErrorCode.REQUEST_TIMED_OUT)"),
     ),
-    _new(
+    unreported(
         "N53",
         "broker",
         "a broker never takes up a changed configuration that it lost ZooKeeper while reading",
@@ -541,25 +536,25 @@ _BROKER: Final = (
             "self._last_executed = number",
         ),
     ),
-    _new(
+    unreported(
         "N54",
         "broker",
         "a client that pipelines and reads slowly hangs: what it asked meanwhile is never begun",
         remove("broker.framed_connection:FramedConnection.resume_writing", "self._begin_waiting()"),
     ),
-    _new(
+    unreported(
         "N55",
         "broker",
         "a producer's second transactional batch overtakes the first, and is refused as out of order",
         remove("broker.framed_connection:FramedConnection._may_begin", "not unanswered[-1].settled"),
     ),
-    _new(
+    unreported(
         "N56",
         "broker",
         "a broker that the controller refused to free stops as if it were, and partitions are offline",
         replace("broker.controlled_shutdown:_ask", "response.error_code or remaining", "remaining"),
     ),
-    _new(
+    unreported(
         "N57",
         "broker",
         "a batch counts as verified when the coordinator cannot be reached: its transaction may be over",
@@ -572,7 +567,7 @@ _BROKER: Final = (
 )
 
 _ZK: Final = (
-    _new(
+    unreported(
         "N58",
         "zk",
         "a controller back from a lost connection never hears of topics and brokers that came meanwhile",
@@ -582,13 +577,13 @@ _ZK: Final = (
             "node.mzxid > request.relative_zxid",
         ),
     ),
-    _new(
+    unreported(
         "N59",
         "zk",
         "a power loss takes all that ZooKeeper answered since its last snapshot, with the log file's name",
         remove("zk.server.wal:WriteAheadLog.begin", "self._disk.fsync_dir(self._directory)"),
     ),
-    _new(
+    unreported(
         "N60",
         "zk",
         "after a restart of ZooKeeper a dead broker stays registered, or stays the controller",
@@ -598,7 +593,7 @@ _ZK: Final = (
             "tree.ephemerals[node.ephemeral_owner] = {path: None}",
         ),
     ),
-    _new(
+    unreported(
         "N61",
         "zk",
         "a write whose answer was lost counts as done where another's write took its version",
@@ -608,7 +603,7 @@ _ZK: Final = (
             "stat is not None and stat.version == write.version + 1",
         ),
     ),
-    _new(
+    unreported(
         "N62",
         "zk",
         "a move or election asked for by znode during a lost connection is not begun",
@@ -618,13 +613,13 @@ _ZK: Final = (
             "self.data_watches[path] = None",
         ),
     ),
-    _new(
+    unreported(
         "N63",
         "zk",
         "a failed multi of several children leaves their parent with versions of what was never done",
         replace("zk.server.tree:DataTree._multi", "reversed(undo)", "undo"),
     ),
-    _new(
+    unreported(
         "N64",
         "zk",
         "a session that comes back just before its end expires all the same, with its ephemeral znodes",
@@ -633,7 +628,7 @@ _ZK: Final = (
 )
 
 _CLIENT: Final = (
-    _new(
+    unreported(
         "N65",
         "client",
         "the batch after one that was given up is acknowledged as its repetition, and is lost",
@@ -643,13 +638,13 @@ _CLIENT: Final = (
             "queue.next_sequence = (queue.next_sequence - batch.count) & 2147483647",
         ),
     ),
-    _new(
+    unreported(
         "N66",
         "client",
         "a partition that gave a batch up begins at sequence 0 under the old id, and is refused",
         replace("client.producing:Producing._identify", "queue.epoch != _GAVE_UP", "True"),
     ),
-    _new(
+    unreported(
         "N67",
         "client",
         "a transaction fails in its time when its coordinator has moved: the old one is asked again",
@@ -661,13 +656,13 @@ _CLIENT: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N68",
         "client",
         "a request that comes late ends the producer's next transaction in its midst",
         remove("client.transaction:Transaction._ask", "self.answer_lost = True"),
     ),
-    _new(
+    unreported(
         "N69",
         "client",
         "a committed reader is given the first batch of every aborted transaction",
@@ -677,25 +672,25 @@ _CLIENT: Final = (
             "beginning and beginning[0].first_offset < header.base_offset",
         ),
     ),
-    _new(
+    unreported(
         "N70",
         "client",
         "a seek back is undone by the answer to a fetch that was under way, and records are skipped",
         remove("client.fetcher:Fetcher._take", "asked.get(topic_partition) != position.place"),
     ),
-    _new(
+    unreported(
         "N71",
         "client",
         "a seek right after the assignment is undone when the committed offset comes",
         remove("client.consumer:Consumer._place", "position.offset != UNKNOWN"),
     ),
-    _new(
+    unreported(
         "N72",
         "client",
         "with the range assignor partitions are read by nobody where members want different topics",
         replace("client.assignors:RangeAssignor.assign", "len(readers)", "len(members)"),
     ),
-    _new(
+    unreported(
         "N73",
         "client",
         "a partition that two members claim goes to one while the other still reads it",
@@ -703,13 +698,13 @@ _CLIENT: Final = (
             "client.sticky:_owned", "other is None or generation > others", "other is None or generation >= others"
         ),
     ),
-    _new(
+    unreported(
         "N74",
         "client",
         "a consumer that the group had removed reads on from its old place what another has done since",
         replace("client.group:GroupMember.ask_to_join", "not self.is_lost", "True"),
     ),
-    _new(
+    unreported(
         "N75",
         "client",
         "a transaction is committed though some of its records were given up",
@@ -721,13 +716,13 @@ _CLIENT: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N76",
         "client",
         "a list of groups leaves out those of a broker that does not answer, and does not say so",
         replace("client.admin_groups:GroupAdmin.list_groups", "raise outcome", "continue"),
     ),
-    _new(
+    unreported(
         "N77",
         "client",
         "a consumer begins anew at the start of its topic when its coordinator was just moving",
@@ -740,13 +735,13 @@ _CLIENT: Final = (
 )
 
 _WIRE: Final = (
-    _new(
+    unreported(
         "N78",
         "wire",
         "lookups by time miss records in a batch whose last record is not its youngest",
         replace("wire.records:build_batch", "max(record.timestamp for record in records)", "records[-1].timestamp"),
     ),
-    _new(
+    unreported(
         "N79",
         "wire",
         "a reader of a LogAppendTime topic is given the producer's time of the batch, not the broker's",
@@ -756,13 +751,13 @@ _WIRE: Final = (
             "header.base_timestamp if header.attributes & LOG_APPEND_TIME else None",
         ),
     ),
-    _new(
+    unreported(
         "N80",
         "wire",
         "a small snappy batch of many blocks takes a broker's whole memory: each may be as large as all",
         remove("wire.compression:_snappy_pieces", "left -= len(block)"),
     ),
-    _new(
+    unreported(
         "N81",
         "wire",
         "a batch with its offsets in disorder is stored, if only its last record stands where it should",
@@ -772,7 +767,7 @@ _WIRE: Final = (
             "self.disordered = self._offset_delta != self._records",
         ),
     ),
-    _new(
+    unreported(
         "N82",
         "wire",
         "the youngest record of a compacted topic is not found: a cleaned batch is as young as what it lost",
@@ -785,13 +780,13 @@ _WIRE: Final = (
 )
 
 _SPARK: Final = (
-    _new(
+    unreported(
         "N83",
         "spark",
         "a task reads more than maxRecordsPerPartition where the range is no multiple of it",
         replace("spark.plan:cut", "-(-whole.size // max_records)", "whole.size // max_records"),
     ),
-    _new(
+    unreported(
         "N84",
         "spark",
         "a committed read's batch waits, and fails, while a transaction is open behind the last stable offset",
@@ -801,13 +796,13 @@ _SPARK: Final = (
             "cluster.list_offsets(asked)",
         ),
     ),
-    _new(
+    unreported(
         "N85",
         "spark",
         "rows are there twice: what a failed attempt wrote beyond the counted one is committed with it",
         replace("spark.one_transaction:OneTransaction._check", "last != count - 1", "last < count - 1"),
     ),
-    _new(
+    unreported(
         "N86",
         "spark",
         "rows of a decided micro-batch are aborted when the decision's answer was lost",
@@ -819,7 +814,7 @@ _SPARK: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N87",
         "spark",
         "a micro-batch is written twice when its commit lands while a new run takes the sink over",
@@ -848,7 +843,7 @@ _SPARK: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N88",
         "spark",
         "a task that is tried again fails: its keyless rows of later Arrow batches go elsewhere than before",
@@ -858,13 +853,13 @@ _SPARK: Final = (
             "numpy.arange(len(keyless))",
         ),
     ),
-    _new(
+    unreported(
         "N89",
         "spark",
         "WHERE offset > n gives the record at n as well",
         replace("spark.filters:Pushed._with_offset", "max(low, value + 1)", "max(low, value)"),
     ),
-    _new(
+    unreported(
         "N90",
         "spark",
         "a query with availableNow reads partitions that were added after it was started",
@@ -877,13 +872,13 @@ _SPARK: Final = (
 )
 
 _GROUND: Final = (
-    _new(
+    unreported(
         "N91",
         "runtime",
         "a write that the kernel took in more than two parts stands in the file in disorder",
         remove("runtime.real:RealFile._write_rest", "position += written"),
     ),
-    _new(
+    unreported(
         "N92",
         "testing",
         "verify passes over a topic that has no leader just then, whatever was lost of it",
@@ -896,19 +891,19 @@ _GROUND: Final = (
 )
 
 _MORE: Final = (
-    _new(
+    unreported(
         "N93",
         "log",
         "committed readers are told of an end that goes back, after a truncation and until something is written",
         remove("log.log:Log.truncate_to", "self.producers.on_high_watermark(self.high_watermark)"),
     ),
-    _new(
+    unreported(
         "N94",
         "log",
         "a power loss after a truncation leaves torn batches: recovery begins behind what was written since",
         remove("log.log:Log.truncate_to", "self._lower_recovery_point(target_offset)"),
     ),
-    _new(
+    unreported(
         "N95",
         "log",
         "aborted records are given to committed readers where an earlier transaction was still open at the abort",
@@ -918,7 +913,7 @@ _MORE: Final = (
             "offset + 1",
         ),
     ),
-    _new(
+    unreported(
         "N96",
         "log",
         "a lookup by a timestamp that several batches have names the last of them",
@@ -926,13 +921,13 @@ _MORE: Final = (
             "log.segment:Segment.append", "max_timestamp > self.max_timestamp", "max_timestamp >= self.max_timestamp"
         ),
     ),
-    _new(
+    unreported(
         "N97",
         "log",
         "after a power loss a follower asks for an epoch of which it has nothing, and cuts again and again",
         remove("log.recovery:load_segments", "epochs.truncate_from_end(log_end_offset)"),
     ),
-    _new(
+    unreported(
         "N98",
         "replica",
         "deleted records are back with the next leader, and DeleteRecords waits for its time",
@@ -944,13 +939,13 @@ _MORE: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N99",
         "replica",
         "a follower that lacks committed records comes into the ISR, and may be elected",
         remove("replica.leading:expanded_isr", "follower.log_end_offset < high_watermark"),
     ),
-    _new(
+    unreported(
         "N100",
         "replica",
         "the end that a new leader tells is below what the one before told (KIP-207)",
@@ -960,7 +955,7 @@ _MORE: Final = (
             "start > log.log_end_offset",
         ),
     ),
-    _new(
+    unreported(
         "N101",
         "controller",
         "a replica that was moved away lies on its disk for ever when the controller dies amid the move",
@@ -976,7 +971,7 @@ _MORE: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N102",
         "controller",
         "a broker that comes back is told an ISR of before, and does not follow until the next election",
@@ -985,7 +980,7 @@ _MORE: Final = (
             "context.put_partition_leadership_info(partition, leadership)",
         ),
     ),
-    _new(
+    unreported(
         "N103",
         "controller",
         "a topic that is made while a broker is down has that broker in its ISR: acks=all waits for it",
@@ -995,7 +990,7 @@ _MORE: Final = (
             "LeaderAndIsr(live[0], 0, assigned)",
         ),
     ),
-    _new(
+    unreported(
         "N104",
         "coordinator",
         "a member that wants other topics, or has given partitions up, gets what it had: nobody reads the rest",
@@ -1005,7 +1000,7 @@ _MORE: Final = (
             "self.state is STABLE and member_id != self.leader",
         ),
     ),
-    _new(
+    unreported(
         "N105",
         "coordinator",
         "a transaction that goes on adding partitions never times out, and holds committed readers up",
@@ -1015,7 +1010,7 @@ _MORE: Final = (
             "now_ms",
         ),
     ),
-    _new(
+    unreported(
         "N106",
         "coordinator",
         "exactly-once is broken: offsets of a transaction that is open at a failover are lost with its commit",
@@ -1027,25 +1022,25 @@ _MORE: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N107",
         "coordinator",
         "a transaction is stuck for ever when the connection by which its markers went is lost",
         replace("coordinator.transaction_markers:TransactionMarkers._send_once", "return entries", "return []"),
     ),
-    _new(
+    unreported(
         "N108",
         "broker",
         "producers at different brokers have the same id",
         replace("broker.producer_ids:ProducerIds.next", "self._next >= self._end", "self._next > self._end"),
     ),
-    _new(
+    unreported(
         "N109",
         "client",
         "a producer's second transaction is refused: its partitions count as added by the first",
         remove("client.transaction:Transaction.begin", "self.added.clear()"),
     ),
-    _new(
+    unreported(
         "N110",
         "client",
         "a transaction is committed before its last records are written, which are lost or are in the next one",
@@ -1062,7 +1057,7 @@ _MORE: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N111",
         "client",
         "a consumer stands still when a leader moves, until something else asks for metadata",
@@ -1079,7 +1074,7 @@ _MORE: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N112",
         "client",
         "a consumer stands still when its group's coordinator moves to another broker",
@@ -1095,7 +1090,7 @@ _MORE: Final = (
 """Written from the code of a later day, before the campaign learnt to ask what they violate."""
 
 _LATER: Final = (
-    _new(
+    unreported(
         "N114",
         "log",
         "committed readers are given records of an open transaction after a restart, where another began before it",
@@ -1105,7 +1100,7 @@ _LATER: Final = (
             "open_txns",
         ),
     ),
-    _new(
+    unreported(
         "N115",
         "log",
         "deleted records are back after a restart, unless the log began in its last segment",
@@ -1115,7 +1110,7 @@ _LATER: Final = (
             "log.active_segment.base_offset",
         ),
     ),
-    _new(
+    unreported(
         "N116",
         "replica",
         "a partition is followed no more, for good, where an election came while its leader was asked for offsets",
@@ -1127,19 +1122,19 @@ _LATER: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N117",
         "replica",
         "a broker that missed a topic's deletion tells partitions of the old one beside those of the new one",
         remove("replica.metadata_cache:_update_topic", "partitions = copied[name] = {}"),
     ),
-    _new(
+    unreported(
         "N118",
         "coordinator",
         "a rebalance takes all its time though the member that it waited for has left",
         remove("coordinator.group_rebalance:RebalancingGroup._remove_and_rebalance", "self._maybe_complete_join(now)"),
     ),
-    _new(
+    unreported(
         "N119",
         "coordinator",
         "a dead member keeps its partitions until a later deadline of its group, which was set first",
@@ -1149,25 +1144,25 @@ _LATER: Final = (
             "True",
         ),
     ),
-    _new(
+    unreported(
         "N120",
         "client",
         "a client finds no leader of a topic that was made again, until it was led as often as the old one",
         remove("client.metadata:TopicMetadata.not_before", "self.topic_id == known.topic_id"),
     ),
-    _new(
+    unreported(
         "N121",
         "client",
         "a producer never writes to a partition again whose leader moved just before a batch went out",
         remove("client.producing:Producing._sealed", "queue.under_way = False"),
     ),
-    _new(
+    unreported(
         "N122",
         "zk",
         "a controller back from a lost connection never hears of brokers that died meanwhile",
         remove("zk.server.tree:DataTree._take_away", "parent.pzxid = write.zxid"),
     ),
-    _new(
+    unreported(
         "N123",
         "controller",
         "a broker that was killed and is back at once still leads, and is in sync, whatever it lost",
@@ -1177,19 +1172,19 @@ _LATER: Final = (
 """Written from the code of a still later day, in the packages of which the list had least."""
 
 _AGAIN: Final = (
-    _new(
+    unreported(
         "N124",
         "replica",
         "a follower keeps its last records of an epoch that its leader never had, and goes on behind them",
         remove("replica.readable_partition:ReadablePartition.read", "epoch < last_fetched_epoch"),
     ),
-    _new(
+    unreported(
         "N125",
         "replica",
         "DeleteRecords waits for all its time, and fails, while any of the brokers is down",
         remove("replica.leading:lowest_log_start", "is_alive(broker_id)"),
     ),
-    _new(
+    unreported(
         "N126",
         "controller",
         "a move ends, and copies are deleted, while a replica that stays is out of sync",
@@ -1199,7 +1194,7 @@ _AGAIN: Final = (
             "reassignment.adding_replicas",
         ),
     ),
-    _new(
+    unreported(
         "N127",
         "controller",
         "clients are sent to a dead broker for good, if it had no replica",
@@ -1211,7 +1206,7 @@ _AGAIN: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N128",
         "coordinator",
         "a transaction writes its markers into all partitions that any before it wrote to",
@@ -1221,7 +1216,7 @@ _AGAIN: Final = (
             "metadata.partitions",
         ),
     ),
-    _new(
+    unreported(
         "N129",
         "coordinator",
         "offsets that were deleted, or have expired, are back with the next coordinator",
@@ -1231,7 +1226,7 @@ _AGAIN: Final = (
             "group.state is not DEAD",
         ),
     ),
-    _new(
+    unreported(
         "N130",
         "broker",
         "a request that waited for ZooKeeper is obeyed by a broker that has registered anew meanwhile",
@@ -1249,13 +1244,13 @@ _AGAIN: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N131",
         "broker",
         "a broker from which a group's partition was moved away goes on as the coordinator of the group",
         remove("broker.handlers.stop_replica:handle", "_tell_deletions(broker, share, part)"),
     ),
-    _new(
+    unreported(
         "N132",
         "client",
         "a client goes back to a former leader when a broker that is cut off tells of it",
@@ -1265,7 +1260,7 @@ _AGAIN: Final = (
             "topic",
         ),
     ),
-    _new(
+    unreported(
         "N133",
         "client",
         "what a transaction has read is read again by the member that takes the partition over before it ends",
@@ -1279,19 +1274,19 @@ _AGAIN: Final = (
 """Written from the code of yet another day, of what decides: replicas, controller, coordinators, handlers, client."""
 
 _STILL: Final = (
-    _new(
+    unreported(
         "N134",
         "replica",
         "a follower forgets a partition in the very request that asks for it anew, and never gets more of it",
         remove("replica.fetch_session_handler:FetchSessionHandler.want", "self._dropped.pop(key, None)"),
     ),
-    _new(
+    unreported(
         "N135",
         "replica",
         "a request with a short timeout is answered only when the time of a longer one that came before is over",
         replace("replica.purgatory:Purgatory.watch", "at < self._timer_at", "self._timer is None"),
     ),
-    _new(
+    unreported(
         "N136",
         "replica",
         "followers that keep up with a steady load leave the ISR again and again",
@@ -1301,7 +1296,7 @@ _STILL: Final = (
             "fetch_offset > self.last_fetch_leader_log_end_offset",
         ),
     ),
-    _new(
+    unreported(
         "N137",
         "coordinator",
         "after a commit that failed, who asks for stable offsets waits until somebody commits again",
@@ -1319,7 +1314,7 @@ _STILL: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N138",
         "coordinator",
         "a transaction whose end could not be noted for once never ends, and its producer waits for good",
@@ -1328,7 +1323,7 @@ _STILL: Final = (
             "completed.add_done_callback(judge)",
         ),
     ),
-    _new(
+    unreported(
         "N139",
         "coordinator",
         "a producer's second transaction is as old as its first, and is aborted long before its time is over",
@@ -1338,13 +1333,13 @@ _STILL: Final = (
             "metadata.start_ms if metadata.start_ms >= 0 else now_ms",
         ),
     ),
-    _new(
+    unreported(
         "N140",
         "controller",
         "replicas in a failed log directory count as alive again as soon as their broker answers about others",
         replace("controller.answers:process_leader_and_isr_response", "dict(before)", "{}"),
     ),
-    _new(
+    unreported(
         "N141",
         "controller",
         "a broker whose session ended while a topic was deleted tells clients of that topic for good",
@@ -1355,7 +1350,7 @@ _STILL: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N142",
         "log",
         "readers of committed records are given those of a transaction whose end only its leader has",
@@ -1365,25 +1360,25 @@ _STILL: Final = (
             "marker > high_watermark",
         ),
     ),
-    _new(
+    unreported(
         "N143",
         "broker",
         "a group's offsets count with a transaction whose marker the partition of the group has refused",
         remove("broker.end_markers:_end", "not result.error"),
     ),
-    _new(
+    unreported(
         "N144",
         "log",
         "records that were deleted are back when a broker dies after it moved the replica to another directory",
         remove("log.log_dirs:LogDirs.replace_with_future", "self._checkpoint_dir(future.log_dir)"),
     ),
-    _new(
+    unreported(
         "N145",
         "client",
         "two members read one partition: one thinks that its session lasts longer than its coordinator does",
         replace("client.group:GroupMember.beat", "self._confirmed(asked_ms)", "self._confirmed(clock.monotonic_ms())"),
     ),
-    _new(
+    unreported(
         "N146",
         "client",
         "a consumer that seeks while an earlier seek is looked up goes where the earlier one wanted",
@@ -1393,7 +1388,7 @@ _STILL: Final = (
             "position.reset_to is None",
         ),
     ),
-    _new(
+    unreported(
         "N147",
         "client",
         "a member that its group had removed goes on where it was, not where the group is by now",
@@ -1403,7 +1398,7 @@ _STILL: Final = (
             "self._give_up(revoked)",
         ),
     ),
-    _new(
+    unreported(
         "N148",
         "zk",
         "a topic's deletion fails at a lost connection: a znode is deleted before those below it",
@@ -1413,13 +1408,13 @@ _STILL: Final = (
 """Written once more from the code alone, and without a look at what the simulator draws or checks by then."""
 
 _ONCE_MORE: Final = (
-    _new(
+    unreported(
         "N149",
         "controller",
         "followers of a topic that is made again take the old one's leadership for the newer, and never follow",
         remove("controller.context:ControllerContext.remove_topic", "self._leadership.pop(partition, None)"),
     ),
-    _new(
+    unreported(
         "N150",
         "controller",
         "a broker that is back leads nothing, and is in no ISR: its former life's wish to stop came late and counts",
@@ -1429,7 +1424,7 @@ _ONCE_MORE: Final = (
             "event.broker_epoch > registered_epoch",
         ),
     ),
-    _new(
+    unreported(
         "N151",
         "controller",
         "replicas that a move had added stay, on their disks and in the ISR, when another move takes its place",
@@ -1438,7 +1433,7 @@ _ONCE_MORE: Final = (
             "await self._stop_removed_replicas(partition, unneeded)",
         ),
     ),
-    _new(
+    unreported(
         "N152",
         "controller",
         "a topic is never led whose brokers were all down when it was made",
@@ -1448,7 +1443,7 @@ _ONCE_MORE: Final = (
             "(PartitionState.OfflinePartition,)",
         ),
     ),
-    _new(
+    unreported(
         "N153",
         "controller",
         "a broker that dies together with the controller stays in ISRs, and acks=all waits until it lags",
@@ -1457,19 +1452,19 @@ _ONCE_MORE: Final = (
             "await self.handle_state_changes(offline, ReplicaState.OfflineReplica)",
         ),
     ),
-    _new(
+    unreported(
         "N154",
         "replica",
         "a follower goes on asking by the last epoch that it had when it began, and is told to cut what it has copied",
         remove("replica.fetchers:ReplicaFetcher._frame", "known.asked is not asked"),
     ),
-    _new(
+    unreported(
         "N155",
         "replica",
         "DeleteRecords waits for all its time, and fails, though every replica has deleted",
         remove("replica.partition:Partition.record_fetch", "low_watermark_moved"),
     ),
-    _new(
+    unreported(
         "N156",
         "replica",
         "a follower cuts to where its leader's epoch ends, not to where its own does, and keeps what it must cut",
@@ -1479,13 +1474,13 @@ _ONCE_MORE: Final = (
             "min(leader_end_offset, log.log_end_offset)",
         ),
     ),
-    _new(
+    unreported(
         "N157",
         "replica",
         "a follower's high watermark stays behind until something is written: it was told in an answer that came late",
         replace("replica.followed_partitions:FollowedPartitions._not_taken", "self._session.lost()", "pass"),
     ),
-    _new(
+    unreported(
         "N158",
         "replica",
         "committed records are lost: the high watermark passes a follower whose way into the ISR is not answered yet",
@@ -1495,7 +1490,7 @@ _ONCE_MORE: Final = (
             "isr_state.isr",
         ),
     ),
-    _new(
+    unreported(
         "N159",
         "replica",
         "a follower's high watermark stays behind until something is written: it moved just before the partition rests",
@@ -1507,19 +1502,19 @@ _ONCE_MORE: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N160",
         "log",
         "after a power loss a log does not know epochs of records that it flushed",
         remove("log.log:Log.flush", "self.leader_epochs.flush()"),
     ),
-    _new(
+    unreported(
         "N161",
         "log",
         "a power loss brings segments back that were cut or deleted, and they hold what no other replica has",
         remove("log.log:Log._drop_segments", "self._disk.fsync_dir(self.directory)"),
     ),
-    _new(
+    unreported(
         "N162",
         "log",
         "where the log's start has passed whole epochs, its first records are of the oldest of them",
@@ -1529,13 +1524,13 @@ _ONCE_MORE: Final = (
             "EpochEntry(entries[0].epoch, start_offset)",
         ),
     ),
-    _new(
+    unreported(
         "N163",
         "log",
         "after DeleteRecords retention by size takes more than is beyond it: what is deleted anyway counts as kept",
         replace("log.retention:segments_to_delete", "segments[doomed:]", "segments"),
     ),
-    _new(
+    unreported(
         "N164",
         "coordinator",
         "a broker whose disk failed goes on as the coordinator of groups and transactions that another has taken over",
@@ -1545,7 +1540,7 @@ _ONCE_MORE: Final = (
             "leader_epoch <= self._last.get(number, -1)",
         ),
     ),
-    _new(
+    unreported(
         "N165",
         "coordinator",
         "members are thrown out as soon as they have their share, where the group's leader took long to deal it out",
@@ -1554,7 +1549,7 @@ _ONCE_MORE: Final = (
             "self._schedule(member, member.session_timeout_ms, now)",
         ),
     ),
-    _new(
+    unreported(
         "N166",
         "coordinator",
         "two producers with one transactional id write at once: both were its first, and neither is fenced",
@@ -1563,7 +1558,7 @@ _ONCE_MORE: Final = (
             "transaction is None",
         ),
     ),
-    _new(
+    unreported(
         "N167",
         "coordinator",
         "a member that joins while its coordinator moves waits for all the time that a rebalance may take",
@@ -1572,7 +1567,7 @@ _ONCE_MORE: Final = (
             "self._answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))",
         ),
     ),
-    _new(
+    unreported(
         "N168",
         "coordinator",
         "static members are unknown to the next coordinator, and each restart of one is a rebalance",
@@ -1584,25 +1579,25 @@ _ONCE_MORE: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N169",
         "broker",
         "a transaction is half ended when a leader dies: its marker counts as written before any follower has it",
         replace("broker.end_markers:_append", "ACKS_ALL", "1"),
     ),
-    _new(
+    unreported(
         "N170",
         "zk",
         "partitions that are added while others of their topic are moved vanish again",
         replace("zk.kafka.zk_topics:KafkaZkTopics.change_topic_assignment", "stat.version", "MATCH_ANY_VERSION"),
     ),
-    _new(
+    unreported(
         "N171",
         "client",
         "a consumer stands still after a leader moved, unless it reads from another one, too",
         remove("client.fetcher:Fetcher._ask_who_leads", "self._due = True"),
     ),
-    _new(
+    unreported(
         "N172",
         "client",
         "a consumer that gives partitions up commits older offsets behind the last ones, and others read again",
@@ -1618,7 +1613,7 @@ _ONCE_MORE: Final = (
 """Written from the product's code of another day again, spread over what decides, waits, cuts and remembers."""
 
 _UNSEEN: Final = (
-    _new(
+    unreported(
         "N173",
         "controller",
         "a topic whose deletion waited for a broker stays, half deleted, when the broker is back",
@@ -1630,13 +1625,13 @@ _UNSEEN: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N174",
         "controller",
         "committed records are lost: the preferred replica leads as soon as its broker is back, before it has them",
         remove("controller.election:preferred_replica_partition_leader_election", "preferred in isr"),
     ),
-    _new(
+    unreported(
         "N175",
         "controller",
         "committed records are lost when a move is cancelled while only replicas that it had added are in sync",
@@ -1649,7 +1644,7 @@ _UNSEEN: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N176",
         "replica",
         "a former leader that ends where the next one does counts as having all, and keeps what nobody else has",
@@ -1658,19 +1653,19 @@ _UNSEEN: Final = (
             "asked.last_fetched_epoch != log.leader_epochs.latest_epoch",
         ),
     ),
-    _new(
+    unreported(
         "N177",
         "replica",
         "the high watermark passes a follower that has yet to cut its log, by the offsets that it is about to cut",
         remove("replica.fetching:Fetching._read_one", "result.diverging is None"),
     ),
-    _new(
+    unreported(
         "N178",
         "replica",
         "a leader gives up what it leads: a wish that it had in an earlier epoch was refused, and it leads again since",
         remove("replica.replicas:Replicas._deposed", "partition.isr_state is not refused.state"),
     ),
-    _new(
+    unreported(
         "N179",
         "log",
         "committed records are hidden from committed readers: an abort marker was cut, and stays in the index",
@@ -1680,7 +1675,7 @@ _UNSEEN: Final = (
             "aborted[keep - 1].last_offset > offset",
         ),
     ),
-    _new(
+    unreported(
         "N180",
         "log",
         "compaction takes what a producer committed after a transaction that it had aborted",
@@ -1690,19 +1685,19 @@ _UNSEEN: Final = (
             "self._ongoing_aborted.get(batch.producer_id, (None, False))",
         ),
     ),
-    _new(
+    unreported(
         "N181",
         "log",
         "aborted records are given to committed readers that read from the middle of a segment",
         replace("log.log_segments:LogSegments.bound_of_read", "where.position + size", "size"),
     ),
-    _new(
+    unreported(
         "N182",
         "coordinator",
         "what a consumer without a subscription has committed is gone when its coordinator moves",
         remove("coordinator.offsets_partition:OffsetsPartition.complete", "not group.offsets"),
     ),
-    _new(
+    unreported(
         "N183",
         "coordinator",
         "members that wait for their share when another joins are not told, and the group waits for them in vain",
@@ -1714,7 +1709,7 @@ _UNSEEN: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N184",
         "coordinator",
         "a producer that asks again for its next epoch, since the answer was lost, is fenced by itself",
@@ -1724,7 +1719,7 @@ _UNSEEN: Final = (
             "False",
         ),
     ),
-    _new(
+    unreported(
         "N185",
         "coordinator",
         "a new coordinator aborts what was committed long ago, and fences its producer, while it reads its log",
@@ -1736,7 +1731,7 @@ _UNSEEN: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N186",
         "replica",
         "a single record is acknowledged with acks=all before any follower has it, and is lost with its leader",
@@ -1746,13 +1741,13 @@ _UNSEEN: Final = (
             "log.high_watermark < info.last_offset",
         ),
     ),
-    _new(
+    unreported(
         "N187",
         "replica",
         "a produce that waits for followers is acknowledged when its leader's disk fails",
         remove("replica.delayed_produce:DelayedProduce._is_over", "result.failed(partition)"),
     ),
-    _new(
+    unreported(
         "N188",
         "client",
         "a consumer that pauses a partition of which it has records in hand reads nothing more of it, once resumed",
@@ -1770,7 +1765,7 @@ _UNSEEN: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N189",
         "client",
         "a producer's records wait until their time is over where another request has told it of a new leader",
@@ -1787,7 +1782,7 @@ _UNSEEN: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "N190",
         "zk",
         "a broker that a silent network cut off from ZooKeeper never connects again: its own pings count as answers",
@@ -1801,7 +1796,7 @@ _UNSEEN: Final = (
 """Written once more from the product's code alone: slips at boundaries, in rare branches, and in what is remembered."""
 
 _OWN: Final = (
-    _new(
+    unreported(
         "N113",
         "controller",
         "nobody reigns, for good, where a controller comes and goes before a broker has looked at it",

@@ -9,22 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.edits import Edit, remove, replace
-from mutants.mutant import Mutant, mutant
-
-
-def _new(bug: str, package: str, what: str, edit: Edit) -> Mutant:
-    return mutant(bug, package, what, "", "", edit)
-
+from mutants.edits import remove, replace
+from mutants.mutant import unreported
 
 _LOG: Final = (
-    _new(
+    unreported(
         "X1",
         "log",
         "a loss of power makes a hole in a compacted log: a rolled segment goes, and the one behind it stays",
         remove("log.log_segments:LogSegments.roll", "self._disk.fsync_dir(active.directory)"),
     ),
-    _new(
+    unreported(
         "X2",
         "log",
         "compaction takes the commit marker of records that it keeps, and after a restart they are open for ever",
@@ -33,7 +28,7 @@ _LOG: Final = (
             "self._ongoing_committed[batch.producer_id] = None",
         ),
     ),
-    _new(
+    unreported(
         "X3",
         "log",
         "a second loss of power keeps torn records: what was damaged, cut and written anew counts as flushed",
@@ -46,7 +41,7 @@ _LOG: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "X4",
         "log",
         "the leader epoch in which a log begins is forgotten when records before it are deleted",
@@ -56,7 +51,7 @@ _LOG: Final = (
             "del entries[:at]",
         ),
     ),
-    _new(
+    unreported(
         "X5",
         "log",
         "a batch that is sent again is written twice: a log whose records are all deleted restarts without producers",
@@ -66,7 +61,7 @@ _LOG: Final = (
             "segments and log_end_offset <= log_start_offset",
         ),
     ),
-    _new(
+    unreported(
         "X6",
         "log",
         "committed readers read a transaction whose abort marker was cut, until the marker comes again",
@@ -82,13 +77,13 @@ _LOG: Final = (
 )
 
 _REPLICA: Final = (
-    _new(
+    unreported(
         "X7",
         "replica",
         "a follower cuts what it has acknowledged at each new leader epoch: it goes on asking with the one before",
         remove("replica.fetchers:ReplicaFetcher._append", "epoch != asked.last_fetched_epoch"),
     ),
-    _new(
+    unreported(
         "X8",
         "replica",
         "followers of a quiet partition never hear of deleted records; DeleteRecords times out",
@@ -97,13 +92,13 @@ _REPLICA: Final = (
             "log.log_start_offset == self.local_log_start_offset",
         ),
     ),
-    _new(
+    unreported(
         "X9",
         "replica",
         "a follower of an older protocol keeps records that its leader never had: it asks but once where they part",
         replace("replica.truncation:truncation", "known_epoch in (NO_EPOCH, leader_epoch)", "True"),
     ),
-    _new(
+    unreported(
         "X10",
         "replica",
         "a batch sent again is acknowledged (acks=all) before its first copy is replicated, and may be lost",
@@ -113,7 +108,7 @@ _REPLICA: Final = (
             "not info.duplicate and (log is None or log.high_watermark <= info.last_offset)",
         ),
     ),
-    _new(
+    unreported(
         "X11",
         "replica",
         "followers of a quiet partition never learn how far it is committed; whoever leads next knows less",
@@ -125,7 +120,7 @@ _REPLICA: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "X12",
         "replica",
         "a leader of an older protocol takes its ISR for written where the controller wrote the state meanwhile",
@@ -135,7 +130,7 @@ _REPLICA: Final = (
             "None if found is None else version",
         ),
     ),
-    _new(
+    unreported(
         "X13",
         "replica",
         "a leader's quota for replication holds back followers in sync as well, and drives them out of the ISR",
@@ -144,7 +139,7 @@ _REPLICA: Final = (
 )
 
 _CONTROLLER: Final = (
-    _new(
+    unreported(
         "X14",
         "controller",
         "a topic's new partitions get no leader where the topic was made in this controller's reign",
@@ -160,7 +155,7 @@ _CONTROLLER: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "X15",
         "controller",
         "a reassignment that is asked for by the znode is never begun, if there was one before in the same reign",
@@ -168,7 +163,7 @@ _CONTROLLER: Final = (
             "controller.reassignment:Reassignments._maybe_remove_from_zk_reassignment", "self._zk_reassignment_gone()"
         ),
     ),
-    _new(
+    unreported(
         "X16",
         "controller",
         "a reassignment ends, and old replicas are deleted, by an ISR that its leader has shrunk since",
@@ -178,7 +173,7 @@ _CONTROLLER: Final = (
             "self._context.partition_leadership_info(partition)",
         ),
     ),
-    _new(
+    unreported(
         "X17",
         "controller",
         "a partition stays without a leader: the old one wrote its ISR at the moment of the election",
@@ -188,7 +183,7 @@ _CONTROLLER: Final = (
             "[]",
         ),
     ),
-    _new(
+    unreported(
         "X18",
         "controller",
         "a new controller's LeaderAndIsr comes before word of who is alive, and a fresh broker's replicas never fetch",
@@ -206,7 +201,7 @@ _CONTROLLER: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "X19",
         "controller",
         "a topic that is deleted while it is moved stays for ever: nothing resumes its deletion",
@@ -215,7 +210,7 @@ _CONTROLLER: Final = (
             "await self._deletion.resume_deletion_for_topics((partition.topic,))",
         ),
     ),
-    _new(
+    unreported(
         "X20",
         "controller",
         "a topic made under the name of one that was deleted in the midst of its move can never be deleted",
@@ -227,13 +222,13 @@ _CONTROLLER: Final = (
 )
 
 _COORDINATOR: Final = (
-    _new(
+    unreported(
         "X21",
         "coordinator",
         "an offset that is deleted while it is being written is known again, until the coordinator changes",
         remove("coordinator.group_offsets:GroupOffsets.written", "len(left) < len(under_way)"),
     ),
-    _new(
+    unreported(
         "X22",
         "coordinator",
         "a group's offset goes back: a transaction that commits late overrules what was committed after it",
@@ -243,7 +238,7 @@ _COORDINATOR: Final = (
             "self.committed[key] = offset",
         ),
     ),
-    _new(
+    unreported(
         "X23",
         "coordinator",
         "the first offsets of a group without members never count where a transaction commits them",
@@ -253,7 +248,7 @@ _COORDINATOR: Final = (
             "bool(self.committed or self.pending)",
         ),
     ),
-    _new(
+    unreported(
         "X24",
         "coordinator",
         "a member of an earlier generation still commits offsets in its transaction, for partitions of others",
@@ -263,7 +258,7 @@ _COORDINATOR: Final = (
             "not transactional and generation_id != self.generation_id",
         ),
     ),
-    _new(
+    unreported(
         "X25",
         "coordinator",
         "a fenced producer that names its old epoch is given a new one, and fences its successor",
@@ -273,7 +268,7 @@ _COORDINATOR: Final = (
             "NO_PRODUCER_EPOCH < metadata.producer_epoch < expected.epoch",
         ),
     ),
-    _new(
+    unreported(
         "X26",
         "coordinator",
         "a producer that asks for its epoch again after its transaction timed out is given the epoch that fenced it",
@@ -283,7 +278,7 @@ _COORDINATOR: Final = (
             "self.metadata.producer_epoch",
         ),
     ),
-    _new(
+    unreported(
         "X27",
         "coordinator",
         "a group that is empty for a moment loses the offsets that it committed long ago",
@@ -296,7 +291,7 @@ _COORDINATOR: Final = (
 )
 
 _BROKER: Final = (
-    _new(
+    unreported(
         "X28",
         "broker",
         "a consumer above its quota never reads again: what it was not sent counts as well",
@@ -308,7 +303,7 @@ _BROKER: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "X29",
         "broker",
         "a LeaderAndIsr for an earlier registration counts where ZooKeeper was slow to tell the topic's configuration",
@@ -326,7 +321,7 @@ _BROKER: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "X30",
         "broker",
         "a broker does not take up a configuration that is changed while it takes up another",
@@ -348,7 +343,7 @@ _BROKER: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "X31",
         "broker",
         "requests of one connection change places: the third begins while the second is still being verified",
@@ -359,7 +354,7 @@ _BROKER: Final = (
 )
 
 _ZK: Final = (
-    _new(
+    unreported(
         "X32",
         "zk",
         "of two znodes that went in one transaction one is never told of, where the connection is lost in between",
@@ -379,7 +374,7 @@ _ZK: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "X33",
         "zk",
         "brokers pass over changes of configuration: a coordinator that restarts counts sequential znodes from 0",
@@ -389,7 +384,7 @@ _ZK: Final = (
             "node.pzxid = pzxid",
         ),
     ),
-    _new(
+    unreported(
         "X34",
         "zk",
         "two clients that connect in one millisecond are one session, and the end of one takes the other's znodes",
@@ -402,7 +397,7 @@ _ZK: Final = (
 )
 
 _CLIENT: Final = (
-    _new(
+    unreported(
         "X35",
         "client",
         "a record of a later transaction is acknowledged as the repetition of one that was given up, and is lost",
@@ -414,7 +409,7 @@ _CLIENT: Final = (
             """,
         ),
     ),
-    _new(
+    unreported(
         "X36",
         "client",
         "a seek is undone by the answer to a reset from before it, and the consumer reads elsewhere",
