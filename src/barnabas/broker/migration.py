@@ -22,6 +22,7 @@ from typing import Final
 from barnabas.broker.listeners import protocol_of_controllers
 from barnabas.broker.this_node import ThisNode
 from barnabas.client.connection import Connection
+from barnabas.log.log_dir import directories
 from barnabas.model.cluster import SECURITY_PROTOCOL_IDS, Endpoint
 from barnabas.model.comma_list import comma_list
 from barnabas.model.config import Config
@@ -78,7 +79,7 @@ def migration_settings(config: Config) -> MigrationSettings | None:
     version = metadata_version_of(config)
     if version < MetadataVersion.IBP_3_4_IV0:
         raise ConfigError(f"{ENABLED} is true, and {PROTOCOL} is {version.text}: a migration takes 3.4 or higher.")
-    if len(config.text("log.dirs").split(",")) > 1 and version < MetadataVersion.IBP_3_7_IV2:
+    if len(directories(config)) > 1 and version < MetadataVersion.IBP_3_7_IV2:
         raise ConfigError(
             f"{ENABLED} is true with several log.dirs, and {PROTOCOL} is {version.text}: it takes 3.7-IV2 or higher."
         )

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from barnabas.model.comma_list import comma_list
 from barnabas.model.config import Config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.runtime import Histogram
@@ -96,11 +97,11 @@ def absolute(path: str) -> str:
 
 
 def directories(config: Config) -> list[str]:
-    """``log.dirs``, or ``log.dir`` where that is not set. Raises `ConfigError` for one named twice."""
-    named = [path for path in (config.text("log.dirs") or config.text("log.dir")).split(",") if path.strip()]
-    paths = [absolute(path.strip()) for path in named]
+    """``log.dirs``, or ``log.dir`` where that is not set. Raises `ConfigError` for none and for one named twice."""
+    name = "log.dirs" if config.is_set("log.dirs") else "log.dir"
+    paths = [absolute(path) for path in comma_list(config.text(name))]
     if not paths:
-        raise ConfigError("log.dirs names no directory.")
+        raise ConfigError(f"{name} names no directory.")
     if len(dict.fromkeys(paths)) != len(paths):
-        raise ConfigError(f"log.dirs names a directory twice: {', '.join(paths)}.")
+        raise ConfigError(f"{name} names a directory twice: {', '.join(paths)}.")
     return paths

@@ -14,7 +14,7 @@ from log_worlds import DISK, NOW, append, values
 
 from barnabas.log.checkpoints import CLEANER_OFFSETS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from barnabas.log.log import Log
-from barnabas.log.log_dir import LogDirFailure
+from barnabas.log.log_dir import LogDirFailure, directories
 from barnabas.log.log_dirs import PREFERRED_MAX, LogDirs
 from barnabas.model.config import Config, broker_config
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
@@ -86,6 +86,17 @@ def test_a_directory_of_another_cluster_or_broker_is_refused(tmp_path: Path) -> 
     assert re.fullmatch(
         r"#\nbroker.id=1\nversion=0\ncluster.id=cluster-a\n", (tmp_path / "meta.properties").read_text()
     )
+
+
+@pytest.mark.parametrize("text", ["", " ", ","])
+def test_an_empty_log_dirs_does_not_mean_log_dir(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"log\.dirs names no directory\."):
+        directories(broker_config({"log.dirs": text, "log.dir": "/logs"}))
+
+
+def test_log_dir_stands_in_for_a_log_dirs_that_is_not_set() -> None:
+    assert directories(broker_config({"log.dir": "/logs"})) == ["/logs"]
+    assert directories(broker_config({"log.dirs": "/a, ,/b,", "log.dir": "/logs"})) == ["/a", "/b"]
 
 
 def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
