@@ -29,9 +29,11 @@ from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechan
 from barnabas.zk.client.client import ZooKeeperAuthFailed, ZooKeeperTimeout
 from barnabas.zk.client.config import client_of
 from barnabas.zk.kafka.config_znodes import DEFAULT_ENTITY, ConfigEntityZNode
+from barnabas.zk.kafka.requests import over_where_another_writes, result_of
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.kafka.znode_json import desanitize, sanitize
-from barnabas.zk.protocol.errors import NoNode, ZooKeeperError
+from barnabas.zk.kafka.znodes import UNKNOWN_VERSION
+from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode, ZooKeeperError
 from barnabas.zk.protocol.ops import SetData
 
 _TIMEOUT_MS: Final = 30_000
@@ -185,23 +187,31 @@ async def _alter(zk: KafkaZkClient, entity: _Entity, added: dict[str, str], dele
     else:
         await _require_not_running(zk, entity, whole)
         added = _stored_broker_values(added, per_broker=path != DEFAULT_ENTITY)
-    values = await zk.get_entity_configs(kind, path)
-    invalid = [key for key in deleted if key not in values]
-    if invalid:
-        raise JavaError(INVALID_CONFIGURATION, f"Invalid config(s): {','.join(invalid)}")
-    values = {name: text for name, text in {**values, **added}.items() if name not in deleted}
-    await _write(zk, ConfigEntityZNode.path(kind, path), ConfigEntityZNode.encode(values))
+    await change(zk, kind, path, added, deleted)
     await zk.create_config_change_notification(f"{kind}/{path}")
     print(f"Completed updating config for entity: {entity}.")
 
 
-async def _write(zk: KafkaZkClient, path: str, data: bytes) -> None:
-    """Writes without a controller's epoch: a cluster that was never started has no controller."""
-    (answer,) = await zk.client.handle_requests([SetData(path, data)])
-    if isinstance(answer, NoNode):
-        await zk.create_recursive(path, data)
-    elif isinstance(answer, ZooKeeperError):
-        raise answer
+@over_where_another_writes
+async def change(zk: KafkaZkClient, kind: str, path: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
+    """Adds to an entity's configuration and deletes from it; what another changes meanwhile stays changed.
+
+    No controller's epoch guards it: a cluster that was never started has no controller.
+    """
+    values, version = await zk.get_entity_configs_and_version(kind, path)
+    invalid = [key for key in deleted if key not in values]
+    if invalid:
+        raise JavaError(INVALID_CONFIGURATION, f"Invalid config(s): {','.join(invalid)}")
+    values = {name: text for name, text in {**values, **added}.items() if name not in deleted}
+    znode, data = ConfigEntityZNode.path(kind, path), ConfigEntityZNode.encode(values)
+    try:
+        if version == UNKNOWN_VERSION:
+            await zk.create_recursive(znode, data)
+        else:
+            # Sent once: where the answer is lost, nobody knows whose write a later version is.
+            result_of(*await zk.client.handle_requests([SetData(znode, data, version)]))
+    except (NodeExists, NoNode):
+        raise BadVersion(znode) from None
 
 
 async def _require_not_running(zk: KafkaZkClient, entity: _Entity, whole: str) -> None:
