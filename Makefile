@@ -19,7 +19,7 @@ MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
 PROTOCOLS ?= 2.6,2.7,2.8,3.9
 
-.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-clusters test-examples test-fuzz check check-types check-types-elsewhere check-style check-pages bench bench-spark fmt sim seeds mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-secrets spark-matrix spark-submit conformance rights clients mixed mixed-chaos mixed-roles mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration judge-mutants judge-versions judge-growth
+.PHONY: setup demo docs test test-in-memory test-conformance test-processes test-clusters test-examples test-fuzz check check-types check-types-elsewhere check-style check-pages bench bench-spark fmt sim seeds walked mutants differential power-loss heals zookeeper-play clean chaos transactions exactly-once standalone archive-tables land spark-secrets spark-matrix spark-submit conformance rights clients mixed mixed-chaos mixed-roles mutants-by-test recall-replay controller-scale disks hostile fuzz fuzz-protocol fuzz-guided package kerberos rehearsals roll migration judge-mutants judge-versions judge-growth
 
 setup: $(KERNEL)
 
@@ -124,6 +124,12 @@ sim: setup
 # Historical bugs, put back one by one, and whether the simulator finds them; ONLY=B20,B27 for a share. See docs/recall.md.
 mutants: setup
 	$(BIN)/python tests/mutants --only "$(ONLY)" --jobs $(or $(JOBS),1)
+
+# What the ordinary seeds do not walk: lines and branches by package, and with OF="log replica" each of them (four minutes).
+walked: setup
+	@uv=uv; command -v uv >/dev/null || uv=.uv/bin/uv; $$uv pip install --quiet --python $(BIN)/python 'coverage>=7.10'
+	$(BIN)/python tests/simulation/walked.py --jobs $(or $(JOBS),1) $(if $(OF),--of $(OF)) \
+		$(if $(filter command line,$(origin SEEDS)),--seeds $(SEEDS))
 
 # Recorded catches, run again: do they still catch? All, or SHARE=2/6; SHARE=head/6 is the one that the commit's hash names.
 recall-replay: setup
