@@ -156,10 +156,24 @@ def processes_of(place: Path) -> list[str]:
     return [line for line in found if str(place) in line]
 
 
-def test_an_interrupted_start_leaves_nothing_behind(place: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_start_leaves_nothing_behind(place: Path, number: int) -> None:
     starting = subprocess.Popen([*BARNABAS, "up", "-n", "3", "--dir", str(place)], stderr=subprocess.PIPE)
     until((place / "coordinator.log").exists, "the coordinator's log")
-    starting.send_signal(signal.SIGINT)
+    starting.send_signal(number)
+    starting.communicate(timeout=60)
+    assert starting.returncode == 130
+    assert processes_of(place) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_start_that_is_interrupted_while_it_waits_for_its_brokers_leaves_nothing_behind(
+    place: Path, number: int
+) -> None:
+    starting = subprocess.Popen([*BARNABAS, "up", "-n", "3", "--dir", str(place)], stderr=subprocess.PIPE)
+    log = place / "broker-0" / "broker.log"
+    until(lambda: log.exists() and log.read_text(), "every process is begun")
+    starting.send_signal(number)
     starting.communicate(timeout=60)
     assert starting.returncode == 130
     assert processes_of(place) == []

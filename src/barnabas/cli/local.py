@@ -22,10 +22,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from types import FrameType
+from typing import Any, Final
 
 from barnabas.cli import secured
 from barnabas.cli.local_brokers import server_properties, wait_for_metadata
@@ -50,20 +51,33 @@ DEATH_CHECK_S: Final = 0.5
 """How often `up` looks whether a process that was ready has ended: the others would wait for it in vain."""
 
 
+_STOPS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 @contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Holds signals to stop until the block is over, when every process begun in it is known and can be ended."""
+def _signals_by(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    """Has `handler` hear what stops a command, but for what is ignored, as `nohup` has SIGHUP."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
-    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {kind: signal.signal(kind, lambda number, _: came.append(number)) for kind in kinds}
+    before = {kind: signal.signal(kind, handler) for kind in _STOPS if signal.getsignal(kind) != signal.SIG_IGN}
     try:
         yield
     finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
+        for kind, heard in before.items():
+            signal.signal(kind, heard)
+
+
+def _interrupt(number: int, _: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Holds signals to stop until the block is over, when every process begun in it is known and can be ended."""
+    came: list[int] = []
+    with _signals_by(lambda number, _: came.append(number)):
+        yield
     if came:
         raise KeyboardInterrupt
 
@@ -144,12 +158,17 @@ class LocalCluster:
             if state.security:
                 with _writing(Path(state.security)):
                     secured.name_places(state.security)
-            started = self._start(state)
-            try:
-                self._wait_until_ready(state, started)
-            except BaseException:
-                self._stop_started(state, started)
-                raise
+            self._take_ports(state)
+            started: list[_Child] = []
+            with _signals_by(_interrupt):
+                try:
+                    with _interrupts_held():
+                        self._spawn_missing(state, started)
+                        self.save(state)
+                    self._wait_until_ready(state, started)
+                except BaseException:
+                    self._stop_started(state, started)
+                    raise
             return state
 
     def _new_state(
@@ -246,18 +265,6 @@ class LocalCluster:
         for name, near in checked.unknown():
             hint = f" Did you mean {near}?" if near else ""
             print(f"barnabas: {name} is no configuration that a broker knows.{hint}", file=sys.stderr)
-
-    def _start(self, state: ClusterState) -> list[_Child]:
-        self._take_ports(state)
-        started: list[_Child] = []
-        try:
-            with _interrupts_held():
-                self._spawn_missing(state, started)
-                self.save(state)
-        except BaseException:
-            self._stop_started(state, started)
-            raise
-        return started
 
     def _spawn_missing(self, state: ClusterState, started: list[_Child]) -> None:
         """Starts every process that does not run; each is in `started` as soon as it runs.
