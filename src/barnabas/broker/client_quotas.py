@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.configs import java_double
 from barnabas.broker.passing import telling
+from barnabas.model.config import java_double
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime import Network
 from barnabas.zk.kafka.config_znodes import CLIENTS, DEFAULT_ENTITY, IPS, USERS

@@ -8,7 +8,6 @@ twin, ``log.retention.ms`` the coarser ``log.retention.minutes`` and ``log.reten
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -27,6 +26,7 @@ from barnabas.model.config import (
     Value,
     broker_config,
     broker_definitions,
+    java_double,
     refused_values,
     topic_config,
     topic_definitions,
@@ -138,22 +138,6 @@ def text_of(value: Value) -> str | None:
     if isinstance(value, float):
         return java_double(value)
     return str(value)
-
-
-def java_double(value: float) -> str:
-    """A double as Java prints it (``Double.toString``): with an exponent from 10^7 on and below 10^-3."""
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    digits, _, exponent = f"{value!r}".lower().partition("e")
-    shift = int(exponent or 0)
-    sign, digits = ("-", digits[1:]) if digits.startswith("-") else ("", digits)
-    whole, _, fraction = digits.partition(".")
-    significant = (whole + fraction).lstrip("0")
-    shift += len(whole) - 1 if whole.strip("0") else -1 - (len(fraction) - len(fraction.lstrip("0")))
-    significant = significant.rstrip("0") or "0"
-    return f"{sign}{significant[0]}.{significant[1:] or '0'}E{shift}"
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
@@ -279,10 +263,10 @@ def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
         if name not in topic_definitions():
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
         if name.endswith(".replication.throttled.replicas") and not _are_replicas(values[name]):
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG,
-                f"Invalid value {values[name]} for configuration {name}: {name} must be the literal '*' or a list of "
-                "replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+            replicas = ", ".join(replica.strip() for replica in values[name].split(","))
+            raise ConfigError(
+                f"Invalid value [{replicas}] for configuration {name}: {name} must be the literal '*' or a list of "
+                "replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
             )
     config = topic_config(broker, values)
     for name in values:
@@ -409,17 +393,31 @@ def check_change(current: Config, wanted: Config) -> None:
     """
     for name in _THREAD_COUNTS:
         before, after = current.number(name), wanted.number(name)
-        why = f"Dynamic thread count update validation failed for {name}={after}, value should"
-        if after < before // 2:
-            raise ConfigError(f"{why} be at least half the current value {before}")
-        if after > before * 2:
-            raise ConfigError(f"{why} not be greater than double the current value {before}")
+        if not before // 2 <= after <= before * 2:
+            raise _thread_count_refused(name, before, after)
     logs_before, logs_after = topic_config(current, {}), topic_config(wanted, {})
     for name in ("retention.ms", "retention.bytes"):
         kept, local = logs_after.number(name), logs_after.number(f"local.{name}")
         changed = (kept, local) != (logs_before.number(name), logs_before.number(f"local.{name}"))
         if changed and kept >= 0 and local != -2 and not 0 <= local <= kept:
             raise ConfigError(f"log.local.{name}={local} must not be -1, nor more than log.{name}, which is {kept}")
+
+
+def _thread_count_refused(name: str, before: int, after: int) -> ConfigError:
+    if name == "log.cleaner.threads":
+        bound = "reduced to less than half" if after < before else "increased to more than double"
+        why = f"Log cleaner threads cannot be {bound} the current value {before}"
+    else:
+        bound = "be at least half" if after < before else "not be greater than double"
+        why = (
+            f"Dynamic thread count update validation failed for {name}={after}, value should {bound} "
+            f"the current value {before}"
+        )
+    return ConfigError(
+        why,
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {why} "
+        "for configuration Invalid dynamic configuration",
+    )
 
 
 def check_listeners_value(name: str, text: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +41,22 @@ def _as_java_reads(number: str) -> str:
     if "_" in number:
         raise ValueError(number)
     return number
+
+
+def java_double(value: float) -> str:
+    """A double as Java prints it (``Double.toString``): with an exponent from 10^7 on and below 10^-3."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    digits, _, exponent = f"{value!r}".lower().partition("e")
+    shift = int(exponent or 0)
+    sign, digits = ("-", digits[1:]) if digits.startswith("-") else ("", digits)
+    whole, _, fraction = digits.partition(".")
+    significant = (whole + fraction).lstrip("0")
+    shift += len(whole) - 1 if whole.strip("0") else -1 - (len(fraction) - len(fraction.lstrip("0")))
+    significant = significant.rstrip("0") or "0"
+    return f"{sign}{significant[0]}.{significant[1:] or '0'}E{shift}"
 
 
 def _is_release(text: str, versions: Sequence[str]) -> bool:
@@ -106,7 +123,10 @@ class Definition:
                 return
             if value < float(low) or (high is not None and value > float(high)):
                 bound = f"at least {low}" if value < float(low) else f"no more than {high}"
-                raise self._refused(text, self.valid, f"Value must be {bound}")
+                if exception is not None and high is not None:
+                    bound = f"between {low} and {high} or equal to {exception}"
+                shown = java_double(value) if isinstance(value, float) else str(value)
+                raise self._refused(shown, self.valid, f"Value must be {bound}")
         elif self.valid.startswith("[") and self.valid.endswith("]") and ":" not in self.valid:
             allowed = [item.strip() for item in self.valid[1:-1].split(",")]
             items = value if isinstance(value, tuple) else (value,)
@@ -119,7 +139,7 @@ class Definition:
             for item in items:
                 if item not in allowed:
                     raise self._refused(
-                        text, "one of " + ", ".join(allowed), f"String must be one of: {', '.join(allowed)}"
+                        str(item), "one of " + ", ".join(allowed), f"String must be one of: {', '.join(allowed)}"
                     )
 
     def _refused(self, text: str, allowed: str, in_kafkas_words: str) -> ConfigError:

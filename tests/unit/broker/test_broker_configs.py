@@ -10,6 +10,7 @@ from barnabas.broker.configs import (
     BrokerConfigLayers,
     ConfigSource,
     apply_incremental,
+    check_change,
     validate_dynamic_broker_values,
     validate_topic_values,
 )
@@ -78,18 +79,50 @@ def test_values_that_topics_do_not_take_are_refused(values):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "shown", "said"),
     [
-        ("retention.ms", "x", "Not a number of type LONG"),
-        ("segment.bytes", "1", "Value must be at least 14"),
-        ("preallocate", "maybe", "Expected value to be either true or false"),
-        ("compression.type", "zip", "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer"),
+        ("retention.ms", "x", "x", "Not a number of type LONG"),
+        ("segment.bytes", "1", "1", "Value must be at least 14"),
+        ("min.cleanable.dirty.ratio", "2", "2.0", "Value must be no more than 1"),
+        ("min.cleanable.dirty.ratio", "1e9", "1.0E9", "Value must be no more than 1"),
+        ("compression.gzip.level", "10", "10", "Value must be between 1 and 9 or equal to -1"),
+        ("preallocate", "maybe", "maybe", "Expected value to be either true or false"),
+        ("compression.type", "zip", "zip", "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer"),
+        ("cleanup.policy", "compact,keep", "keep", "String must be one of: compact, delete"),
+        (
+            "leader.replication.throttled.replicas",
+            "0:1,x",
+            "[0:1, x]",
+            "leader.replication.throttled.replicas must be the literal '*' or a list of replicas in the following "
+            "format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        ),
     ],
 )
-def test_a_value_that_is_not_allowed_is_refused_in_kafkas_words(name, text, said):
+def test_a_value_that_is_not_allowed_is_refused_in_kafkas_words(name, text, shown, said):
     with pytest.raises(ConfigError) as refused:
         validate_topic_values(broker_config({}), {name: text})
-    assert refused.value.in_kafkas_words == f"Invalid value {text} for configuration {name}: {said}"
+    assert refused.value.in_kafkas_words == f"Invalid value {shown} for configuration {name}: {said}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("log.cleaner.threads", "3", "Log cleaner threads cannot be increased to more than double the current value 1"),
+        (
+            "num.io.threads",
+            "1",
+            "Dynamic thread count update validation failed for num.io.threads=1, value should be at least half the "
+            "current value 8",
+        ),
+    ],
+)
+def test_a_count_of_threads_that_is_too_far_is_refused_in_kafkas_words(name, text, said):
+    with pytest.raises(ConfigError) as refused:
+        check_change(broker_config({}), broker_config({name: text}))
+    assert refused.value.in_kafkas_words == (
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {said} "
+        "for configuration Invalid dynamic configuration"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "*", " * ", "0:1", "0:1, 10:2", "0:1,"])
@@ -99,9 +132,8 @@ def test_throttled_replicas_are_all_or_a_list(text):
 
 @pytest.mark.parametrize("text", ["none", "*,*", "0:1,*", "-1:0", "1"])
 def test_what_is_no_list_of_throttled_replicas_is_refused(text):
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(ConfigError, match="must be the literal"):
         validate_topic_values(broker_config({}), {"leader.replication.throttled.replicas": text})
-    assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
 def test_read_only_keys_cannot_be_changed_at_run_time():

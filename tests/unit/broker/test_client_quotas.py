@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.client_quotas import CLIENT_ID, IP, USER, components_of, matches
-from barnabas.broker.configs import java_double
+from barnabas.model.config import java_double
 from barnabas.model.errors import ErrorCode, KafkaError
 
 EXACT, DEFAULT, ANY = 0, 1, 2
