@@ -72,7 +72,7 @@ class ZkAlterPartitionManager:
             topic_partition, change = next(iter(self._unwritten.items()))
             wanted, answered = change
             try:
-                version = await self._update_leader_and_isr(topic_partition, wanted)
+                outcome = await self._update_leader_and_isr(topic_partition, wanted)
             except ZooKeeperError as error:
                 # Whether it was done is unknown; if it was, the next attempt finds it so.
                 logger.warning("the isr of %s is not written, trying again: %s", topic_partition, error)
@@ -80,27 +80,33 @@ class ZkAlterPartitionManager:
                 continue
             if self._unwritten.get(topic_partition) is change:
                 del self._unwritten[topic_partition]
-            if version is None:
-                answered(ErrorCode.INVALID_UPDATE_VERSION)
-                continue
-            self._note(topic_partition)
-            answered(wanted.leader_and_isr.with_partition_epoch(version))
+            if isinstance(outcome, LeaderAndIsr):
+                self._note(topic_partition)
+            answered(outcome)
 
     async def _update_leader_and_isr(
         self, topic_partition: TopicPartition, wanted: LeaderIsrAndControllerEpoch
-    ) -> int | None:
-        """The new partition epoch; None where the state has another version than the leader knows.
-
-        ``ReplicationUtils.updateLeaderAndIsr``: a state that is as wanted already was written by an attempt whose
+    ) -> LeaderAndIsr | ErrorCode:
+        """``ReplicationUtils.updateLeaderAndIsr``: a state that is as wanted already was written by an attempt whose
         answer was lost.
+
+        Who finds a later leader epoch is told as by a controller that it was deposed. (Apache's hears only that the
+        version is another, and where its replica was moved away unseen leads on.)
         """
+        sent = wanted.leader_and_isr
         path = TopicPartitionStateZNode.path(topic_partition)
         data = TopicPartitionStateZNode.encode(wanted)
-        written, version = await self._zk.conditional_update_path(path, data, wanted.leader_and_isr.partition_epoch)
+        written, version = await self._zk.conditional_update_path(path, data, sent.partition_epoch)
         if written:
-            return version
+            return sent.with_partition_epoch(version)
         found, version = await self._zk.get_data_and_version(path)
-        return version if found == data else None
+        if found == data:
+            return sent.with_partition_epoch(version)
+        if found is not None:
+            state = TopicPartitionStateZNode.decode(topic_partition, found, version).leader_and_isr
+            if state.leader_epoch > sent.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.INVALID_UPDATE_VERSION
 
     def _note(self, topic_partition: TopicPartition) -> None:
         self._changed[topic_partition] = None

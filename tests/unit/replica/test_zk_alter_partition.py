@@ -105,6 +105,14 @@ def test_a_leader_that_knows_an_older_partition_epoch_changes_nothing(play: Call
     play(story)
 
 
+def test_a_leader_learns_that_another_leads_in_a_later_epoch(play: Callable[[Play], None]) -> None:
+    async def story(leader: Leader) -> None:
+        await leader.writes(LeaderAndIsr(2, 5, (2, 3)))
+        assert await leader.writes(replace(STATE, isr=(1,))) is ErrorCode.FENCED_LEADER_EPOCH
+
+    play(story)
+
+
 def test_a_write_that_was_done_while_its_answer_was_lost_counts(play: Callable[[Play], None]) -> None:
     async def story(leader: Leader) -> None:
         wanted = replace(STATE, isr=(1, 2))
