@@ -285,10 +285,16 @@ class LeaderWatch:
                 f"{entries[-1:]}", name, chain.node,
             )  # fmt: skip
         self._leader_complete(log, chain, state)
-        if not self.losses.is_overtaken(chain, state.leader_epoch):
+        if not self._is_overruled(chain, state.leader_epoch, log.high_watermark):
             self._commit(chain, log.high_watermark)  # readers are given what lies below
         if name.startswith(GROUP_METADATA_TOPIC):
             self._loads(chain)
+
+    def _is_overruled(self, chain: Chain, leader_epoch: int, high: int) -> bool:
+        """Whether nothing is promised of all that a leader has below its high watermark: another came to lead without
+        some of it. If that was before, then until the ISR has it again: it may be elected from there once more."""
+        committed = self.logs.committed.get((chain.partition, chain.topic_id), Committed())
+        return self.losses.is_overtaken(chain, leader_epoch) or self.losses.brings_back(chain, committed.high, high)
 
     def _loads(self, chain: Chain) -> None:
         """A coordinator loads all that its log holds (``GroupMetadataManager.doLoadGroupsAndOffsets``).
@@ -415,7 +421,7 @@ class LeaderWatch:
             return  # a leader that was, and has not heard of it
         key = f"{chain.partition}/{chain.topic_id}"
         self.world.check("R5")
-        if self.losses.is_overtaken(chain, partition.leader_epoch):
+        if self._is_overruled(chain, partition.leader_epoch, result[1]):
             self.world.waive("R5")
             return
         if result[1] < self.told_latest.get(key, 0):

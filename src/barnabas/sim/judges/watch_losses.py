@@ -158,6 +158,15 @@ class LossWatch:
         """Whether anything of these topics may be lost."""
         return any(lost and partition.rpartition("-")[0] in topics for partition, lost in self._lost.items())
 
+    def brings_back(self, chain: Chain, since: int, until: int) -> bool:
+        """Whether the copy has between the two offsets what may be lost, as another led without it."""
+        return any(
+            since <= batch.last < until
+            and (link := chain.ending_at(batch.last + 1)) is not None
+            and link.epoch == batch.epoch
+            for batch in self._lost.get(chain.partition, ())
+        )
+
     def is_overtaken(self, chain: Chain, leader_epoch: int) -> bool:
         """Whether a leader after that one came to lead without some of what was written."""
         return any(loss.leader_epoch > leader_epoch for loss in self._losses.get((chain.partition, chain.topic_id), ()))
