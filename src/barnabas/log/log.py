@@ -318,7 +318,8 @@ class Log(ReadableLog):
             if self.log_start_offset > self.segments[0].base_offset:
                 batch = self.segments.batch_at(target_offset)
                 self._lower_start(target_offset if batch is None else min(target_offset, batch.base_offset))
-            self._drop_segments(self.segments[self.segments.index_of(target_offset) + 1 :])
+            # The last first: where a kill comes in between no hole is left. (Apache's begins behind the target.)
+            self._drop_segments(self.segments[: self.segments.index_of(target_offset) : -1])
             target_offset = self.segments.truncate_active(target_offset, now_ms)
             self._spans(self.log_start_offset, min(self.high_watermark, target_offset), target_offset)
             self._lower_recovery_point(target_offset)

@@ -48,6 +48,33 @@ def test_a_segment_that_was_cut_when_its_process_was_killed_does_not_come_back_w
     assert values(opened()) == [(0, "a")]
 
 
+def test_a_compacted_log_killed_amid_a_truncation_has_no_hole() -> None:
+    """Behind a hole the rest of what was cut would be there, and a hole is what compaction leaves."""
+    volume, renames = Volume(), -1
+
+    def guard(operation: str, path: str) -> None:
+        nonlocal renames
+        if operation == "rename" and path.endswith(".log"):
+            if not renames:
+                raise Killed
+            renames -= 1
+
+    def opened() -> Log:
+        disk = SimDisk(volume, guard, lambda: NOW)
+        settings = topic_config(broker_config({}), {"cleanup.policy": "compact"})
+        return Log.open(disk, "/logs/flights-0", PARTITION, settings, now_ms=NOW, clean=False)
+
+    log = opened()
+    for value in "abcd":
+        append(log, value)
+        log.roll(now_ms=NOW)
+    renames = 2
+    with pytest.raises(Killed):
+        log.truncate_to(1, now_ms=NOW)
+    renames = -1
+    assert values(opened()) == [(0, "a"), (1, "b"), (2, "c")]
+
+
 def test_what_is_left_of_a_log_killed_when_it_began_anew_has_no_snapshot_beyond_its_end() -> None:
     """Such a snapshot would be read for one of the records that come to stand there."""
     volume, dies = Volume(), False
