@@ -210,6 +210,8 @@ class RestartWatch:
             )
         if self._is_forsaken(prefix, name) or self.logs.cleaned_to(partition, dead.topic_id):
             return
+        if (name, partition) in self._damaged and world.faults.get("bit-rot"):
+            return  # what was synced may have rotted since, and nobody has read it yet
         if dead.cutting_at is not None:
             return  # the log is cut first; the checkpoint follows, and if not now then at the next start
         recovered = read_checkpoint(durable.get(f"{directory}/{RECOVERY_POINTS}", b"")).get(partition, 0)
