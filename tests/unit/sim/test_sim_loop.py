@@ -261,6 +261,24 @@ def test_a_dying_process_resets_its_connections_and_one_without_power_says_nothi
         assert isinstance(client.error, expected)
 
 
+def test_a_machine_that_is_up_again_resets_what_it_knows_nothing_of() -> None:
+    world = World()
+    server_node, client_node = world.node("s"), world.node("c")
+    _, client = connected(world, server_node, client_node)
+
+    async def nothing(_: Runtime) -> None:
+        pass
+
+    server_node.lose_power()
+    client.transport.write(b"into the dark")
+    world.run(asyncio.sleep(1))
+    assert client.error == "open"
+    server_node.begin(nothing)
+    client.transport.write(b"again")
+    world.run(asyncio.sleep(1))
+    assert isinstance(client.error, ConnectionResetError)
+
+
 def test_a_connection_to_nobody_is_refused_and_over_a_cut_link_times_out() -> None:
     world = World()
     node = world.node("c")

@@ -136,14 +136,14 @@ class SimTransport(asyncio.Transport):
 
     def close(self) -> None:
         """What was written still arrives; then the peer reads the end."""
-        if self.closing:
+        if self.closing or self.lost:
             return
         self.closing = True
         self.network.carry(self, None)
         self._soon(self._connection_lost, None)
 
     def abort(self) -> None:
-        if self.closing:
+        if self.closing or self.lost:
             return
         self.closing = True
         self.network.reset(self)
@@ -530,7 +530,7 @@ class SimulatedNetwork:
         if link.delay_ns or link.jitter_ns:
             link.clear_ns = max(link.clear_ns, at_ns)
         piece = _Piece(self, sender, receiver, data, link, then)
-        self.loop.call_at_ns(at_ns, piece.arrive, context=receiver.owner.context)
+        self.loop.call_at_ns(at_ns, piece.arrive, context=piece.taker().context)
 
     def note(self, kind: str, detail: bytes) -> None:
         self._hash.event(self.loop.now_ns, kind, detail)
@@ -554,7 +554,7 @@ class SimulatedNetwork:
             del self._listeners[address]
         for transport in [end for end in self._open if end.owner is owner]:
             owner.remains.append(transport.protocol)
-            transport.closing = transport.lost = True
+            transport.closing, transport.lost = not silently, True
             del self._open[transport]
             if not silently:
                 self.reset(transport)
@@ -571,6 +571,12 @@ class _Piece:
     link: Link
     then: Callable[[], None] | None
 
+    def taker(self) -> Incarnation:
+        """A machine that lost power and is up again knows nothing of the connection, and tells the sender."""
+        end = self.receiver
+        is_unknown = end.lost and not end.closing and end.owner.name not in self.network.dark
+        return (self.sender if is_unknown else end).owner
+
     def arrive(self) -> None:
         link = self.link
         if link.cut or link.clogged or link.held:
@@ -581,18 +587,14 @@ class _Piece:
     def _again(self) -> None:
         network = self.network
         at_ns = self.sender.next_delivery_ns(network.loop.now_ns)
-        network.loop.call_at_ns(at_ns, self.deliver, context=self.receiver.owner.context)
+        network.loop.call_at_ns(at_ns, self.deliver, context=self.taker().context)
 
     def deliver(self) -> None:
+        receiver = self.receiver
         if self.then is not None:
             self.then()
-            return
-        receiver = self.receiver
-        if receiver.severed:
-            return
-        if receiver.lost and not receiver.owner.alive and receiver.owner.name not in self.network.dark:
-            # The machine lost power and is up again: it knows nothing of this connection.
+        elif receiver.lost and not receiver.severed and self.taker() is not receiver.owner:
             self.network.reset(receiver)
-            return
-        self.network.note("end" if self.data is None else "bytes", self.data or b"")
-        receiver.arrive(self.data)
+        elif not receiver.severed:
+            self.network.note("end" if self.data is None else "bytes", self.data or b"")
+            receiver.arrive(self.data)
