@@ -45,8 +45,8 @@ class ZooKeeperWatch:
         self.gone_ns: dict[int, int] = {}
         """Since when a broker is not registered."""
         self._registered_ns: dict[int, int] = {}
-        self._registered_by: dict[int, int] = {}
-        """The session by which a broker is registered, or was last."""
+        self._registered_by: dict[int, tuple[int, Incarnation | None]] = {}
+        """The session by which a broker is registered, or was last, and the process whose it is."""
         self.broker_epochs: dict[int, int] = {}
         """By broker: the epoch of its registration, or of its last."""
         self.told_to_delete: dict[tuple[int, str, int], None] = {}
@@ -104,7 +104,7 @@ class ZooKeeperWatch:
                 self._taken_away(number, session)
                 self.gone_ns[number] = self.world.loop.now_ns
             elif type(part) is Create:
-                self._registered_by[number] = session
+                self._registered_by[number] = session, self._process_of(session)
                 self.broker_epochs[number] = zxid
                 self.gone_ns.pop(number, None)
                 self.left.pop(number, None)
@@ -123,15 +123,23 @@ class ZooKeeperWatch:
     # C4
 
     def _taken_away(self, number: int, session: int) -> None:
-        """A registration ends with its session: nobody else takes it away from who lives, or may live."""
-        world, owner = self.world, self._registered_by.get(number, session)
+        """A registration ends with its session: nobody else takes it away from who lives, or may live. Whom ZooKeeper
+        refuses to authenticate begins another session, and need not wait for the end of the one that it gave up."""
+        world = self.world
+        owner, process = self._registered_by.get(number, (session, None))
         assert world.coordinator is not None
         world.check("C4")
-        if owner != session and owner in world.coordinator.sessions.live:
+        given_up = process is not None and process is self._process_of(session)
+        if owner != session and owner in world.coordinator.sessions.live and not given_up:
             world.violated(
                 "C4", f"session {session:#x} has deleted the registration of broker {number}; session {owner:#x}, "
                 "which made it, lives", node=broker_name(number),
             )  # fmt: skip
+
+    def _process_of(self, session: int) -> Incarnation | None:
+        assert self.world.coordinator is not None
+        node = self.world.nodes.get(self.world.coordinator.session_nodes.get(session, ""))
+        return None if node is None else node.process
 
     # C1, C2
 
