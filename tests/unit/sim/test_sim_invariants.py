@@ -2742,6 +2742,35 @@ def test_what_follows_a_batch_that_counts_as_an_earlier_producer_s_of_that_epoch
     sequences.given_anew.clear()
 
 
+@pytest.mark.parametrize("lost", [True, False], ids=["lost", "kept"])
+def test_who_has_an_epoch_that_another_had_is_told_where_that_one_s_record_is(cluster: Cluster, lost: bool) -> None:
+    """The coordinator had lost that the epoch was given. Who sends its own record again is promised it."""
+    name, partition, log, _ = cluster.leading(number := with_records(cluster))
+    known = {"producer_id": 4716 + lost, "producer_epoch": 1, "base_sequence": 0}
+
+    def append(value: bytes) -> Any:
+        records = bytearray(build_batch([Record(0, now_ms(cluster.world), None, value)], **known))
+        append = log.append_as_leader
+        return cluster.at(name, lambda: append(records, partition.leader_epoch, now_ms=now_ms(cluster.world)))
+
+    first, given_ns = append(b"one"), cluster.world.loop.now_ns + 1
+    if lost:
+        cluster.logs.sequences.given_anew[known["producer_id"], known["producer_epoch"]] = given_ns
+    assert append(b"two").duplicate
+    assert append(b"one").duplicate
+    told = {
+        value: replace(sent(value, "acknowledged"), partition=number, offset=first.first_offset, sent_ns=sent_ns)
+        for value, sent_ns in ((b"one", given_ns - 1), (b"two", given_ns))
+    }
+    cluster.world.violations.clear()
+    with patched(cluster.history, "sent", told):
+        acknowledged_survive(cluster.checkers, {}, {})
+    known_lost = [violation.sentence.split(" was ")[0] for violation in cluster.world.violations]
+    assert known_lost == (["b'one'"] if lost else ["b'one'", "b'two'"])
+    cluster.logs.sequences.given_anew.clear()
+    cluster.logs.sequences.mistaken.clear()
+
+
 def test_of_a_transaction_what_comes_behind_a_batch_that_was_not_written_is_refused(cluster: Cluster) -> None:
     _, _, log, chain = cluster.leading(with_records(cluster))
     known = {"producer_id": 4713, "producer_epoch": 0, "is_transactional": True}

@@ -17,7 +17,7 @@ Place: TypeAlias = tuple[str, int]
 def acknowledged_survive(checkers: Checkers, found: dict[Place, bytes], starts: dict[str, int]) -> None:
     """R7, T1 and Jepsen's rules: nothing lost, moved, doubled, reordered or invented."""
     world, history, losses = checkers.world, checkers.history, checkers.logs.losses
-    repeated = checkers.logs.sequences.repeated
+    repeated, mistaken = checkers.logs.sequences.repeated, checkers.logs.sequences.mistaken
     places: dict[bytes, list[Place]] = {}
     for place, value in found.items():
         places.setdefault(value, []).append(place)
@@ -30,6 +30,7 @@ def acknowledged_survive(checkers: Checkers, found: dict[Place, bytes], starts: 
         start = starts.get(partition, 0)
         short, since_ns, until_ns = value[:40], sent.sent_ns, sent.answered_ns
         excused = losses.may_be_lost(partition, sent.offset, since_ns=since_ns, until_ns=until_ns)
+        excused = excused or (value in mistaken and since_ns >= mistaken[value])
         if excused:
             world.waive("R7")
         judged = world.excuse if excused else world.violated

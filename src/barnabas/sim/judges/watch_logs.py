@@ -363,6 +363,8 @@ class LogWatch:
                 if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and chain is not None:
                     self.sequences.refused(chain, log, memoryview(records))
                 raise
+            if chain is not None and info.duplicate:
+                self.sequences.told_again(chain, memoryview(records), info.last_offset)
             if chain is None or info.duplicate or log.log_end_offset == end:
                 return info
             view = memoryview(records)

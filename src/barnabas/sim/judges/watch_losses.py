@@ -149,10 +149,13 @@ class LossWatch:
             for batch in self._lost.get(partition, ())
         )
 
-    def has_written(self, chain: Chain, producer_id: int, since_ns: int) -> bool:
-        """Whether a leader has appended a batch of the producer since then."""
+    def has_written(self, chain: Chain, producer_id: int, since_ns: int, last: int = -1) -> bool:
+        """Whether a leader has appended a batch of the producer since then: any, or the one that ends with `last`."""
         written = self._written.get((chain.partition, chain.topic_id), ())
-        return any(batch.producer_id == producer_id and batch.appended_ns >= since_ns for batch in written)
+        return any(
+            batch.producer_id == producer_id and batch.appended_ns >= since_ns and last in (-1, batch.last)
+            for batch in written
+        )
 
     def is_any(self, topics: Container[str]) -> bool:
         """Whether anything of these topics may be lost."""

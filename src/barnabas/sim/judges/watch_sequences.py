@@ -11,7 +11,7 @@ from barnabas.sim.judges.chain import SEQUENCES, Chain, ChainedBatch
 from barnabas.sim.judges.watch_losses import LossWatch
 from barnabas.sim.plans.plan import MS
 from barnabas.sim.world.world import World, broker_name
-from barnabas.wire.records import batches
+from barnabas.wire.records import batches, records_of
 
 EXPIRES: Final = ("producer.id.expiration.ms", "producer.id.expiration.check.interval.ms")
 """Where these are drawn, brokers soon forget producers that are silent: half a minute after their start in any case."""
@@ -30,6 +30,8 @@ class SequenceWatch:
         """Partitions in which a producer was forgotten before it sent a batch again, which counts as a new one then."""
         self.given_anew: dict[tuple[int, int], int] = {}
         """Producers' ids and epochs that a coordinator gave once more, since it had lost that it had, and when."""
+        self.mistaken: dict[bytes, int] = {}
+        """By value: since when its producer has such an epoch, and a leader took it for what an earlier one had sent."""
 
     def follows(self, chain: Chain, link: ChainedBatch, *, judged: bool) -> None:
         """T1 and T2: a producer's sequences are contiguous, and an older epoch of it writes nothing."""
@@ -93,6 +95,15 @@ class SequenceWatch:
                         f"{entry.producer_id} at {batch.last_offset} of {chain.partition}, where {link} is",
                         chain.partition, chain.node,
                     )  # fmt: skip
+
+    def told_again(self, chain: Chain, view: memoryview, last: int) -> None:
+        """A leader has told where the batch is, the last of it at `last`, and not written it. That may be another one
+        of that producer id, epoch and sequence, which is how a leader knows a batch
+        (``ProducerStateEntry.findDuplicateBatch``)."""
+        for header, start, end in batches(view):
+            given_ns = self.given_anew.get((header.producer_id, header.producer_epoch))
+            if given_ns is not None and not self.losses.has_written(chain, header.producer_id, given_ns, last):
+                self.mistaken.update((record.value or b"", given_ns) for record in records_of(view, start, end))
 
     def refused(self, chain: Chain, log: Log, view: memoryview) -> None:
         """T1: neither the sequence that comes next is refused, nor any of a producer of whom nothing is known.
