@@ -2771,6 +2771,25 @@ def test_who_has_an_epoch_that_another_had_is_told_where_that_one_s_record_is(cl
     cluster.logs.sequences.mistaken.clear()
 
 
+@pytest.mark.parametrize("forked", [True, False], ids=["forked", "alike"])
+def test_a_leader_tells_less_than_one_that_had_what_the_leader_before_had_lost(cluster: Cluster, forked: bool) -> None:
+    name, partition, log, chain = cluster.leading(with_records(cluster))
+    state, key = cluster.world.state(chain.partition), f"{chain.partition}/{chain.topic_id}"
+    committed = cluster.logs.committed[chain.partition, chain.topic_id]
+    told, cluster.leaders.told_latest[key] = cluster.leaders.told_latest[key], log.high_watermark + 4
+    cluster.world.violations.clear()
+    assert state is not None
+    with (
+        patched(cluster.logs.losses, "is_forked", lambda *_: forked),
+        patched(committed, "high", log.high_watermark + 4),
+        patched(committed, "at", {**committed.at, log.high_watermark + 4: 7}),
+    ):
+        cluster.leaders._leader_complete(log, chain, SimpleNamespace(leader_epoch=state["leader_epoch"]))
+    cluster.at(name, lambda: cluster.leaders._ask_for_the_end(partition))
+    assert [violation.invariant for violation in cluster.world.violations] == ([] if forked else ["R3", "R5"])
+    cluster.leaders.told_latest[key] = told
+
+
 def test_of_a_transaction_what_comes_behind_a_batch_that_was_not_written_is_refused(cluster: Cluster) -> None:
     _, _, log, chain = cluster.leading(with_records(cluster))
     known = {"producer_id": 4713, "producer_epoch": 0, "is_transactional": True}

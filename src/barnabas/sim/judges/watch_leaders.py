@@ -320,8 +320,12 @@ class LeaderWatch:
         world.check("R3")
         begins = max(self.logs.start_of(chain), self.logs.cleaned_to(name, chain.topic_id))
         if begins < committed.high and chain.hash_at(committed.high) != committed.at[committed.high]:
-            # Forked copies may differ below what was committed since, and no later truncation mends that.
-            judged = world.excuse if self.losses.is_forked(name) else world.violated
+            # Forked copies may differ below what was committed since, and no later truncation mends that. Nor is one of
+            # them cut where it ought to be if it leads before: its end is told then, and not by the next one.
+            forked = self.losses.is_forked(name)
+            if forked:
+                self.told_latest.pop(f"{name}/{chain.topic_id}", None)
+            judged = world.excuse if forked else world.violated
             judged(
                 "R3", f"{chain.node} leads {name} in epoch {state.leader_epoch} up to {log.log_end_offset}, and "
                 f"lacks some of what is committed up to {committed.high}", name, chain.node,
