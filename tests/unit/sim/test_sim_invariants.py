@@ -103,7 +103,7 @@ from barnabas.sim.world.probes import Probes, life
 from barnabas.sim.world.world import LOG_DIR, World, broker_name, broker_number
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest
 from barnabas.wire.messages.fetch import FetchRequest
-from barnabas.wire.records import ControlType, Record, build_batch, control_batch
+from barnabas.wire.records import ControlType, Record, build_batch, control_batch, parse_header
 from barnabas.zk.protocol.errors import ConnectionLoss, NotEmpty
 from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, SetData
 from barnabas.zk.protocol.session_ops import CloseSession, SetWatches
@@ -1588,14 +1588,24 @@ def t2_of_an_epoch_that_is_left_out(cluster: Cluster) -> None:
         epochs_are_used_up_one_by_one(cluster.world, written, lambda *_: False)
 
 
-def t4(cluster: Cluster) -> None:
-    markers = [
-        control_batch(ControlType.COMMIT, producer_id=7, producer_epoch=0, coordinator_epoch=epoch, timestamp=0)
-        for epoch in (2, 1)
-    ]
-    kept = [SimpleNamespace(is_control=True, data=data) for data in markers]
-    log: Any = SimpleNamespace(segments=[SimpleNamespace(batches=lambda: kept, read_batch=lambda batch: batch.data)])
-    markers_are_in_order(cluster.world, {TopicPartition("orders", 0): ("broker-0", log)})
+def t4(cluster: Cluster, expires_ms: float = 1_000) -> None:
+    """The second comes in time, with records between the two."""
+    known: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
+    first, second = (
+        control_batch(ControlType.COMMIT, coordinator_epoch=2 - number, timestamp=number * 1_600, **known)
+        for number in range(2)
+    )
+    between = build_batch([Record(0, 800, None, b"one")], base_sequence=0, **known)
+    segment = SimpleNamespace(
+        batches=lambda: [
+            SimpleNamespace(is_control=header.is_control, max_timestamp=header.max_timestamp, producer_id=7, data=data)
+            for data in (first, between, second)
+            for header in [parse_header(data)]
+        ],
+        read_batch=lambda batch: batch.data,
+    )
+    log: Any = SimpleNamespace(segments=[segment])
+    markers_are_in_order(cluster.world, {TopicPartition("orders", 0): ("broker-0", log)}, expires_ms)
 
 
 def t5(cluster: Cluster) -> None:
@@ -2788,6 +2798,14 @@ def test_a_leader_tells_less_than_one_that_had_what_the_leader_before_had_lost(c
     cluster.at(name, lambda: cluster.leaders._ask_for_the_end(partition))
     assert [violation.invariant for violation in cluster.world.violations] == ([] if forked else ["R3", "R5"])
     cluster.leaders.told_latest[key] = told
+
+
+def test_who_was_deposed_may_end_what_is_over_when_the_leader_has_forgotten_the_producer(cluster: Cluster) -> None:
+    cluster.world.violations.clear()
+    t4(cluster, expires_ms=800)
+    assert cluster.world.violations == []
+    t4(cluster, expires_ms=801)
+    assert [violation.invariant for violation in cluster.world.violations] == ["T4"]
 
 
 def test_of_a_transaction_what_comes_behind_a_batch_that_was_not_written_is_refused(cluster: Cluster) -> None:

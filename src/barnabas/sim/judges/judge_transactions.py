@@ -13,6 +13,7 @@ from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
 from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id
 from barnabas.coordinator.transactions import PREPARED, TransactionMetadata
+from barnabas.log.batches import StoredBatch
 from barnabas.log.log import Log
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
@@ -23,7 +24,7 @@ from barnabas.sim.judges.watch_cleaner import Written
 from barnabas.sim.plans.plan import MS
 from barnabas.sim.world.node import EPOCH_MS
 from barnabas.sim.world.world import World, leading_logs
-from barnabas.wire.records import BatchHeader, Record, batches, records_of
+from barnabas.wire.records import Record, batches, records_of
 
 ENDS_WITHIN_S: Final = 60.0
 
@@ -181,26 +182,37 @@ def owner_of(sent: Sent) -> str:
     return sent.transaction.partition(" ")[0]
 
 
-def markers_are_in_order(world: World, led: Mapping[TopicPartition, tuple[str, Log]]) -> None:
-    """T4: coordinator epochs in the ends of a producer's transactions never fall: none comes from who was deposed."""
+def markers_are_in_order(world: World, led: Mapping[TopicPartition, tuple[str, Log]], expires_ms: float) -> None:
+    """T4: coordinator epochs in the ends of a producer's transactions never fall: none comes from who was deposed.
+
+    Of a producer of which nothing came for ``producer.id.expiration.ms`` a leader has forgotten the epoch, Kafka's as
+    well: then it takes an end of any (``ProducerAppendInfo.checkCoordinatorEpoch``).
+    """
     for partition, (name, log) in led.items():
         seen: dict[int, int] = {}
-        for header, record in _markers(world, name, log):
-            world.check("T4")
-            before = seen.get(header.producer_id, -1)
-            seen[header.producer_id] = epoch = int.from_bytes((record.value or b"")[2:6], "big", signed=True)
-            if epoch < before:
-                sentence = f"coordinator epoch {epoch} of producer {header.producer_id} at {record.offset}"
-                world.violated("T4", f"{sentence} of {partition} after {before}", str(partition), name)
+        last_ms: dict[int, int] = {}
+        for batch, ends in _with_ends(world, name, log):
+            producer_id, written_ms = batch.producer_id, batch.max_timestamp
+            if producer_id in seen and written_ms - last_ms[producer_id] >= expires_ms:
+                del seen[producer_id]
+                world.waive("T4")
+            last_ms[producer_id] = written_ms
+            for record in ends:
+                world.check("T4")
+                before = seen.get(producer_id, -1)
+                seen[producer_id] = epoch = int.from_bytes((record.value or b"")[2:6], "big", signed=True)
+                if epoch < before:
+                    sentence = f"coordinator epoch {epoch} of producer {producer_id} at {record.offset}"
+                    world.violated("T4", f"{sentence} of {partition} after {before}", str(partition), name)
 
 
-def _markers(world: World, name: str, log: Log) -> Iterator[tuple[BatchHeader, Record]]:
+def _with_ends(world: World, name: str, log: Log) -> Iterator[tuple[StoredBatch, list[Record]]]:
+    """All batches of producers, with the records of those that end transactions."""
     with world.nodes[name].disk.as_it_is():
-        stored = [memoryview(segment.read_batch(batch)) for segment in log.segments for batch in segment.batches()
-                  if batch.is_control]  # fmt: skip
-    for data in stored:
-        for header, start, end in batches(data):
-            yield from ((header, record) for record in records_of(data, start, end))
+        stored = [(batch, memoryview(segment.read_batch(batch)) if batch.is_control else memoryview(b""))
+                  for segment in log.segments for batch in segment.batches() if batch.producer_id >= 0]  # fmt: skip
+    for batch, data in stored:
+        yield batch, [record for _, start, end in batches(data) for record in records_of(data, start, end)]
 
 
 def epochs_are_used_up_one_by_one(

@@ -72,7 +72,7 @@ class Judgement:
                 lambda _, cluster: begins_anywhere(world, cluster, found, counting, checkers.compacted), "auditor-5"
             )
         await checkers.cleaner.comes_to_its_end()
-        markers_are_in_order(world, leading_logs(world, checkers.topics()))
+        markers_are_in_order(world, leading_logs(world, checkers.topics()), self.logs.sequences.expires_ms)
         epochs_are_used_up_one_by_one(world, checkers.cleaner.written, self.logs.losses.may_be_lost)
         self.logs.judge()
         checkers.derived.judge()

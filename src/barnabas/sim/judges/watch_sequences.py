@@ -25,13 +25,13 @@ class SequenceWatch:
         self.losses = losses
         config = world.config_of(0, broker_name(0))
         self._may_be_forgotten = any(key in config for key in EXPIRES)
-        self._expires_ms = float(config.get(EXPIRES[0], inf))
+        self.expires_ms = float(config.get(EXPIRES[0], inf))
         self.repeated: dict[str, None] = {}
         """Partitions in which a producer was forgotten before it sent a batch again, which counts as a new one then."""
         self.given_anew: dict[tuple[int, int], int] = {}
         """Producers' ids and epochs that a coordinator gave once more, since it had lost that it had, and when."""
         self.mistaken: dict[bytes, int] = {}
-        """By value: since when its producer has such an epoch, and a leader took it for what an earlier one had sent."""
+        """By value: since when its producer has such an epoch, where a leader took it for what an earlier one had sent."""
 
     def follows(self, chain: Chain, link: ChainedBatch, *, judged: bool) -> None:
         """T1 and T2: a producer's sequences are contiguous, and an older epoch of it writes nothing."""
@@ -73,7 +73,7 @@ class SequenceWatch:
                 if known.producer_id == link.producer_id and known.base < link.base
             )  # fmt: skip
             last_ms = next(of_producer, inf)
-            if self.world.loop.now_ns // MS - last_ms >= self._expires_ms:
+            if self.world.loop.now_ns // MS - last_ms >= self.expires_ms:
                 self.repeated[chain.partition] = None
         return chain.partition in self.repeated
 
