@@ -2800,6 +2800,13 @@ def test_a_leader_tells_less_than_one_that_had_what_the_leader_before_had_lost(c
     cluster.leaders.told_latest[key] = told
 
 
+def test_a_transaction_is_over_where_it_is_open_in_a_topic_that_is_being_deleted(cluster: Cluster) -> None:
+    cluster.world.violations.clear()
+    with patched(cluster.world, "children", lambda path: ["orders"] if path == "/admin/delete_topics" else []):
+        t9_of_one_that_is_open_somewhere(cluster)
+    assert cluster.world.violations == []
+
+
 def test_who_was_deposed_may_end_what_is_over_when_the_leader_has_forgotten_the_producer(cluster: Cluster) -> None:
     cluster.world.violations.clear()
     t4(cluster, expires_ms=800)

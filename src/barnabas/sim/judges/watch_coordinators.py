@@ -350,6 +350,8 @@ class CoordinatorWatch:
         chain = None if log is None else self.logs.chain_of(log)
         if chain is None or not self._leads(chain.node, topic_partition):
             return
+        if topic_partition.topic in world.children("/admin/delete_topics"):
+            return  # a deleted partition needs no end (KAFKA-5610), though a broker that is away keeps it there
         world.check("T9")
         own = [link for link in reversed(chain.links) if link.producer_id == ended.producer_id]
         decided_ms, reached = ended.last_update_ms - EPOCH_MS, self.logs.leaders.reached.get(partition, 0)

@@ -31,7 +31,7 @@ class SequenceWatch:
         self.given_anew: dict[tuple[int, int], int] = {}
         """Producers' ids and epochs that a coordinator gave once more, since it had lost that it had, and when."""
         self.mistaken: dict[bytes, int] = {}
-        """By value: since when its producer has such an epoch, where a leader took it for what an earlier one had sent."""
+        """By value: since when its producer has such an epoch, if a leader took it for an earlier one's."""
 
     def follows(self, chain: Chain, link: ChainedBatch, *, judged: bool) -> None:
         """T1 and T2: a producer's sequences are contiguous, and an older epoch of it writes nothing."""
