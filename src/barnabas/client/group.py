@@ -19,7 +19,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.offsets import CommittedOffset, committed_offset
-from barnabas.client.transaction_requests import ConsumerGroupMetadata
+from barnabas.client.transaction_requests import ConsumerGroupMetadata, errors_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.heartbeat import HeartbeatRequest
@@ -422,13 +422,11 @@ class GroupMember:
 
         async def attempt() -> None:
             answer = await (await self._connected(patient=False)).send(request)
-            for topic in answer.topics:
-                for partition in topic.partitions:
-                    code = ErrorCode(partition.error_code)
-                    if code in _REJOIN and self._topics and (self._generation < 0 or sent_in != self._assigned_in):
-                        # It was for a generation that the member has left, or is leaving, by itself: nothing is lost.
-                        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.group!r} rebalances")
-                    self._check(code)
+            for code in errors_of(answer):
+                if code in _REJOIN and self._topics and (self._generation < 0 or sent_in != self._assigned_in):
+                    # It was for a generation that the member has left, or is leaving, by itself: nothing is lost.
+                    raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.group!r} rebalances")
+                self._check(code)
 
         async with self._commits:
             await self.cluster.retrying(attempt, timeout_ms=timeout_ms)

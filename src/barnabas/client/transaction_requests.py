@@ -129,9 +129,13 @@ def version_for(request: Any, best: int) -> int:
     return best
 
 
+_OF_SOME: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED)
+"""What is said of single partitions while others have another error, which was found later."""
+
+
 def errors_of(response: Any) -> list[ErrorCode]:
-    """All errors that an answer to one of the requests above holds; first what was wrong, and behind it what was not
-    attempted for that."""
+    """All errors that an answer to one of the requests above holds, or to an OffsetCommit; first what was wrong with
+    all of it, such as its coordinator, then topics that are not there, and what was not attempted for that."""
     if hasattr(response, "results_by_topic_v3_and_below"):
         numbers = [
             partition.partition_error_code
@@ -143,7 +147,7 @@ def errors_of(response: Any) -> list[ErrorCode]:
     else:
         numbers = [response.error_code]
     found = [ErrorCode(number) for number in numbers if number]
-    return sorted(found, key=lambda code: code is ErrorCode.OPERATION_NOT_ATTEMPTED)
+    return sorted(found, key=lambda code: _OF_SOME.index(code) if code in _OF_SOME else -1)
 
 
 def describe_producers_request(partitions: Iterable[TopicPartition]) -> DescribeProducersRequest:

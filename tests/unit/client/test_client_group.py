@@ -80,6 +80,29 @@ def test_the_error_of_a_whole_group_is_not_taken_for_no_offsets(version: int) ->
     assert refused.value.code is ErrorCode.NOT_COORDINATOR
 
 
+def test_who_commits_for_a_topic_that_is_gone_as_well_asks_who_coordinates_now() -> None:
+    """The topic's error comes first in the answer, and is worth another attempt: at the new coordinator."""
+    gone, there = TopicPartition("gone", 0), TopicPartition("there", 0)
+
+    async def story(cluster: KafkaCluster) -> dict[TopicPartition, int]:
+        async with barnabas.client.connect(cluster.bootstrap) as client:
+            consumer = client.consumer(group="g", enable_auto_commit=False)
+            await consumer.assign({there: 0})
+            coordinator = await client.coordinator("g")
+            brokers = (await client.refresh([])).brokers
+            others = [await client.broker(number) for number in brokers]
+            member = consumer.member
+            assert member is not None
+            member._coordinator = next(each for each in others if each.port != coordinator.port)
+            with pytest.raises(KafkaError):
+                await member.commit({gone: 1, there: 1}, timeout_ms=1_000)
+            return await member.committed([there])
+
+    with KafkaCluster(2) as cluster:
+        cluster.create_topic("there")
+        assert asyncio.run(asyncio.wait_for(story(cluster), 30)) == {there: 1}
+
+
 def test_commits_come_in_their_order_also_where_the_first_is_repeated(kafka_cluster: KafkaCluster) -> None:
     kafka_cluster.create_topic("t")
     partition = TopicPartition("t", 0)
