@@ -2807,6 +2807,22 @@ def test_a_transaction_is_over_where_it_is_open_in_a_topic_that_is_being_deleted
     assert cluster.world.violations == []
 
 
+@pytest.mark.parametrize(("most", "broken"), [(70, []), (71, ["R17"])])
+def test_what_is_old_goes_behind_what_is_beyond_the_size(cluster: Cluster, most: int, broken: list[str]) -> None:
+    _, _, _, chain = cluster.leading(with_records(cluster))
+    now = now_ms(cluster.world)
+    links = [
+        chain.links[0]._replace(base=base, last=base, timestamp_ms=now - EPOCH_MS - age_ms)
+        for base, age_ms in ((0, 10), (1, 2_000))
+    ]
+    settings = SimpleNamespace(retention_ms=1_000, retention_bytes=most)
+    log: Any = SimpleNamespace(log_start_offset=2, high_watermark=2, settings=settings)
+    cluster.world.violations.clear()
+    with patched(chain, "links", links):
+        cluster.logs.retention._retained(log, chain, 0, [(0, 50), (1, 50), (2, 20)], now)
+    assert [violation.invariant for violation in cluster.world.violations] == broken
+
+
 def test_who_was_deposed_may_end_what_is_over_when_the_leader_has_forgotten_the_producer(cluster: Cluster) -> None:
     cluster.world.violations.clear()
     t4(cluster, expires_ms=800)

@@ -70,7 +70,8 @@ class RetentionWatch:
     def _retained(self, log: Log, chain: Chain, before: int, segments: list[tuple[int, int]], now_ms: int) -> None:
         """R17: only what is old enough, by the broker's clock, or beyond the size; and never above the high watermark.
 
-        `segments` are those from before, by base offset and size in bytes.
+        What is beyond the size goes first, and what is old behind that (``UnifiedLog.deleteOldSegments``). `segments`
+        are those from before, by base offset and size in bytes.
         """
         world, settings = self.world, log.settings
         world.check("R17")
@@ -79,16 +80,19 @@ class RetentionWatch:
                 "R17", f"{chain.node} deleted {chain.partition} to {log.log_start_offset}, above the high watermark "
                 f"{log.high_watermark}", chain.partition, chain.node,
             )  # fmt: skip
-        deleted = [link for link in chain.links if before <= link.base and link.last < log.log_start_offset]
-        youngest_ms = min((now_ms - EPOCH_MS - link.timestamp_ms for link in deleted), default=1 << 62)
-        left = sum(size for base, size in segments if base >= log.log_start_offset)
-        too_young = not 0 <= settings.retention_ms < youngest_ms
-        too_small = not 0 <= settings.retention_bytes <= left
-        if deleted and too_young and too_small:
+        young = [
+            (link.base, age_ms)
+            for link in chain.links
+            if before <= link.base and link.last < log.log_start_offset
+            for age_ms in [now_ms - EPOCH_MS - link.timestamp_ms]
+            if not 0 <= settings.retention_ms < age_ms
+        ]
+        left = sum(size for base, size in segments if young and base > young[-1][0])
+        if young and not 0 <= settings.retention_bytes <= left:
             world.violated(
-                "R17", f"{chain.node} deleted {chain.partition} from {before} to {log.log_start_offset}: {youngest_ms} "
-                f"ms old, {left} bytes are left; retention.ms {settings.retention_ms}, retention.bytes "
-                f"{settings.retention_bytes}", chain.partition, chain.node,
+                "R17", f"{chain.node} deleted {chain.partition} from {before} to {log.log_start_offset}: what is at "
+                f"{young[-1][0]} was {young[-1][1]} ms old, and {left} bytes lay behind it; retention.ms "
+                f"{settings.retention_ms}, retention.bytes {settings.retention_bytes}", chain.partition, chain.node,
             )  # fmt: skip
 
     def _old_are_gone(self, log: Log, chain: Chain, now_ms: int) -> None:
