@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from barnabas.client.consumer import Consumer
 from barnabas.client.fetcher import Asked
@@ -12,26 +12,33 @@ from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_BROKER, NO_EPOCH, TopicPartition
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 
+LEASE_MS: Final = 60_000
+"""Kafka's consumer has ``metadata.max.age.ms`` for it (``SubscriptionState.preferredReadReplica``)."""
+
 
 class NearConsumer(Consumer):
-    """Whoever it was sent to is asked until that goes wrong; then the leader is, which may send it there again."""
+    """Whoever it was sent to is asked until that goes wrong, or its lease is over: one that is no replica any more may
+    not know it, and then nothing goes wrong. Then the leader is asked, which may send it there again."""
 
     rack = ""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._near: dict[TopicPartition, int] = {}
+        self._near: dict[TopicPartition, tuple[int, int]] = {}
+        """The broker, and until when by the monotonic clock."""
 
     def _by_leader(
         self, wanted: Mapping[TopicPartition, Asked], busy: Container[int]
     ) -> dict[int, dict[TopicPartition, Asked]]:
         if busy is not self._fetches:
             return super()._by_leader(wanted, busy)  # only leaders know where a partition begins and ends
+        now_ms = self.cluster.runtime.clock.monotonic_ms()
+        self._near = {partition: near for partition, near in self._near.items() if now_ms < near[1]}
         far = {partition: place for partition, place in wanted.items() if partition not in self._near}
         by_broker = super()._by_leader(far, busy)
         for partition, place in wanted.items():
-            broker = self._near.get(partition)
-            if broker is not None and broker not in busy:
+            broker, _ = self._near.get(partition, (NO_BROKER, 0))
+            if broker != NO_BROKER and broker not in busy:
                 by_broker.setdefault(broker, {})[partition] = place
         return by_broker
 
@@ -55,7 +62,8 @@ class NearConsumer(Consumer):
             for told in topic.partitions:
                 partition = TopicPartition(name, told.partition_index)
                 if told.preferred_read_replica != NO_BROKER:
-                    self._near[partition] = told.preferred_read_replica
+                    lease_ends_ms = self.cluster.runtime.clock.monotonic_ms() + LEASE_MS
+                    self._near[partition] = told.preferred_read_replica, lease_ends_ms
                 elif partition in self._near and told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     told.error_code = int(ErrorCode.OFFSET_NOT_AVAILABLE)  # it is behind: the leader says what is there
 
