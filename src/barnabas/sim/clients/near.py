@@ -67,7 +67,7 @@ class NearConsumer(Consumer):
                 elif partition in self._near and told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     told.error_code = int(ErrorCode.OFFSET_NOT_AVAILABLE)  # it is behind: the leader says what is there
 
-    async def _ask_who_leads(self) -> None:
+    def _see_to_requests(self) -> None:
         for partition in self._in_doubt:
             self._near.pop(partition, None)
-        await super()._ask_who_leads()
+        super()._see_to_requests()
