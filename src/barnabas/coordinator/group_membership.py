@@ -163,13 +163,19 @@ class GroupMembership:
             return None
         topics: set[str] = set()
         for member in self.members.values():
-            if self.protocol_name is None:
+            subscribed = self._subscribed_topics_of(member)
+            if subscribed is None:
                 return None
-            try:
-                topics.update(_subscription(member.metadata(self.protocol_name)))
-            except WireError:
-                return None  # a client's own format; the group works all the same
+            topics |= subscribed
         return frozenset(topics)
+
+    def _subscribed_topics_of(self, member: Member) -> frozenset[str] | None:
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE or self.protocol_name is None:
+            return None
+        try:
+            return frozenset(_subscription(member.metadata(self.protocol_name)))
+        except WireError:
+            return None  # a client's own format; the group works all the same
 
     # --- outcome ----------------------------------------------------------------------------------------------
 

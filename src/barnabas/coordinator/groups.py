@@ -370,7 +370,11 @@ class Group(RebalancingGroup):
         self._await_join(member, ticket)
 
     def _replace_static(self, old_member_id: str, join: Join, ticket: Ticket, now: Now) -> None:
-        """A new process with a known instance id takes over its predecessor's place, which is fenced."""
+        """A new process with a known instance id takes over its predecessor's place, which is fenced.
+
+        Where it is subscribed to other topics the group shares anew. Apache's coordinator leaves it its predecessor's
+        share, so that nobody may read what it came for.
+        """
         assert join.group_instance_id is not None
         leader_before = self.leader or ""
         new_member_id = join.new_member_id
@@ -385,11 +389,13 @@ class Group(RebalancingGroup):
             leader_before,
             join.supports_skipping_assignment,
         )
+        subscribed_before = self._subscribed_topics_of(member)
         self._rename(old_member_id, new_member_id, join.group_instance_id)
         self._schedule(member, member.session_timeout_ms, now)
         self._update(member, join, ticket)
         if self.state is STABLE:
-            if self.protocol_name == self._selected_protocol():
+            is_as_before = self.protocol_name == self._selected_protocol()
+            if is_as_before and self._subscribed_topics_of(member) == subscribed_before:
                 assignment = {known.member_id: known.assignment for known in self.members.values()}
                 self._write(Purpose.STATIC_MEMBER, assignment, replaced)
             else:

@@ -359,6 +359,16 @@ def test_a_static_member_that_comes_back_keeps_its_place_and_fences_its_twin() -
     assert group.leave("", "i", at(11))[0] is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_static_member_that_comes_back_for_other_topics_makes_its_group_share_anew() -> None:
+    group = stable("a", group_instance_id="i")
+    again = join(new="b", group_instance_id="i", protocols=(("range", subscription("t", "u")),))
+    result = answers(group.join(again, "again", at(9)))["again"]
+    assert isinstance(result, JoinResult)
+    assert (result.generation_id, result.leader, result.skip_assignment) == (2, "b", False)
+    assert [member.metadata for member in result.members] == [subscription("t", "u")]
+    assert group.is_subscribed_to("u")
+
+
 def test_a_static_member_whose_record_is_not_written_is_its_old_self_again() -> None:
     group = new_group()
     group.join(join(new="i-1", group_instance_id="i"), "i", at(0))
