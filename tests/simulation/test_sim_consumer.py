@@ -784,6 +784,33 @@ def test_a_leader_whose_log_ends_before_what_its_successor_wrote_does_not_reset_
     assert seen_in(story) == ([2], [b"2"])
 
 
+def test_a_reader_learns_in_time_that_its_leader_leads_no_more_which_nobody_tells_that_leader() -> None:
+    """Its replica was moved away while it did not reach ZooKeeper: no controller has to tell it anything."""
+
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[list[bytes | None]]:
+        await make_topic(cluster, {0: [0, 1]})
+        await produce(cluster, b"0", 0)
+        consumer = Consumer(cluster, metadata_max_age_ms=5_000)
+        await consumer.assign({FIRST: 0})
+        read = [await values(consumer, 60_000)]
+
+        async def move_on(_: Runtime, other: ClusterClient) -> None:
+            world.network.partition([broker_name(0)], ["zookeeper", "other"])
+            await is_told(other, lambda known: known.metadata.leader(FIRST) == 1)
+            assert await Admin(other).alter_reassignments({FIRST: [1]}) == {FIRST: None}
+            await is_told(other, lambda known: known.metadata.topics[TOPIC].partitions[0].replicas == (1,))
+            world.network.heal()
+            await produce(other, b"1", 0)
+
+        await world.client(move_on, "other")
+        assert cluster.metadata.leader(FIRST) == 0
+        read.append(await read_until(consumer, b"1"))
+        await consumer.close()
+        return read
+
+    assert seen_in(story) == [[b"0"], [b"1"]]
+
+
 def test_a_position_of_a_topic_that_was_made_anew_is_reset_although_its_epoch_never_comes() -> None:
     async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> tuple[float, list[bytes | None]]:
         await make_topic(cluster, {0: [0]})

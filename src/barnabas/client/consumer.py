@@ -560,9 +560,11 @@ class Consumer(Fetcher, AsyncClosing):
             self._looking = beside(self._look_for_changes())
 
     async def _look_for_changes(self) -> None:
-        """Looks for new topics, and for topics with more partitions."""
+        """Looks for new topics, for topics with more partitions, and for leaders whose predecessors go on."""
         member = self.member
         if member is None or not (member.topics or self._pattern):
+            if self._positions:
+                await self.cluster.refresh(sorted({partition.topic for partition in self._positions}))
             return
         if self._pattern is not None:
             matching = await self._matching(self._pattern)
