@@ -596,6 +596,76 @@ def configured(cluster: Cluster) -> None:
     cluster.ensemble.committed(SetData("/config/topics/orders", b'{"version":1,"config":{}}', 0), 1, None, 1 << 40)
 
 
+def is_announced(cluster: Cluster, path: str, data: bytes) -> None:
+    """Somebody has changed what is set, and announced it; all brokers are well since."""
+    settings = cluster.checkers.settings
+    settings.committed(Create(path, data), 1, None, 1 << 40)
+    settings._due = {what: (-100 * A_SECOND, left) for what, (_, left) in settings._due.items()}
+    calm = cluster.checkers.leftovers.calm_since_ns
+    calm.update(dict.fromkeys(cluster.world.broker_names, -100 * A_SECOND))
+
+
+def c18_of_a_topic_that_is_told(cluster: Cluster) -> None:
+    _, _, log, _ = cluster.following(0)
+    kept, log.settings = log.settings, replace(log.settings, retention_ms=1)
+    copies = [partition for partition in cluster.logs.of if partition[1].startswith("orders-")]
+    assert copies
+    with patched(cluster.checkers.settings, "_knows_config", lambda name, place: cluster.logs.of[name, place] is log):
+        is_announced(cluster, "/config/changes/config_change_1", b'{"version":2,"entity_path":"topics/orders"}')
+        cluster.checkers.settings.look()
+    log.settings = kept
+
+
+def c18_of_brokers(cluster: Cluster) -> None:
+    """One knows a setting that is not in ZooKeeper."""
+    broker = cluster.world.brokers["broker-1"]
+    broker.config_layers.dynamic_default["log.segment.bytes"] = "5000"
+    is_announced(cluster, "/config/changes/config_change_1", b'{"version":2,"entity_path":"brokers/<default>"}')
+    cluster.checkers.settings.look()
+    broker.config_layers.dynamic_default.clear()
+
+
+def c18_of_a_quota(cluster: Cluster) -> None:
+    broker = cluster.world.brokers["broker-1"]
+    broker.quotas.set("clients/somebody", {"producer_byte_rate": "5000"})
+    is_announced(cluster, "/config/changes/config_change_1", b'{"version":2,"entity_path":"clients/somebody"}')
+    cluster.run(cluster.checkers.settings.judge())
+    broker.quotas.set("clients/somebody", {})
+
+
+def c18_of_an_acl(cluster: Cluster) -> None:
+    """ZooKeeper has one that a broker does not know."""
+    stored = b'{"acls":[{"principal":"User:one","permissionType":"Allow","host":"*","operation":"Read"}]}'
+    with patched(cluster.world, "znode", lambda path: stored if path == "/kafka-acl/Topic/orders" else None):
+        is_announced(cluster, "/kafka-acl-changes/acl_changes_1", b"TOPIC:orders")
+        cluster.checkers.settings.look()
+
+
+def c18_of_what_was_granted(cluster: Cluster) -> None:
+    cluster.history.granted["orders", "User:one"] = None
+    cluster.run(cluster.checkers.settings.judge())
+    cluster.history.granted.clear()
+
+
+def produces(cluster: Cluster, size: int, throttle_ms: int) -> None:
+    """A client whose quota is a kilobyte a second has produced so much."""
+    quotas, watch = cluster.world.brokers["broker-1"].quotas, cluster.checkers.quotas
+    context: Any = SimpleNamespace(client_id="somebody", principal=SimpleNamespace(name="ANONYMOUS"))
+    quotas.set("clients/somebody", {"producer_byte_rate": "1000"})
+    watch._set_ms[quotas] = -1_000_000
+    watch.used(quotas, "producer_byte_rate", context, size, throttle_ms)
+    quotas.set("clients/somebody", {})
+
+
+def c18_of_who_does_not_wait(cluster: Cluster) -> None:
+    produces(cluster, 100_000, 0)
+
+
+def c18_of_who_waits_for_what_was_never_used(cluster: Cluster) -> None:
+    cluster.checkers.quotas._uses.clear()
+    produces(cluster, 10, 9_000)
+
+
 def c19(cluster: Cluster) -> None:
     """Who looks on has not heard that there is a counter no more."""
     seen = cluster.workload.seen["looker"] = KeeperView()
@@ -2283,6 +2353,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c15_of_a_topic_that_is_deleted, c15_of_a_replica_that_is_left, c16, c16_of_two_blocks, c17,
     c17_of_ephemeral_znodes, c17_of_a_snapshot, c17_of_a_stat, c17_of_children_that_go,
     c17_of_a_session_that_is_opened, c17_of_a_log_without_a_name, c18, c18_of_what_was_announced,
+    c18_of_a_topic_that_is_told, c18_of_brokers, c18_of_a_quota, c18_of_an_acl, c18_of_what_was_granted,
+    c18_of_who_does_not_wait, c18_of_who_waits_for_what_was_never_used,
     c19, c19_of_who_was_away, c19_of_a_watch_of_what_was_not_there,
     c20, c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told,
     c21_of_one_that_does_not_register_again, c21_of_one_that_was_dead_before,

@@ -69,6 +69,9 @@ class History:
     """Told of each record with an offset, when its sender is."""
     records_deleted: dict[str, int] = field(default_factory=dict)
     """By partition: the largest offset before which records were asked to be deleted."""
+    granted: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Topics, and who may read them: that was acknowledged, and nobody has asked for it back."""
+    taken_back: dict[tuple[str, str], None] = field(default_factory=dict)
 
     def asks_to_commit(self, group: str, offsets: Mapping[str, int], now_ns: int) -> None:
         for partition, offset in offsets.items():

@@ -24,6 +24,7 @@ from barnabas.sim.clients.keeper import Keeper, KeeperView, Looker
 from barnabas.sim.clients.near import NearConsumer
 from barnabas.sim.clients.pipeliner import Pipeliner
 from barnabas.sim.clients.readers import Reader
+from barnabas.sim.clients.rules import forbid, permit, set_quota
 from barnabas.sim.clients.sender import AFTERWARDS, Sender
 from barnabas.sim.clients.silent_member import SilentMember
 from barnabas.sim.clients.teller import Teller
@@ -432,8 +433,11 @@ class Workload:
 
     async def configure(self, admin: Admin, action: Action) -> str:
         said = action.arguments
-        kind, name = (ResourceType.TOPIC, str(said["topic"])) if "topic" in said else (ResourceType.BROKER, "")
-        await admin.alter_configs(kind, name, [(AlterOperation.SET, str(said["key"]), str(said["value"]))])
+        kind, name = ResourceType.BROKER, str(said.get("broker", ""))
+        if "topic" in said:
+            kind, name = ResourceType.TOPIC, str(said["topic"])
+        value, operation = said.get("value"), AlterOperation[str(said.get("operation", "SET"))]
+        await admin.alter_configs(kind, name, [(operation, str(said["key"]), None if value is None else str(value))])
         return "done"
 
     async def depose(self, admin: Admin, action: Action) -> str:
@@ -488,6 +492,9 @@ _ADMINISTRATION: Final[dict[str, Callable[[Workload, Admin, Action], Coroutine[A
     "legacy-reassign": Workload.legacy_reassign,
     "legacy-elect": Workload.legacy_elect,
     "depose": Workload.depose,
+    "quota": set_quota,
+    "permit": permit,
+    "forbid": forbid,
     "rolling-restart": Workload.create_topic,  # carried out by `_restart_all`
 }
 

@@ -31,8 +31,10 @@ from barnabas.sim.judges.watch_logs import LogWatch
 from barnabas.sim.judges.watch_members import MemberWatch
 from barnabas.sim.judges.watch_namesakes import NamesakeWatch
 from barnabas.sim.judges.watch_orders import OrderWatch
+from barnabas.sim.judges.watch_quotas import QuotaWatch
 from barnabas.sim.judges.watch_repeats import RepeatWatch
 from barnabas.sim.judges.watch_restarts import UNDER_WAY_NS
+from barnabas.sim.judges.watch_settings import SettingsWatch
 from barnabas.sim.judges.watch_stable import StableWatch
 from barnabas.sim.judges.watch_verdicts import VerdictWatch
 from barnabas.sim.judges.watch_waiting import WaitingWatch
@@ -81,6 +83,9 @@ class Checkers:
         self.namesakes = NamesakeWatch(self.logs, self.probes)
         self.orders = OrderWatch(world, self.ensemble, self.probes)
         self.former_lives = FormerLifeWatch(world)
+        knows, calm = self.ensemble.knows_config, self.leftovers.calm_since_ns
+        self.quotas = QuotaWatch(world, self.probes)
+        self.settings = SettingsWatch(world, self.history, knows, calm, self.probes)
         self.cluster.generations_may_begin_anew = lambda group: (
             self.logs.losses.may_be_lost(self.offsets_partition(group), owner=group)
             or self.offsets_partition(group) in self.logs.leaders.begun_anew
@@ -90,6 +95,7 @@ class Checkers:
         def committed(*transaction: Any) -> None:
             self.ensemble.committed(*transaction)
             self.znodes.committed(*transaction)
+            self.settings.committed(*transaction)
 
         world.on_commit = committed
         world.on_coordinator = self.znodes.began
@@ -124,6 +130,7 @@ class Checkers:
             self.waiting.look()
             self.fetch_sessions.look()
             self.former_lives.look()
+            self.settings.look()
             self.cleaner.look()
         self.cluster.look_at_groups()
         self.world.loop.call_later(SWEEP_MS / 1000, self._sweep)

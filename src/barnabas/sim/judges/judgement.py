@@ -85,6 +85,7 @@ class Judgement:
                 checkers.cleaner.judge(chain.node, log)
         await leaders_are_balanced(world, checkers.topics())
         await self.caches_agree()
+        await checkers.settings.judge()
         is_kept(world)
         topics = [topic for topic in checkers.topics() if not topic.startswith("__")]
         await world.client(lambda _, cluster: lookups_are_right(world, cluster, topics), "asker")

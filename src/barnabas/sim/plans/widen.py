@@ -55,6 +55,7 @@ from barnabas.sim.plans.widen_operations import (
 )
 from barnabas.sim.plans.widen_races import brisk, called_off, interrupted, nearby, stopped_then_lost, uneven, unheard
 from barnabas.sim.plans.widen_rivals import RIVALS
+from barnabas.sim.plans.widen_rules import RULES
 from barnabas.sim.plans.widen_windows import WINDOWS
 
 _AT_COMMITS: Final = ("kill", "kill", "pause", "zk-expire", "partition", "power-loss", "zk-loss", "reset", "shutdown")
@@ -111,13 +112,13 @@ a batch again has it appended twice, in Kafka as here.
 def widen(plan: Plan, base: Chance) -> Plan:
     for kind in (
         _records, _lookups, _retention, _compaction, _transactions, _constants, _strangers, _silent_members,
-        _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers,
-        _deposed, _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once, _stand_still, _cut_off,
-        _unhurried, _at_coordinators, _by_hand, _crowds, busier, away, moved_coordinators, made_again, spared,
-        usurped, blinded, book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time,
-        cut_short, alone, grown_amid_moves, deleted_by_both, drowsy, together, by_themselves, far,
-        uneven, unheard, called_off, interrupted, nearby, brisk,
-        stopped_then_lost, *MOMENTS, *DENSE, *WINDOWS, *RIVALS, *AMID, *APART, *HABITS,
+        _last_sequences, _damage, _at_events, _legacy_tools, _members, _wanderers, _workers, _askers, _deposed,
+        _keepers, _blackouts, _flushes, _forgetful, _long, _deposed_at_once, _stand_still, _cut_off, _unhurried,
+        _at_coordinators, _by_hand, _crowds, busier, away, moved_coordinators, made_again, spared, usurped, blinded,
+        book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time, cut_short, alone,
+        grown_amid_moves, deleted_by_both, drowsy, together, by_themselves, far, uneven, unheard, called_off,
+        interrupted, nearby, brisk, stopped_then_lost, *MOMENTS, *DENSE, *WINDOWS, *RIVALS, *AMID, *APART, *HABITS,
+        *RULES,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
@@ -248,8 +249,7 @@ def _retention(plan: Plan, chance: Chance) -> Plan:
 
 def _strangers(plan: Plan, chance: Chance) -> Plan:
     """Somebody connects and sends what is no request."""
-    often = 0.5 if plan.profile == "NET" else 0.05
-    if not chance.happens(often):
+    if not chance.happens(0.5 if plan.profile == "NET" else 0.05):
         return plan
     return with_actions(
         plan, [(chance.whole(0, plan.length_ns // 2), "stranger", {"node": chance.one_of(plan.broker_names)}, 0)]
