@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import ZK
-from barnabas.sim.plans.plan import MS, SECOND, Plan, Step, with_actions, within
+from barnabas.sim.plans.plan import MS, SECOND, Argument, Plan, Step, with_actions, with_arguments, within
 
 GUARDED: Final = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
@@ -49,7 +49,8 @@ def guarded(plan: Plan, chance: Chance) -> Plan:
 
 
 def rationed(plan: Plan, chance: Chance) -> Plan:
-    """Clients have quotas, of their own or as anybody has who has none, and these are changed and taken away."""
+    """Clients have quotas, of their own or as anybody has who has none, and these are changed and taken away. Batches
+    are small: whoever may not read one in all windows together never reads it."""
     if not chance.happens(0.25):
         return plan
     windows = {
@@ -62,9 +63,9 @@ def rationed(plan: Plan, chance: Chance) -> Plan:
     more: list[Step] = []
     for _ in range(chance.whole(3, 6)):
         names, quota = chance.one_of([
-            (writers, {"key": "producer_byte_rate", "value": str(round(500 * 8 ** chance.share()))}),
-            (writers, {"key": "producer_byte_rate", "value": str(round(500 * 8 ** chance.share()))}),
-            (readers, {"key": "consumer_byte_rate", "value": str(chance.whole(5_600, 12_000))}),
+            (writers, {"key": "producer_byte_rate", "value": str(chance.whole(200, 2_000))}),
+            (writers, {"key": "producer_byte_rate", "value": str(chance.whole(200, 2_000))}),
+            (readers, {"key": "consumer_byte_rate", "value": str(chance.whole(2_000, 8_000))}),
             (writers, {"key": "request_percentage", "value": str(chance.whole(20, 200))}),
             ([], {"key": "controller_mutation_rate", "value": str(chance.whole(2, 20) / 10)}),
             (readers, {"key": "connection_creation_rate", "value": str(chance.whole(1, 10))}),
@@ -79,6 +80,12 @@ def rationed(plan: Plan, chance: Chance) -> Plan:
         more.append((at_ns, "quota", said, 0))
         if chance.happens(0.3):
             more.append((at_ns + chance.whole(3_000, 12_000) * MS, "quota", {**said, "value": None}, 0))
+
+    def small() -> dict[str, Argument]:
+        return {"batch_bytes": 500}
+
+    for name in ("produce", "transact"):
+        plan = with_arguments(plan, name, small)
     return with_actions(replace(plan, config={**plan.config, **windows}), within(plan, more))
 
 
