@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from barnabas.client.admin import Admin, NewTopic, ResourceType
@@ -30,14 +29,12 @@ from barnabas.sim.clients.silent_member import SilentMember
 from barnabas.sim.clients.teller import Teller
 from barnabas.sim.clients.wanderer import Wanderer
 from barnabas.sim.clients.worker import Worker
+from barnabas.sim.clients.znode_tools import depose, legacy_delete, legacy_elect, legacy_grow, legacy_reassign
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.plan import MS, Action
 from barnabas.sim.world.trace import Happening
-from barnabas.sim.world.world import ZOOKEEPER, ZOOKEEPER_PORT, World
+from barnabas.sim.world.world import World
 from barnabas.wire.records import Record
-from barnabas.zk.client.client import ZooKeeperClient
-from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.protocol.errors import ZooKeeperError
 
 COMMIT_EVERY_S: Final = 0.7
 QUIET_NS: Final = 45_000_000_000
@@ -440,22 +437,6 @@ class Workload:
         await admin.alter_configs(kind, name, [(operation, str(said["key"]), None if value is None else str(value))])
         return "done"
 
-    async def depose(self, admin: Admin, action: Action) -> str:
-        """Somebody deletes ``/controller``, so that another broker is elected."""
-        runtime = admin.cluster.runtime
-        return await _in_zookeeper(runtime, lambda client: KafkaZkClient(runtime, client).delete_path("/controller"))
-
-    async def legacy_reassign(self, admin: Admin, action: Action) -> str:
-        asked = {**_of_partition(_partition(action)), "replicas": action.arguments["replicas"]}
-        return await _ask_by_znode(admin.cluster.runtime, "/admin/reassign_partitions", [asked])
-
-    async def legacy_elect(self, admin: Admin, action: Action) -> str:
-        known = (await admin.cluster.refresh([str(action.arguments["topic"])])).partitions(
-            str(action.arguments["topic"])
-        )
-        asked = [_of_partition(partition) for partition in known]
-        return await _ask_by_znode(admin.cluster.runtime, "/admin/preferred_replica_election", asked)
-
     async def look_up(self, admin: Admin, action: Action) -> str:
         each = _partition(action)
         timestamp = max(0, admin.cluster.runtime.clock.now_ms() - _number(action, "back_ms", 1_000))
@@ -489,37 +470,16 @@ _ADMINISTRATION: Final[dict[str, Callable[[Workload, Admin, Action], Coroutine[A
     "delete-records": Workload.delete_records,
     "move-replica": Workload.move_replica,
     "lookup": Workload.look_up,
-    "legacy-reassign": Workload.legacy_reassign,
-    "legacy-elect": Workload.legacy_elect,
-    "depose": Workload.depose,
+    "legacy-reassign": legacy_reassign,
+    "legacy-elect": legacy_elect,
+    "legacy-delete": legacy_delete,
+    "legacy-grow": legacy_grow,
+    "depose": depose,
     "quota": set_quota,
     "permit": permit,
     "forbid": forbid,
     "rolling-restart": Workload.create_topic,  # carried out by `_restart_all`
 }
-
-
-async def _in_zookeeper(runtime: Runtime, do: Callable[[ZooKeeperClient], Awaitable[object]]) -> str:
-    """What an administrator does with a session of its own."""
-    connect = f"{ZOOKEEPER}:{ZOOKEEPER_PORT}"
-    client = ZooKeeperClient(runtime, connect, session_timeout_ms=6_000, connection_timeout_ms=6_000, name="admin")
-    try:
-        await client.start()
-        await do(client)
-    except ZooKeeperError as error:
-        return repr(error)
-    finally:
-        await client.close()
-    return "done"
-
-
-async def _ask_by_znode(runtime: Runtime, path: str, partitions: list[dict[str, Any]]) -> str:
-    data = json.dumps({"version": 1, "partitions": partitions}).encode()
-    return await _in_zookeeper(runtime, lambda client: client.create(path, data))
-
-
-def _of_partition(each: TopicPartition) -> dict[str, Any]:
-    return {"topic": each.topic, "partition": each.partition}
 
 
 def _partition(action: Action) -> TopicPartition:

@@ -93,8 +93,11 @@ ADMINISTRATION: Final[dict[str, str]] = {
     "add-partitions": "topic, partitions",
     "reassign": "topic, partition, replicas",
     "cancel-reassignment": "topic, partition",
-    "legacy-reassign": "topic, partition, replicas. By /admin/reassign_partitions, as tools before KIP-455",
+    "legacy-reassign": "topic, partition, also (other partitions' names), replicas. By /admin/reassign_partitions, as "
+    "tools before KIP-455",
     "legacy-elect": "topic. Preferred election by /admin/preferred_replica_election, as tools before KIP-460",
+    "legacy-delete": "topic, or what is none. By /admin/delete_topics, as tools before KIP-4",
+    "legacy-grow": "topic. One more partition, by the topic's znode, as tools before KIP-195",
     "elect": "topic, unclean. Preferred or unclean election of every partition",
     "config": "topic, or broker (neither: of all brokers), key, value, operation (SET; DELETE, APPEND, SUBTRACT)",
     "quota": "user, client-id, ip (some of them; an empty name: who has none of its own), key, value (none: removed)",

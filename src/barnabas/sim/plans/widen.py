@@ -53,6 +53,7 @@ from barnabas.sim.plans.widen_operations import (
     together,
     usurped,
 )
+from barnabas.sim.plans.widen_orders import ORDERS
 from barnabas.sim.plans.widen_races import brisk, called_off, interrupted, nearby, stopped_then_lost, uneven, unheard
 from barnabas.sim.plans.widen_rivals import RIVALS
 from barnabas.sim.plans.widen_rules import RULES
@@ -118,7 +119,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time, cut_short, alone,
         grown_amid_moves, deleted_by_both, drowsy, together, by_themselves, far, uneven, unheard, called_off,
         interrupted, nearby, brisk, stopped_then_lost, *MOMENTS, *DENSE, *WINDOWS, *RIVALS, *AMID, *APART, *HABITS,
-        *RULES,
+        *RULES, *ORDERS,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
@@ -260,14 +261,13 @@ def _members(plan: Plan, chance: Chance) -> Plan:
     """How a group shares: by which assignors, which members are static, who wants another topic as well."""
     ways = ("range", "roundrobin", "sticky", *["cooperative-sticky"] * 3, "sticky range", "cooperative-sticky range")
     chosen = chance.one_of(ways) if chance.happens(0.7) else ""
-    second = plan.topics[-1].name
 
     def of_member() -> dict[str, Argument]:
         said: dict[str, Argument] = {"assignors": chosen} if chosen else {}
         if chance.happens(0.2):
             said["static"] = True
         if len(plan.topics) > 1 and chance.happens(0.25):
-            said["also"] = second
+            said["also"] = plan.topics[-1].name
         return said
 
     plan = with_arguments(plan, "group", of_member)
@@ -353,8 +353,8 @@ def _blackouts(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(0.12):
         return plan
     at_ns = plan.length_ns - SECOND if chance.happens(0.4) else chance.whole(2 * SECOND, plan.length_ns - SECOND)
-    said = {"coordinator": chance.happens(0.5)}
-    return with_actions(plan, [(at_ns, "blackout", said, chance.whole(100 * MS, SECOND))])
+    gone = (at_ns, "blackout", {"coordinator": chance.happens(0.5)}, chance.whole(100 * MS, SECOND))
+    return with_actions(plan, [gone])
 
 
 def _flushes(plan: Plan, chance: Chance) -> Plan:

@@ -1,0 +1,85 @@
+"""Administrators who write znodes, as tools did before there were requests for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.admin import Admin
+from barnabas.runtime.doors import Runtime
+from barnabas.sim.plans.plan import Action, number_of
+from barnabas.sim.world.world import ZOOKEEPER, ZOOKEEPER_PORT
+from barnabas.zk.client.client import ZooKeeperClient
+from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.protocol.errors import ZooKeeperError
+
+if TYPE_CHECKING:
+    from barnabas.sim.clients.workload import Workload
+
+
+async def depose(workload: Workload, admin: Admin, action: Action) -> str:
+    """Somebody deletes ``/controller``, so that another broker is elected."""
+    runtime = admin.cluster.runtime
+    return await _in_zookeeper(runtime, lambda client: KafkaZkClient(runtime, client).delete_path("/controller"))
+
+
+async def legacy_reassign(workload: Workload, admin: Admin, action: Action) -> str:
+    said = action.arguments
+    also = said.get("also", [])
+    assert isinstance(also, list)
+    names = [f"{said['topic']}-{number_of(action, 'partition', 0)}", *map(str, also)]
+    asked = [{**_of_partition(name), "replicas": said["replicas"]} for name in names]
+    return await _ask_by_znode(admin.cluster.runtime, "/admin/reassign_partitions", asked)
+
+
+async def legacy_elect(workload: Workload, admin: Admin, action: Action) -> str:
+    topic = str(action.arguments["topic"])
+    known = (await admin.cluster.refresh([topic])).partitions(topic)
+    asked = [_of_partition(str(partition)) for partition in known]
+    return await _ask_by_znode(admin.cluster.runtime, "/admin/preferred_replica_election", asked)
+
+
+async def legacy_delete(workload: Workload, admin: Admin, action: Action) -> str:
+    topic, now_ns = str(action.arguments["topic"]), workload.world.loop.now_ns
+    workload.history.recreated_ns[topic] = now_ns
+    return await _in_zookeeper(
+        admin.cluster.runtime, lambda client: client.create(f"/admin/delete_topics/{topic}", b"")
+    )
+
+
+async def legacy_grow(workload: Workload, admin: Admin, action: Action) -> str:
+    """One more partition, placed as the first is."""
+
+    async def grow(client: ZooKeeperClient) -> None:
+        path = f"/brokers/topics/{action.arguments['topic']}"
+        data, stat = await client.get(path)
+        there = json.loads(data or b"{}")
+        there["partitions"][str(len(there["partitions"]))] = there["partitions"]["0"]
+        await client.set(path, json.dumps(there).encode(), stat.version)
+
+    return await _in_zookeeper(admin.cluster.runtime, grow)
+
+
+async def _in_zookeeper(runtime: Runtime, do: Callable[[ZooKeeperClient], Awaitable[object]]) -> str:
+    """What an administrator does with a session of its own."""
+    connect = f"{ZOOKEEPER}:{ZOOKEEPER_PORT}"
+    client = ZooKeeperClient(runtime, connect, session_timeout_ms=6_000, connection_timeout_ms=6_000, name="admin")
+    try:
+        await client.start()
+        await do(client)
+    except ZooKeeperError as error:
+        return repr(error)
+    finally:
+        await client.close()
+    return "done"
+
+
+async def _ask_by_znode(runtime: Runtime, path: str, partitions: list[dict[str, Any]]) -> str:
+    data = json.dumps({"version": 1, "partitions": partitions}).encode()
+    return await _in_zookeeper(runtime, lambda client: client.create(path, data))
+
+
+def _of_partition(name: str) -> dict[str, Any]:
+    topic, _, number = name.rpartition("-")
+    return {"topic": topic, "partition": int(number)}
