@@ -131,13 +131,15 @@ class WaitingWatch:
         return None
 
     def _is_deleted(self, broker: Broker, result: DeletedRecords) -> bool:
-        """Whether every replica whose broker is alive begins there; not while any of them is disturbed, or waits for an
-        answer that will not come."""
+        """Whether every replica whose broker is alive begins there; not while any of them is disturbed, waits for an
+        answer that will not come, or may fetch no more for now: it tells nothing then."""
         partition = broker.replicas.partition(result.topic_partition)
         if partition is None or not partition.is_leader:
             return False
         alive = [member for member in partition.assigned_replicas if member in broker.metadata.image.brokers]
-        leader = broker_name(broker.broker_id)
+        leader, now_ms = broker_name(broker.broker_id), self.world.loop.now_ns // MS
+        if broker.replicas.quotas.leader.is_exceeded(now_ms):
+            return False
         return all(
             self._begins_at(broker_name(member), result.topic_partition, result.required_offset)
             and not self.world.network.waits_in_vain(broker_name(member), leader)
@@ -148,6 +150,8 @@ class WaitingWatch:
         broker = self.world.brokers.get(name)
         if broker is None or broker.replicas.is_shutting_down:
             return False  # it may follow nobody any more, and tell nobody
+        if broker.replicas.quotas.follower.is_exceeded(self.world.loop.now_ns // MS):
+            return False
         partition = broker.replicas.partition(each)
         calm_ns = self.world.loop.now_ns - self._calm_since_ns.get(name, 0)
         return (
