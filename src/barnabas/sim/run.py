@@ -75,7 +75,7 @@ def run_plan(plan: Plan, *, until_ns: int | None = None) -> Outcome:
 
 
 def _run(plan: Plan, until_ns: int | None) -> Outcome:
-    world = World(plan.seed, plan.brokers, plan.config)
+    world = World(plan.seed, plan.brokers, plan.config, plan.coordinator)
     history = History()
     workload = Workload(world, history)
     checkers = Checkers(world, history, plan)

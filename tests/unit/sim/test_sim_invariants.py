@@ -64,6 +64,7 @@ from barnabas.replica.replicas import Replicas
 from barnabas.sim.clients.bookkeeper import DELETES, Bookkeeper
 from barnabas.sim.clients.history import History, Sent
 from barnabas.sim.clients.keeper import KeeperView, lookers_know
+from barnabas.sim.clients.mirror import mirrors_are_right
 from barnabas.sim.clients.readers import Reader, everything_works, readers_get_to_the_end
 from barnabas.sim.clients.teller import Teller
 from barnabas.sim.clients.worker import every_record_has_one_result, result
@@ -550,6 +551,14 @@ def c17_of_a_log_without_a_name(cluster: Cluster) -> None:
     inode.cached, inode.durable = bytearray(b"answered"), bytearray(b"answered")
     survives_a_power_loss(cluster.world)
     del names["/zookeeper/log.nameless"]
+
+
+def c19_of_a_mirror(cluster: Cluster) -> None:
+    """Of one znode an event was lost."""
+    stale: Any = SimpleNamespace(is_right=lambda _: False, copy={"/application": b"1"})
+    cluster.workload.mirrors["mirror"] = stale
+    cluster.run(mirrors_are_right(cluster.world, cluster.workload))
+    cluster.workload.mirrors.clear()
 
 
 def c19_of_who_was_away(cluster: Cluster) -> None:
@@ -2355,7 +2364,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c17_of_a_session_that_is_opened, c17_of_a_log_without_a_name, c18, c18_of_what_was_announced,
     c18_of_a_topic_that_is_told, c18_of_brokers, c18_of_a_quota, c18_of_an_acl, c18_of_what_was_granted,
     c18_of_who_does_not_wait, c18_of_who_waits_for_what_was_never_used,
-    c19, c19_of_who_was_away, c19_of_a_watch_of_what_was_not_there,
+    c19, c19_of_a_mirror, c19_of_who_was_away, c19_of_a_watch_of_what_was_not_there,
     c20, c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told,
     c21_of_one_that_does_not_register_again, c21_of_one_that_was_dead_before,
     c21_of_a_replica_that_is_lost,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 ROOT: Final = "/application"
 COUNTER: Final = f"{ROOT}/counter"
 LIST: Final = f"{ROOT}/list"
+BOX: Final = "-box"
+"""What a container's name ends with."""
 KEPT: Final = 8
 """Of the names in the list."""
 WITHIN_S: Final = 30.0
@@ -42,7 +44,7 @@ class KeeperView:
         return (self.counter, self.names) == (world.znode(COUNTER), world.children(LIST))
 
 
-def _connected(runtime: Runtime, name: str) -> ZooKeeperClient:
+def connected(runtime: Runtime, name: str) -> ZooKeeperClient:
     connect = f"{ZOOKEEPER}:{ZOOKEEPER_PORT}"
     return ZooKeeperClient(runtime, connect, session_timeout_ms=6_000, connection_timeout_ms=6_000, name=name)
 
@@ -53,10 +55,12 @@ class Keeper:
         self.client = str(action.arguments["client"])
         self.chance = Chance(workload.world.seed, f"action/{action.number}")
         self.ends_ns = workload.world.loop.now_ns + action.duration_ns
+        self.passing = bool(action.arguments.get("passing"))
+        """Whether it also writes what goes by itself."""
         self._written = 0
 
     async def work(self, runtime: Runtime, cluster: Cluster) -> None:
-        zk = _connected(runtime, self.client)
+        zk = connected(runtime, self.client)
         world = self.workload.world
         try:
             await zk.start()
@@ -76,6 +80,9 @@ class Keeper:
         for path in (ROOT, LIST, COUNTER):
             if self._written == 1 or self.chance.happens(0.05):
                 await self._make(zk, path)
+        if self.passing and self.chance.happens(0.3):
+            await self._write_what_passes(zk)
+            return
         if self.chance.happens(0.5):
             await zk.set(COUNTER, b"%d" % self._written)
             return
@@ -91,6 +98,24 @@ class Keeper:
         self.workload.world.check("C19")
         if fails and (left := [name for name in names if self.workload.world.znode(name) is not None]):
             self.workload.world.violated("C19", f"{left} are there, of writes of which one failed")
+
+    async def _write_what_passes(self, zk: ZooKeeperClient) -> None:
+        """A container goes with its last child, and what has a time to live with that; not before."""
+        world, path = self.workload.world, f"{LIST}/{self._written}"
+        if self.chance.happens(0.5):
+            lives_ms = self.chance.whole(500, 3_000)
+            await zk.submit(Create(f"{path}-mayfly", ttl_ms=lives_ms))
+            began_ns = world.loop.now_ns
+            await asyncio.sleep(lives_ms / 2_000)
+            world.check("C17")
+            early = world.loop.now_ns - began_ns < lives_ms * 1_000_000
+            if early and not world.clocks_touched and world.znode(f"{path}-mayfly") is None:
+                world.violated("C17", f"{path}-mayfly is gone, which was to live for {lives_ms} ms")
+            return
+        await zk.submit(Create(f"{path}{BOX}", container=True))
+        await zk.create(f"{path}{BOX}/inside", ephemeral=self.chance.happens(0.5))
+        await asyncio.sleep(self.chance.exponential_ns(500_000_000) / 1e9)
+        await zk.delete(f"{path}{BOX}/inside")
 
     async def _make(self, zk: ZooKeeperClient, path: str) -> None:
         try:
@@ -110,7 +135,7 @@ class Looker:
 
     async def work(self, runtime: Runtime, cluster: Cluster) -> None:
         while not self.workload.stopping:
-            zk = _connected(runtime, self.client)
+            zk = connected(runtime, self.client)
             zk.register_node_change_handler(ZNodeChangeHandler(COUNTER, *[self._changed] * 3))
             zk.register_node_change_handler(ZNodeChangeHandler(LIST, *[self._changed] * 3))
             zk.register_node_child_change_handler(ZNodeChildChangeHandler(LIST, self._changed))

@@ -20,6 +20,7 @@ from barnabas.sim.clients.asker import Asker
 from barnabas.sim.clients.bookkeeper import Bookkeeper
 from barnabas.sim.clients.history import History, Sent
 from barnabas.sim.clients.keeper import Keeper, KeeperView, Looker
+from barnabas.sim.clients.mirror import Mirror
 from barnabas.sim.clients.near import NearConsumer
 from barnabas.sim.clients.pipeliner import Pipeliner
 from barnabas.sim.clients.readers import Reader
@@ -64,6 +65,7 @@ class Workload:
         self.operations: dict[str, int] = {}
         self.seen: dict[str, KeeperView] = {}
         """By client: what those know who look on at an application's znodes."""
+        self.mirrors: dict[str, Mirror] = {}
         self.books: list[Bookkeeper] = []
         self.reading: dict[str, Reader] = {}
         """By client: consumers that read on until the end of the run."""
@@ -99,6 +101,7 @@ class Workload:
             "ask": self._ask,
             "keep": self._keep,
             "look-on": self._look_on,
+            "mirror": self._mirror,
         }
 
     def begin(self, action: Action) -> None:
@@ -305,6 +308,10 @@ class Workload:
     def _look_on(self, action: Action) -> None:
         looker = Looker(self, action)
         self.consumers.append(self.world.client(looker.work, looker.client))
+
+    def _mirror(self, action: Action) -> None:
+        mirror = Mirror(self, action)
+        self.consumers.append(self.world.client(mirror.work, mirror.client))
 
     def _ask(self, action: Action) -> None:
         asker = Asker(self, action)

@@ -14,6 +14,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.clients.history import Sent
 from barnabas.sim.clients.keeper import lookers_know
+from barnabas.sim.clients.mirror import mirrors_are_right
 from barnabas.sim.clients.readers import everything_works, readers_get_to_the_end
 from barnabas.sim.clients.worker import every_record_has_one_result
 from barnabas.sim.clients.workload import Workload
@@ -55,6 +56,7 @@ class Judgement:
         await world.until(lambda: checkers.replicas_in_sync(), "every replica in sync for the audit")
         await nothing_stays_open(world, self.history, self._transaction_may_hang)
         await lookers_know(world, workload)
+        await mirrors_are_right(world, workload)
         await readers_get_to_the_end(world, workload.reading, self.history.commits, checkers.members.leader_came_back)
         workload.stopping = True
         for consumer in workload.consumers:

@@ -15,7 +15,7 @@ from barnabas.sim.world.probes import Probes
 from barnabas.sim.world.world import ZOOKEEPER, World
 from barnabas.sim.world.zookeeper import Ensemble
 from barnabas.zk.protocol.frames import WatchEvent
-from barnabas.zk.protocol.ops import Create, Delete, Multi, SetData
+from barnabas.zk.protocol.ops import Create, Delete, DeleteContainer, Multi, SetData
 from barnabas.zk.protocol.session_ops import CloseSession, SetWatches
 from barnabas.zk.server.sessions import Session, Sessions
 from barnabas.zk.server.snapshot import encode_snapshot, restore_snapshot
@@ -125,7 +125,7 @@ class ZnodeWatch:
             self._made[path] = Made(zxid, zxid, zxid, owner=session_id if part.ephemeral else 0)
             touched[path] = None
             self._changed_below(path, zxid, touched)
-        elif type(part) is Delete:
+        elif type(part) in (Delete, DeleteContainer):
             self._gone(part.path, zxid, touched)
         elif type(part) is SetData:
             known = self._made[part.path]

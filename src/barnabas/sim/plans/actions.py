@@ -80,8 +80,10 @@ CLIENTS: Final[dict[str, str]] = {
     "keep-books": "client, topic. Commits for a group without members, some of it in transactions, and deletes what is "
     "committed, as tools do",
     "ask": "client, group, topic. What the group has committed, which groups and transactions are there, lookups",
-    "keep": "client. An application that writes znodes of its own, several at once, some of them ephemeral",
+    "keep": "client, passing (also what goes by itself). An application that writes znodes of its own, several at "
+    "once, some of them ephemeral",
     "look-on": "client. Follows those by watches",
+    "mirror": "client, recursive (one watch for all). Has a copy of those, and reads again what watches tell of alone",
     "work": "client, topic, session_timeout_ms, transaction_timeout_ms, delivery_timeout_ms, dawdle_ms (before some "
     "commits). Writes a result of each record exactly once",
 }

@@ -108,8 +108,9 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`config` are the brokers' own settings, over the simulator's defaults. `slices` are the elements after which a
-    broker's long work gives way to others; 0 for as many as it has outside of the simulator."""
+    """`config` are the brokers' own settings, over the simulator's defaults, `coordinator` those of ZooKeeper. `slices`
+    are the elements after which a broker's long work gives way to others; 0 for as many as it has outside of the
+    simulator."""
 
     seed: int
     profile: str
@@ -119,6 +120,7 @@ class Plan:
     actions: tuple[Action, ...]
     config: Mapping[str, str] = field(default_factory=dict)
     slices: int = 0
+    coordinator: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def session_ns(self) -> int:
@@ -161,6 +163,7 @@ class Plan:
             "length_ns": self.length_ns,
             "config": dict(self.config),
             **({"slices": self.slices} if self.slices else {}),
+            **({"coordinator": dict(self.coordinator)} if self.coordinator else {}),
             "topics": [
                 {
                     "name": topic.name,
@@ -192,6 +195,7 @@ class Plan:
             tuple(Action.from_json(action) for action in read["actions"]),
             dict(read.get("config", {})),
             int(read.get("slices", 0)),
+            dict(read.get("coordinator", {})),
         )
 
     def dumps(self) -> str:

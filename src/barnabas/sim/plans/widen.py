@@ -58,6 +58,7 @@ from barnabas.sim.plans.widen_races import brisk, called_off, interrupted, nearb
 from barnabas.sim.plans.widen_rivals import RIVALS
 from barnabas.sim.plans.widen_rules import RULES
 from barnabas.sim.plans.widen_windows import WINDOWS
+from barnabas.sim.plans.widen_znodes import ZNODES
 
 _AT_COMMITS: Final = ("kill", "kill", "pause", "zk-expire", "partition", "power-loss", "zk-loss", "reset", "shutdown")
 _ON_DISKS: Final = ("kill", "kill", "power-loss", "torn-sector", "lost-pages", "lost-rename")
@@ -119,7 +120,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time, cut_short, alone,
         grown_amid_moves, deleted_by_both, drowsy, together, by_themselves, far, uneven, unheard, called_off,
         interrupted, nearby, brisk, stopped_then_lost, *MOMENTS, *DENSE, *WINDOWS, *RIVALS, *AMID, *APART, *HABITS,
-        *RULES, *ORDERS,
+        *RULES, *ORDERS, *ZNODES,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
@@ -353,8 +354,8 @@ def _blackouts(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(0.12):
         return plan
     at_ns = plan.length_ns - SECOND if chance.happens(0.4) else chance.whole(2 * SECOND, plan.length_ns - SECOND)
-    gone = (at_ns, "blackout", {"coordinator": chance.happens(0.5)}, chance.whole(100 * MS, SECOND))
-    return with_actions(plan, [gone])
+    said = {"coordinator": chance.happens(0.5)}
+    return with_actions(plan, [(at_ns, "blackout", said, chance.whole(100 * MS, SECOND))])
 
 
 def _flushes(plan: Plan, chance: Chance) -> Plan:
@@ -407,10 +408,8 @@ def _last_sequences(plan: Plan, chance: Chance) -> Plan:
     """A producer whose sequences are near the last that there are."""
     if not chance.happens(0.1):
         return plan
-    said = {
-        "client": "producer-old", "topic": plan.topics[0].name, "acks": -1, "idempotent": True, "records": 60,
-        "sequence": (1 << 31) - chance.whole(2, 15),
-    }  # fmt: skip
+    said: dict[str, Any] = {"client": "producer-old", "topic": plan.topics[0].name, "acks": -1, "idempotent": True}
+    said |= {"records": 60, "sequence": (1 << 31) - chance.whole(2, 15)}
     return with_actions(plan, [(0, "produce", said, plan.length_ns)])
 
 

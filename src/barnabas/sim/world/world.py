@@ -29,6 +29,7 @@ from barnabas.sim.world.trace import Happening, Trace, Violation
 from barnabas.sim.world.zookeeper import Ensemble
 from barnabas.zk.protocol.errors import NoNode, ZooKeeperError
 from barnabas.zk.protocol.ops import Multi
+from barnabas.zk.server.config import coordinator_config
 
 T = TypeVar("T")
 
@@ -59,7 +60,13 @@ class World:
     is on a disk before and after power is lost.
     """
 
-    def __init__(self, seed: int, brokers: int = 3, config: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        brokers: int = 3,
+        config: Mapping[str, str] | None = None,
+        coordinator: Mapping[str, str] | None = None,
+    ) -> None:
         chance = Chance(seed, "world")
         self.seed = seed
         self.chance = chance
@@ -101,6 +108,7 @@ class World:
         self.begin_again: dict[str, Callable[[], None]] = {}
         """By client that may be killed: what starts it again."""
         self._config = config or {}
+        self._coordinator_config = coordinator_config(coordinator or {})
         self.metadata_version = metadata_version_of(broker_config(self._config))
         self.context = contextvars.copy_context()
         self._stall_at_start: dict[str, tuple[int, Chance]] = {}
@@ -149,7 +157,9 @@ class World:
 
     def start_coordinator(self) -> None:
         async def main(runtime: Runtime) -> None:
-            server = Ensemble(runtime, host=ZOOKEEPER, port=ZOOKEEPER_PORT, data_dir="/zookeeper")
+            server = Ensemble(
+                runtime, host=ZOOKEEPER, port=ZOOKEEPER_PORT, data_dir="/zookeeper", config=self._coordinator_config
+            )
             process.remains.append(server)
             if self.coordinator is not None:
                 server.inherit(self.coordinator)

@@ -22,6 +22,7 @@ from barnabas.zk.protocol.data import AUTH_XID, NOTIFICATION_XID, OpCode
 from barnabas.zk.protocol.errors import ZkErrorCode
 from barnabas.zk.protocol.frames import decode_request_header, encode_reply
 from barnabas.zk.protocol.ops import ZkOperation
+from barnabas.zk.server.config import CoordinatorConfig
 from barnabas.zk.server.server import CoordinatorServer, ServerConnection
 from barnabas.zk.server.sessions import Session
 from barnabas.zk.server.tree import DataTree
@@ -33,10 +34,20 @@ _READS: Final = frozenset(
     for code in (
         OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2, OpCode.GET_ACL, OpCode.SET_WATCHES,
         OpCode.SET_WATCHES2, OpCode.MULTI_READ, OpCode.GET_EPHEMERALS, OpCode.GET_ALL_CHILDREN_NUMBER,
+        OpCode.ADD_WATCH,
     )
 )  # fmt: skip
 _WRITES: Final = frozenset(
-    int(code) for code in (OpCode.CREATE, OpCode.CREATE2, OpCode.DELETE, OpCode.SET_DATA, OpCode.MULTI)
+    int(code)
+    for code in (
+        OpCode.CREATE,
+        OpCode.CREATE2,
+        OpCode.DELETE,
+        OpCode.SET_DATA,
+        OpCode.MULTI,
+        OpCode.CREATE_CONTAINER,
+        OpCode.CREATE_TTL,
+    )
 )
 
 OnCommit = Callable[[ZkOperation[Any], int, Any, int], None]
@@ -157,9 +168,11 @@ class _Door:
 class Ensemble(CoordinatorServer):
     """The coordinator, with an ensemble's faults. Nodes are told apart by their host names."""
 
-    def __init__(self, runtime: Runtime, *, host: str, port: int, data_dir: str) -> None:
+    def __init__(
+        self, runtime: Runtime, *, host: str, port: int, data_dir: str, config: CoordinatorConfig | None = None
+    ) -> None:
         door = replace(runtime, network=_Door(runtime.network, self))
-        super().__init__(door, host=host, port=port, data_dir=data_dir)
+        super().__init__(door, host=host, port=port, data_dir=data_dir, config=config)
         self.committed = CommittedTree()
         self.tree = self.committed
         self.lose_requests: dict[str, list[bool]] = {}

@@ -1,0 +1,58 @@
+"""Plans are widened by what ZooKeeper has to do besides, and who copies an application's znodes has all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from widened import added, widened
+
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.draw import drawn_from
+from barnabas.sim.plans.plan import MS, Plan
+from barnabas.sim.plans.widen_znodes import ZNODES
+from barnabas.sim.run import run_plan
+from barnabas.sim.scenarios import at, plan
+
+APPLICATION = (
+    at(0, "keep", 12, client="keeper", passing=True),
+    at(0, "mirror", 14, client="mirror-1"),
+    at(0, "mirror", 14, client="mirror-2", recursive=True),
+)
+OF_APPLICATION = {"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "400"}
+
+
+@pytest.mark.parametrize("widen", ZNODES, ids=lambda widen: widen.__name__)
+def test_some_plans_have_each_and_most_have_not(widen: Callable[[Plan, Chance], Plan]) -> None:
+    for before, after in widened(widen, drawn_from):
+        assert all(each.until_ns <= after.length_ns for each in added(before, after))
+        assert after.coordinator
+
+
+def test_who_copies_znodes_has_all_though_connections_are_lost_amid_events() -> None:
+    links = ["zookeeper>mirror-1", "mirror-1>zookeeper"]
+    drawn = plan(
+        *APPLICATION,
+        at(2, "jitter", 8, links=links[:1], jitter_ns=100 * MS),
+        at(2, "fragment", 8, links=links[:1]),
+        *[at(3 + number / 2, "reset", 0, links=links) for number in range(10)],
+        length=14,
+        configs={},
+    )
+    outcome = run_plan(replace(drawn, coordinator=OF_APPLICATION))
+    assert outcome.good, list(map(str, outcome.violations))
+    assert outcome.checked["C19"] > 2
+
+
+def test_zookeeper_begins_again_from_a_snapshot() -> None:
+    drawn = plan(
+        *APPLICATION,
+        at(4, "kill", 0.3, node="zookeeper"),
+        at(8, "power-loss", 1, node="zookeeper"),
+        length=14,
+        configs={},
+    )
+    outcome = run_plan(replace(drawn, coordinator={**OF_APPLICATION, "snapCount": "10"}))
+    assert outcome.good, list(map(str, outcome.violations))
+    assert outcome.faults["kill"] == outcome.faults["power-loss"] == 1
