@@ -61,11 +61,13 @@ from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.replica.readable_partition import FetchIsolation
 from barnabas.replica.replica_selector import ReplicaView
 from barnabas.replica.replicas import Replicas
+from barnabas.sim.clients import surveyor as surveyor_of
 from barnabas.sim.clients.bookkeeper import DELETES, Bookkeeper
 from barnabas.sim.clients.history import History, Sent
 from barnabas.sim.clients.keeper import KeeperView, lookers_know
 from barnabas.sim.clients.mirror import mirrors_are_right
 from barnabas.sim.clients.readers import Reader, everything_works, readers_get_to_the_end
+from barnabas.sim.clients.surveyor import Surveyor
 from barnabas.sim.clients.teller import Teller
 from barnabas.sim.clients.worker import every_record_has_one_result, result
 from barnabas.sim.clients.workload import Workload
@@ -440,6 +442,13 @@ def c14_of_a_partition_that_is_gone(cluster: Cluster) -> None:
         cluster.run(Judgement(cluster.checkers).caches_agree())
     finally:
         del cluster.checkers.topics  # type: ignore[method-assign]
+
+
+def c14_of_what_an_operator_is_told(cluster: Cluster) -> None:
+    """Moves are under way, and nobody tells of them."""
+    surveyor = Surveyor(cluster.workload, Action(900, 0, "survey", {"client": "surveyor"}, A_SECOND))
+    with patched(surveyor_of, "_moving", lambda _: {"orders-0"}):
+        cluster.run(cluster.world.client(lambda _, client: surveyor._moves(Admin(client)), "surveyor"))
 
 
 def c15(cluster: Cluster) -> None:
@@ -2358,7 +2367,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c1, c2, c3, c4, c4_of_a_wish_to_stop, c4_of_a_request_that_comes_early, c4_of_a_registration_that_is_taken_away,
     c5, c6, c7, c8, c9, c9_of_a_partition_that_is_made,
     c9_of_one_that_the_controller_takes_for_dead, c10, c11, c11_of_one_that_leads_alone, c12,
-    c12_of_one_that_is_in_sync, c13, c13_of_a_partition_that_is_gone, c14, c14_of_a_partition_that_is_gone, c15,
+    c12_of_one_that_is_in_sync, c13, c13_of_a_partition_that_is_gone, c14, c14_of_a_partition_that_is_gone,
+    c14_of_what_an_operator_is_told, c15,
     c15_of_a_topic_that_is_deleted, c15_of_a_replica_that_is_left, c16, c16_of_two_blocks, c17,
     c17_of_ephemeral_znodes, c17_of_a_snapshot, c17_of_a_stat, c17_of_children_that_go,
     c17_of_a_session_that_is_opened, c17_of_a_log_without_a_name, c18, c18_of_what_was_announced,

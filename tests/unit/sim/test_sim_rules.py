@@ -19,7 +19,7 @@ from barnabas.sim.world.trace import Happening
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_some_plans_have_each_and_most_have_not(rule: Callable[[Plan, Chance], Plan]) -> None:
     for before, after in widened(rule, drawn_from):
-        assert all(each.until_ns <= after.length_ns for each in added(before, after))
+        assert all(each.at_ns < after.length_ns for each in added(before, after))
 
 
 def test_several_grant_at_once_and_all_is_granted() -> None:

@@ -27,6 +27,7 @@ from barnabas.sim.clients.readers import Reader
 from barnabas.sim.clients.rules import forbid, permit, set_quota
 from barnabas.sim.clients.sender import AFTERWARDS, Sender
 from barnabas.sim.clients.silent_member import SilentMember
+from barnabas.sim.clients.surveyor import Surveyor
 from barnabas.sim.clients.teller import Teller
 from barnabas.sim.clients.wanderer import Wanderer
 from barnabas.sim.clients.worker import Worker
@@ -99,6 +100,7 @@ class Workload:
             "pipeline": self._pipeline,
             "keep-books": self._keep_books,
             "ask": self._ask,
+            "survey": self._survey,
             "keep": self._keep,
             "look-on": self._look_on,
             "mirror": self._mirror,
@@ -316,6 +318,10 @@ class Workload:
     def _ask(self, action: Action) -> None:
         asker = Asker(self, action)
         self.consumers.append(self.world.client(asker.work, asker.client))
+
+    def _survey(self, action: Action) -> None:
+        surveyor = Surveyor(self, action)
+        self.consumers.append(self.world.client(surveyor.work, surveyor.client))
 
     def _keep_books(self, action: Action) -> None:
         self.books.append(keeper := Bookkeeper(self, action))

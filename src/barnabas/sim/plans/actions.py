@@ -80,6 +80,7 @@ CLIENTS: Final[dict[str, str]] = {
     "keep-books": "client, topic. Commits for a group without members, some of it in transactions, and deletes what is "
     "committed, as tools do",
     "ask": "client, group, topic. What the group has committed, which groups and transactions are there, lookups",
+    "survey": "client. What is set of topics and brokers, which moves are under way, what is in directories",
     "keep": "client, passing (also what goes by itself). An application that writes znodes of its own, several at "
     "once, some of them ephemeral",
     "look-on": "client. Follows those by watches",

@@ -128,4 +128,13 @@ def _setting(plan: Plan, chance: Chance) -> dict[str, Any]:
     return {**where, "key": key, "value": str(chance.whole(*keys[key]))}
 
 
-RULES: Final = (guarded, rationed, reconfigured)
+def surveyed(plan: Plan, chance: Chance) -> Plan:
+    """Somebody asks what is set, and what is under way."""
+    if not chance.happens(0.3):
+        return plan
+    return with_actions(
+        plan, [(chance.whole(0, plan.length_ns // 3), "survey", {"client": "surveyor"}, plan.length_ns)]
+    )
+
+
+RULES: Final = (guarded, rationed, reconfigured, surveyed)

@@ -1,0 +1,132 @@
+"""Somebody who asks, again and again, what is set and what is under way, as operators' tools do.
+
+C18: what is told of a configuration is what ZooKeeper has; C14: so is what is told of moves and of directories. Where
+any of it changes while it is asked for nobody is blamed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.broker.configs import ConfigSource
+from barnabas.client.admin import Admin, ConfigEntry, ResourceType
+from barnabas.client.cluster import ClusterClient
+from barnabas.model.errors import KafkaError
+from barnabas.runtime.doors import Runtime
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.plan import Action
+from barnabas.sim.world.world import World, broker_number
+
+if TYPE_CHECKING:
+    from barnabas.sim.clients.workload import Workload
+
+PAUSE_NS: Final = 600_000_000
+KNOWN_S: Final = 1.0
+"""A controller knows by then what it has written."""
+
+
+class Surveyor:
+    def __init__(self, workload: Workload, action: Action) -> None:
+        self.workload = workload
+        self.client = str(action.arguments["client"])
+        self.chance = Chance(workload.world.seed, f"action/{action.number}")
+        self.ends_ns = workload.world.loop.now_ns + action.duration_ns
+
+    async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
+        admin, loop = Admin(cluster), self.workload.world.loop
+        questions: list[Callable[[Admin], Awaitable[None]]] = [
+            self._topic, self._topic, self._broker, self._moves, self._moves, self._directories,
+        ]  # fmt: skip
+        while not self.workload.stopping and loop.now_ns < self.ends_ns:
+            await asyncio.sleep(self.chance.exponential_ns(PAUSE_NS) / 1e9)
+            try:
+                await self.chance.one_of(questions)(admin)
+            except (KafkaError, OSError) as error:
+                self.workload.failed(self.client, error)
+
+    def is_told(self, invariant: str, what: str, told: object, before: object, after: object) -> None:
+        """What was there before somebody asked, and is there when the answer has come, is what the answer has."""
+        world = self.workload.world
+        if before != after:
+            return
+        world.check(invariant)
+        if told != after:
+            world.violated(invariant, f"{self.client} is told {told} of {what}, and {after} is right")
+
+    async def _topic(self, admin: Admin) -> None:
+        world = self.workload.world
+        known = [name for name in world.children("/brokers/topics") if not name.startswith("__")]
+        if not known or _is_behind(world):
+            return
+        topic = self.chance.one_of(known)
+        before = _set_of_topic(world, topic)
+        told = _told(await admin.describe_configs(ResourceType.TOPIC, topic), ConfigSource.TOPIC_CONFIG)
+        if not _is_behind(world):
+            self.is_told("C18", f"the topic {topic}", told, before, _set_of_topic(world, topic))
+
+    async def _broker(self, admin: Admin) -> None:
+        world, name = self.workload.world, self.chance.one_of(self.workload.world.broker_names)
+        before, life = _set_of_broker(world, name), world.nodes[name].process
+        entries = await admin.describe_configs(ResourceType.BROKER, str(broker_number(name)))
+        told = _told(entries, ConfigSource.DYNAMIC_BROKER_CONFIG)
+        if before is not None and life is world.nodes[name].process:
+            self.is_told("C18", name, told, before, _set_of_broker(world, name))
+
+    async def _moves(self, admin: Admin) -> None:
+        """Of a controller that is disturbed by nothing."""
+        world = self.workload.world
+        first, ruler = _moving(world), world.controller()
+        await asyncio.sleep(KNOWN_S)
+        before, rules = _moving(world), ruler is not None and not world.disturbed(ruler) and world.controller() == ruler
+        told = {str(partition) for partition in await admin.list_reassignments()}
+        if rules and first == before and ruler is not None and not world.disturbed(ruler):
+            after = _moving(world) if world.controller() == ruler else None
+            self.is_told("C14", "moves", told, before, after)
+
+    async def _directories(self, admin: Admin) -> None:
+        world = self.workload.world
+        before = {name: _in_directories(world, name) for name in world.broker_names}
+        for number, found in (await admin.describe_log_dirs()).items():
+            name = f"broker-{number}"
+            if not isinstance(found, KafkaError) and before.get(name) is not None:
+                told = {(each.path, str(partition)) for each in found for partition in each.replicas}
+                self.is_told("C14", f"directories of {name}", told, before[name], _in_directories(world, name))
+
+
+def _is_behind(world: World) -> bool:
+    """Whether some broker may read of ZooKeeper what was."""
+    return world.coordinator is None or bool(world.coordinator.committed.front_ends)
+
+
+def _told(entries: list[ConfigEntry], source: ConfigSource) -> dict[str, str | None]:
+    return {each.name: each.value for each in entries if each.source == source}
+
+
+def _set_of_topic(world: World, topic: str) -> dict[str, Any]:
+    stored = world.znode(f"/config/topics/{topic}")
+    return json.loads(stored)["config"] if stored else {}
+
+
+def _set_of_broker(world: World, name: str) -> dict[str, str] | None:
+    broker = world.brokers.get(name)
+    return None if broker is None else dict(broker.config_layers.dynamic_broker)
+
+
+def _moving(world: World) -> set[str]:
+    found: set[str] = set()
+    for topic in world.children("/brokers/topics"):
+        data = json.loads(world.znode(f"/brokers/topics/{topic}") or b"{}")
+        for kind in ("adding_replicas", "removing_replicas"):
+            found |= {f"{topic}-{number}" for number, members in (data.get(kind) or {}).items() if members}
+    return found
+
+
+def _in_directories(world: World, name: str) -> set[tuple[str, str]] | None:
+    broker = world.brokers.get(name)
+    if broker is None:
+        return None
+    paths = [path for path in broker.log_dirs.paths if broker.log_dirs.is_online(path)]
+    return {(path, str(partition)) for path in paths for partition in broker.log_dirs.logs_in(path)}
