@@ -2275,6 +2275,32 @@ def t9_of_two_who_have_one_id(cluster: Cluster) -> None:
         cluster.checkers.coordinators.is_fenced("__transaction_state-0", "two", ProducerIdAndEpoch(producer_id, 0))
 
 
+def t9_of_an_id_that_is_in_use(cluster: Cluster) -> None:
+    """Its transaction is open when it is forgotten."""
+    name = broker_name(0)
+    machine = TransactionMachine("in use", TransactionMetadata(4722, 0, 60_000, ONGOING))
+    cluster.at(name, machine.expire)
+
+
+def t9_of_an_id_that_was_just_used(cluster: Cluster) -> None:
+    machine = TransactionMachine("just used", TransactionMetadata(4723, 0, 60_000))
+    begun = TransactionMetadata(4723, 1, 60_000)
+
+    def use() -> None:
+        machine.write(begun)
+        machine.written(begun)
+        machine.expire()
+
+    cluster.at(broker_name(0), use)
+
+
+def t9_of_an_id_that_nobody_forgets(cluster: Cluster) -> None:
+    """It was last used long before brokers may forget it."""
+    told = "rests", TransactionMetadata(4725, 0, 60_000, last_update_ms=0)
+    with patched(cluster.checkers.forgotten, "overdue", lambda: iter([(broker_name(0), *told)])):
+        cluster.run(cluster.checkers.forgotten.judge())
+
+
 def g8_of_those_who_are_all_there(cluster: Cluster) -> None:
     """The only member has joined again, and has no answer."""
     _, group = joined(cluster, "kept waiting")
@@ -2407,6 +2433,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     t7, t7_of_one_that_is_left_out, t8, t8_of_one_that_is_aborted_too_early, t8_of_one_that_begins_again,
     t8_of_an_end_that_is_not_noted, t9,
     t9_of_one_that_is_open_somewhere, t9_of_an_end_that_no_follower_has, t9_of_two_who_have_one_id,
+    t9_of_an_id_that_is_in_use, t9_of_an_id_that_was_just_used, t9_of_an_id_that_nobody_forgets,
     t9_of_one_that_is_given_up, t9_of_one_whose_end_is_decided, t9_of_one_that_nobody_has_verified, t10, t10_of_an_end,
     t10_of_one_that_was_fenced, g1, g1_of_books, g2, g2_of_a_transaction,
     g3, g3_of_one_that_believes_in_its_session, g3_of_one_that_believes_in_a_longer_session,

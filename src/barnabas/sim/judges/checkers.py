@@ -9,7 +9,7 @@ from typing import Any
 from barnabas.broker.server import Broker
 from barnabas.coordinator.group_answers import partition_for
 from barnabas.model.ids import TopicPartition
-from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.replica.partition import Partition
 from barnabas.sim.clients.history import History, Sent
 from barnabas.sim.judges.judge_answers import Answers
@@ -23,6 +23,7 @@ from barnabas.sim.judges.watch_copies import CopyWatch
 from barnabas.sim.judges.watch_deadlines import DeadlineWatch
 from barnabas.sim.judges.watch_derived import DerivedWatch
 from barnabas.sim.judges.watch_fetch_sessions import FetchSessionWatch
+from barnabas.sim.judges.watch_forgotten import ForgottenWatch
 from barnabas.sim.judges.watch_former_lives import FormerLifeWatch
 from barnabas.sim.judges.watch_knowledge import KnowledgeWatch
 from barnabas.sim.judges.watch_lag import SWEEP_MS, LagWatch
@@ -86,6 +87,7 @@ class Checkers:
         knows, calm = self.ensemble.knows_config, self.leftovers.calm_since_ns
         self.quotas = QuotaWatch(world, self.probes)
         self.settings = SettingsWatch(world, self.history, knows, calm, self.probes)
+        self.forgotten = ForgottenWatch(world, self.probes, self._transaction_may_be_lost, self.coordinators.forgets)
         self.cluster.generations_may_begin_anew = lambda group: (
             self.logs.losses.may_be_lost(self.offsets_partition(group), owner=group)
             or self.offsets_partition(group) in self.logs.leaders.begun_anew
@@ -156,6 +158,13 @@ class Checkers:
 
     def offsets_partition(self, group: str) -> str:
         return f"{GROUP_METADATA_TOPIC}-{partition_for(group, len(self.topics().get(GROUP_METADATA_TOPIC, [0])))}"
+
+    def transactions_partition(self, transactional_id: str) -> str:
+        count = len(self.topics().get(TRANSACTION_STATE_TOPIC, [0]))
+        return f"{TRANSACTION_STATE_TOPIC}-{partition_for(transactional_id, count)}"
+
+    def _transaction_may_be_lost(self, transactional_id: str) -> bool:
+        return self.logs.losses.may_be_lost(self.transactions_partition(transactional_id), owner=transactional_id)
 
     def commit_may_be_lost(self, group: str, partition: str, commit: tuple[int, int] | None = None) -> bool:
         """Whether `commit`, or the last of what the group committed, may be gone from the offsets topic: an offset that

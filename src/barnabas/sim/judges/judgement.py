@@ -9,7 +9,6 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import committed_offsets
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from barnabas.coordinator.group_answers import partition_for
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.clients.history import Sent
@@ -80,6 +79,7 @@ class Judgement:
         checkers.derived.judge()
         checkers.coordinators.judge()
         checkers.leftovers.judge()
+        await checkers.forgotten.judge()
         for log, chain in list(self.logs.chains.items()):
             state = world.state(chain.partition)
             in_sync = state is not None and broker_number(chain.node) in state["isr"]
@@ -127,15 +127,13 @@ class Judgement:
         """Whether the marker may be gone, or what the coordinator wrote of the transaction."""
         losses, ids = self.logs.losses, self._producer_ids(transactional_id)
         return losses.may_be_lost(str(partition), since_ns=written_ns, producer_ids=ids) or losses.may_be_lost(
-            self._coordinated_by(transactional_id), since_ns=written_ns - TRANSACTION_NS, owner=transactional_id
+            self.checkers.transactions_partition(transactional_id),
+            since_ns=written_ns - TRANSACTION_NS,
+            owner=transactional_id,
         )
 
     def _producer_ids(self, transactional_id: str) -> list[int]:
         return [number for number, name in self.history.transactional_ids.items() if name == transactional_id]
-
-    def _coordinated_by(self, transactional_id: str) -> str:
-        count = len(self.checkers.topics().get(TRANSACTION_STATE_TOPIC, [0]))
-        return f"{TRANSACTION_STATE_TOPIC}-{partition_for(transactional_id, count)}"
 
     def _transaction_may_be_lost(self, transactional_id: str, sent: Sent) -> bool:
         """Whether a record of the transaction may be lost, the marker that lies somewhere behind it, or what its
@@ -148,7 +146,10 @@ class Judgement:
                 partition, since_ns=sent.sent_ns, until_ns=ended_ns, producer_ids=self._producer_ids(transactional_id)
             )
             or losses.may_be_lost(
-                self._coordinated_by(transactional_id), since_ns=sent.sent_ns, until_ns=ended_ns, owner=transactional_id
+                self.checkers.transactions_partition(transactional_id),
+                since_ns=sent.sent_ns,
+                until_ns=ended_ns,
+                owner=transactional_id,
             )
         )
 

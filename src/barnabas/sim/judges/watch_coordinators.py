@@ -323,6 +323,10 @@ class CoordinatorWatch:
 
         return init_producer_id
 
+    def forgets(self, transactional_id: str) -> None:
+        """Whoever has the id next is given another producer id: it is no more, and who had it can do nothing by it."""
+        self._given.pop(transactional_id, None)
+
     def is_fenced(self, kept_in: str, transactional_id: str, given: ProducerIdAndEpoch) -> None:
         """Who had the id before is fenced by a later epoch of the same producer id, as long as there are any: another
         producer id fences nobody."""
