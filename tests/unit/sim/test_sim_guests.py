@@ -41,3 +41,16 @@ def test_an_id_that_is_forgotten_is_given_anew() -> None:
     )
     assert outcome.good, list(map(str, outcome.violations))
     assert outcome.checked["T9"] > 0
+
+
+def test_a_group_gets_along_with_members_that_speak_by_hand() -> None:
+    """Some join twice, bring no share, tell of other generations or go without a word; there is room for two."""
+    guests = [
+        at(0, "visit", 19, client=f"guest-{number}", group="guests", topic="orders", partitions=2)
+        for number in range(4)
+    ]
+    outcome = run_plan(
+        plan(*guests, at(8, "bounce", 1, node="broker-1"), length=20, configs={}, config={"group.max.size": "2"})
+    )
+    assert outcome.good, list(map(str, outcome.violations))
+    assert outcome.checked["G9"] > 300

@@ -24,9 +24,9 @@ from barnabas.client.producer import Producer
 from barnabas.client.transactions import TransactionalProducer
 from barnabas.controller import alter_partition
 from barnabas.coordinator.group_coordinator import GroupCoordinator
-from barnabas.coordinator.group_members import Join
+from barnabas.coordinator.group_members import Join, Sync
 from barnabas.coordinator.group_offsets import GroupOffsets
-from barnabas.coordinator.group_values import COMPLETING, PREPARING, STABLE, Now, Purpose, Write
+from barnabas.coordinator.group_values import COMPLETING, DEAD, PREPARING, STABLE, GroupDecision, Now, Purpose, Write
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_records import KeyValue, OffsetAndMetadata
 from barnabas.coordinator.transaction_coordinator import TransactionPartition
@@ -87,6 +87,7 @@ from barnabas.sim.judges.judge_transactions import (
     transactions_are_whole,
 )
 from barnabas.sim.judges.judgement import Judgement
+from barnabas.sim.judges.watch_admissions import AdmissionWatch
 from barnabas.sim.judges.watch_cleaner import Written
 from barnabas.sim.judges.watch_cluster import _committed
 from barnabas.sim.judges.watch_coordinator import restarted, survives_a_power_loss, survives_a_snapshot
@@ -2104,6 +2105,83 @@ def g9_of_a_member_that_says_something_else(cluster: Cluster) -> None:
         cluster.at(name, lambda: group.join(asked, "a join", Now(now_ms(cluster.world), now_ms(cluster.world))))
 
 
+def watched(cluster: Cluster, group: Group, name: str, outcome: Any, *arguments: Any, **named: Any) -> None:
+    """The group decides that, whatever it is asked."""
+    probes = Probes()
+    with patched(Group, name, lambda *_, **__: outcome):
+        AdmissionWatch(cluster.world, probes)
+        getattr(group, name)(*arguments, **named)
+        probes.remove()
+
+
+def g9_of_a_heartbeat_of_nobody(cluster: Cluster) -> None:
+    _, group = joined(cluster, "anybody's")
+    watched(cluster, group, "heartbeat", ErrorCode.NONE, "nobody", None, group.generation_id, Now(0, 0))
+
+
+def g9_of_a_heartbeat_of_another_generation(cluster: Cluster) -> None:
+    _, group = joined(cluster, "late")
+    (member_id,) = group.members
+    watched(cluster, group, "heartbeat", ErrorCode.NONE, member_id, None, group.generation_id - 1, Now(0, 0))
+
+
+def g9_of_a_commit_of_nobody(cluster: Cluster) -> None:
+    """A group that has members takes it, though they know nothing of it."""
+    _, group = joined(cluster, "committed by anybody")
+    watched(cluster, group, "commit_error", ErrorCode.NONE, "", None, -1, Now(0, 0))
+
+
+def g9_of_a_sync_by_another_protocol(cluster: Cluster) -> None:
+    _, group = joined(cluster, "shared by another")
+    (member_id,) = group.members
+    asked = Sync(member_id, group.generation_id, protocol_name="sticky")
+    watched(cluster, group, "sync", GroupDecision(), asked, "a sync", Now(0, 0))
+
+
+def g9_of_one_that_has_not_left(cluster: Cluster) -> None:
+    _, group = joined(cluster, "left by nobody")
+    (member_id,) = group.members
+    watched(cluster, group, "leave", (ErrorCode.NONE, GroupDecision()), member_id, None, Now(0, 0))
+
+
+def g9_of_a_group_that_is_full(cluster: Cluster) -> None:
+    _, group = joined(cluster, "full")
+    kept, group.limits = group.limits, replace(group.limits, max_size=0)
+    watched(cluster, group, "tick", GroupDecision(), Now(0, 0))
+    group.limits = kept
+
+
+def g9_of_a_group_that_is_deleted(cluster: Cluster) -> None:
+    """It has a member."""
+    _, group = joined(cluster, "deleted")
+    kept = group.state
+
+    def maybe_die(*_: object) -> None:
+        group.state = DEAD
+
+    probes = Probes()
+    with patched(Group, "maybe_die", maybe_die):
+        AdmissionWatch(cluster.world, probes)
+        group.maybe_die(Now(0, 0))
+        probes.remove()
+    group.state = kept
+
+
+def g9_of_offsets_that_are_read(cluster: Cluster) -> None:
+    """They are deleted, and a member goes on from them."""
+    groups, _ = joined(cluster, "read on")
+    gone = {TopicPartition("orders", 0): ErrorCode.NONE}
+    probes = Probes()
+
+    async def delete_offsets(*_: object) -> dict[TopicPartition, ErrorCode]:
+        return gone
+
+    with patched(GroupCoordinator, "delete_offsets", delete_offsets):
+        AdmissionWatch(cluster.world, probes)
+        cluster.run(groups.delete_offsets("read on", list(gone)))
+        probes.remove()
+
+
 def g9_of_a_share_of_the_generation_before(cluster: Cluster) -> None:
     """It is written late, and the group takes it for what it waits for."""
     _, group = joined(cluster, "settled by another")
@@ -2447,6 +2525,9 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
     g8_of_a_commit_whose_outcome_is_known, g8_of_offsets_that_expire_at_once, g8_of_who_is_left_waiting,
     g8_of_one_that_is_thrown_out, g8_of_a_join_that_nobody_looks_at,
+    g9_of_a_heartbeat_of_nobody, g9_of_a_heartbeat_of_another_generation, g9_of_a_commit_of_nobody,
+    g9_of_a_sync_by_another_protocol, g9_of_one_that_has_not_left, g9_of_a_group_that_is_full,
+    g9_of_a_group_that_is_deleted, g9_of_offsets_that_are_read,
     g9, g9_of_one_that_comes_again_by_its_name, g9_of_a_member_that_says_something_else,
     g9_of_an_end_without_a_marker, g9_of_an_offset_that_the_log_has_not, g9_of_an_offset_of_a_transaction,
     g9_of_an_offset_that_is_about_to_be_another, g9_of_a_share_of_the_generation_before, g10,

@@ -18,6 +18,7 @@ from barnabas.model.leadership import ElectionType
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.clients.asker import Asker
 from barnabas.sim.clients.bookkeeper import Bookkeeper
+from barnabas.sim.clients.guest import Guest
 from barnabas.sim.clients.history import History, Sent
 from barnabas.sim.clients.keeper import Keeper, KeeperView, Looker
 from barnabas.sim.clients.mirror import Mirror
@@ -104,6 +105,7 @@ class Workload:
             "keep": self._keep,
             "look-on": self._look_on,
             "mirror": self._mirror,
+            "visit": self._visit,
         }
 
     def begin(self, action: Action) -> None:
@@ -322,6 +324,10 @@ class Workload:
     def _survey(self, action: Action) -> None:
         surveyor = Surveyor(self, action)
         self.consumers.append(self.world.client(surveyor.work, surveyor.client))
+
+    def _visit(self, action: Action) -> None:
+        guest = Guest(self, action)
+        self.consumers.append(self.world.client(guest.work, guest.client))
 
     def _keep_books(self, action: Action) -> None:
         self.books.append(keeper := Bookkeeper(self, action))

@@ -14,6 +14,7 @@ from barnabas.replica.partition import Partition
 from barnabas.sim.clients.history import History, Sent
 from barnabas.sim.judges.judge_answers import Answers
 from barnabas.sim.judges.judge_records import is_as_sent
+from barnabas.sim.judges.watch_admissions import AdmissionWatch
 from barnabas.sim.judges.watch_alive import AliveWatch
 from barnabas.sim.judges.watch_cleaner import CleanerWatch
 from barnabas.sim.judges.watch_cluster import ClusterWatch
@@ -75,6 +76,7 @@ class Checkers:
         self.alive = AliveWatch(world, self.ensemble, self._reached_since, self.probes)
         known, may_differ = self.ensemble.states, self.answers.may_be_thrown_back
         self.members = MemberWatch(world, self.history, self.probes, may_differ, known)
+        self.admissions = AdmissionWatch(world, self.probes)
         self.waiting = WaitingWatch(world, self.leftovers.calm_since_ns, self.probes)
         self.stable = StableWatch(world, self.logs, self.probes)
         self.knowledge = KnowledgeWatch(world, self.probes)

@@ -19,6 +19,7 @@ from barnabas.coordinator.offsets_records import OffsetAndMetadata
 from barnabas.coordinator.transactions import ONGOING, PREPARED, TransactionMachine, TransactionMetadata
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.sim.plans.plan import MS
 from barnabas.sim.world.probes import Probes, node
 from barnabas.sim.world.world import World
@@ -147,7 +148,10 @@ class DeadlineWatch:
         if world.clocks_touched or world.loop.now_ns - used_ns > KEPT_MS * MS // 2:
             return
         world.check("G8")
-        if over := group.expired_offsets(KEPT_MS, Now(clock.monotonic_ms(), clock.now_ms())):
+        expired = group.expired_offsets(KEPT_MS, Now(clock.monotonic_ms(), clock.now_ms()))
+        committed = group.offsets.committed.items()
+        timed = {key for key, each in committed if each.committed.expire_timestamp_ms != NO_TIMESTAMP}
+        if over := [key for key in expired if key not in timed]:
             world.violated(
                 "G8", f"{name} would let {group.group_id}'s offsets of {over[0]} expire after {KEPT_MS} ms, and it had "
                 f"members {(world.loop.now_ns - used_ns) // MS} ms ago", node=name,

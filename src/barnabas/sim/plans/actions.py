@@ -76,6 +76,8 @@ CLIENTS: Final[dict[str, str]] = {
     "group": "client, group, topic, also (another topic, from also_ms on), session_timeout_ms, rebalance_timeout_ms, "
     "assignors (names, the best first), static, stays (until all has healed and is read), auto_commit_ms (its consumer "
     "commits by itself). A member of a consumer group that commits what it has read",
+    "visit": "client, group, topic, partitions (of the topic). A member that speaks the group's protocol by hand, and "
+    "wrongly now and then",
     "wander": "client, topic, isolation, in_group. Goes back and forth in what it reads",
     "keep-books": "client, topic. Commits for a group without members, some of it in transactions, and deletes what is "
     "committed, as tools do",

@@ -1,16 +1,18 @@
 """Widens a drawn plan by what coordinators meet of guests who are careless, old or seldom there: transactional ids that
-nobody has used for so long that they are forgotten."""
+nobody has used for so long that they are forgotten, and members that speak their group's protocol by hand."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from barnabas.sim.plans.chance import Chance
-from barnabas.sim.plans.plan import Plan
+from barnabas.sim.plans.plan import Plan, Step, with_actions
 
 EXPIRATION: Final = "transactional.id.expiration.ms"
 CLEANED_UP: Final = "transaction.remove.expired.transaction.cleanup.interval.ms"
+_DOUBLED: Final = frozenset({"work", "wander"})
+"""Clients of which some are in their group twice, when they have begun anew."""
 _IN_TRANSACTIONS: Final = ("transact", "pipeline", "keep-books")
 
 
@@ -24,4 +26,25 @@ def forgotten_ids(plan: Plan, chance: Chance) -> Plan:
     return replace(plan, config={**plan.config, **own})
 
 
-GUESTS: Final = (forgotten_ids,)
+def by_hand(plan: Plan, chance: Chance) -> Plan:
+    """A group whose members speak its protocol by hand, and wrongly now and then; perhaps there are more of them than
+    a group may have."""
+    if not chance.happens(0.25):
+        return plan
+    topic, guests = chance.one_of(plan.ordinary_topics), chance.whole(3, 5)
+    more: list[Step] = []
+    for number in range(guests):
+        said: dict[str, Any] = {"client": f"guest-{number + 1}", "group": "guests", "topic": topic.name}
+        at_ns = chance.whole(0, plan.length_ns // 3)
+        more.append((at_ns, "visit", {**said, "partitions": topic.partitions}, plan.length_ns - at_ns))
+    members: dict[str, int] = {}
+    for each in plan.actions:
+        if each.name in ("group", "silent-member"):
+            members[str(each.arguments["group"])] = members.get(str(each.arguments["group"]), 0) + 1
+    others = max(members.values(), default=0)
+    if others < guests and not _DOUBLED.intersection(each.name for each in plan.actions) and chance.happens(0.7):
+        plan = replace(plan, config={**plan.config, "group.max.size": str(max(2, others))})
+    return with_actions(plan, more)
+
+
+GUESTS: Final = (forgotten_ids, by_hand)

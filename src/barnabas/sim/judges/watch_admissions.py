@@ -1,0 +1,136 @@
+"""Watches whom coordinators of groups hear: G9. A member is heard in the generation that its group is in, by the id and
+the name that it has, and nobody else is; a group has no more members than it may have, and none when it is deleted.
+
+What comes of a wrong answer is hardly ever seen: a member that is not thrown out in time, an offset of somebody who has
+read nothing. So each answer is looked at when it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from barnabas.coordinator.group_coordinator import GroupCoordinator
+from barnabas.coordinator.group_members import Sync, SyncResult, Ticket
+from barnabas.coordinator.group_values import COMPLETING, DEAD, EMPTY, STABLE, GroupDecision, GroupState, Now
+from barnabas.coordinator.groups import Group
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import TopicPartition
+from barnabas.sim.world.probes import Probes, node
+from barnabas.sim.world.world import World
+from barnabas.wire.errors import WireError
+from barnabas.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+
+_HEARD = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+class AdmissionWatch:
+    def __init__(self, world: World, probes: Probes) -> None:
+        self.world = world
+        probes.after(Group, "heartbeat", self._beaten)
+        probes.after(Group, "sync", self._synced)
+        probes.around(Group, "commit_error", self._around_commit_error)
+        probes.after(Group, "leave", self._left)
+        probes.across(Group, "maybe_die", lambda group: group.state, self._died)
+        probes.after(Group, "tick", self._has_room)
+        probes.after(Group, "join", self._has_room)
+        probes.around(GroupCoordinator, "delete_offsets", self._around_delete_offsets)
+
+    def _wrong(self, group: Group, sentence: str) -> None:
+        self.world.violated("G9", f"{node()} {sentence} group {group.group_id}, which is {group.state.value} in "
+                            f"generation {group.generation_id} of {list(group.members)}", node=node())  # fmt: skip
+
+    def _is_heard(self, group: Group, what: str, member_id: str, name: str | None, generation_id: int) -> None:
+        known = group.members.get(member_id)
+        if known is None or generation_id != group.generation_id or name not in (None, known.group_instance_id):
+            self._wrong(group, f"takes a {what} of {member_id!r}, called {name}, in generation {generation_id} of")
+
+    def _beaten(
+        self, error: ErrorCode, group: Group, member_id: str, name: str | None, generation_id: int, now: Now
+    ) -> None:
+        self.world.check("G9")
+        if error in _HEARD:
+            self._is_heard(group, "heartbeat", member_id, name, generation_id)
+
+    def _synced(self, decided: GroupDecision, group: Group, sync: Sync, ticket: Ticket, now: Now) -> None:
+        """Who asks for its share is told, or waits, or is refused."""
+        own = [answer for of, answer in decided.answers if of is ticket and isinstance(answer, SyncResult)]
+        if own and own[0].error not in _HEARD:
+            return
+        self.world.check("G9")
+        self._is_heard(group, "sync", sync.member_id, sync.group_instance_id, sync.generation_id)
+        if sync.protocol_name not in (None, group.protocol_name):
+            self._wrong(group, f"takes a sync by {sync.protocol_name}, and not {group.protocol_name}, of")
+        known = group.members.get(sync.member_id)
+        if own and own[0].error is ErrorCode.NONE and known is not None and own[0].assignment != known.assignment:
+            self._wrong(group, f"tells {sync.member_id!r} of another share than its own in")
+
+    def _around_commit_error(self, original: Any) -> Any:
+        def commit_error(
+            group: Group, member_id: str, name: str | None, generation_id: int, now: Now, **named: Any
+        ) -> ErrorCode:
+            error: ErrorCode = original(group, member_id, name, generation_id, now, **named)
+            self.world.check("G9")
+            transactional = bool(named.get("transactional"))
+            nobody = generation_id < 0 and not member_id and name is None
+            if error is not ErrorCode.NONE or (generation_id < 0 and group.state is EMPTY):
+                return error
+            if not (transactional and nobody):
+                self._is_heard(group, "commit", member_id, name, generation_id)
+            if not transactional and group.state is COMPLETING:
+                self._wrong(group, f"takes a commit of {member_id!r}, which has not heard of its share in")
+            return error
+
+        return commit_error
+
+    def _left(
+        self, outcome: tuple[ErrorCode, GroupDecision], group: Group, member_id: str, name: str | None, now: Now
+    ) -> None:
+        self.world.check("G9")
+        if outcome[0] is ErrorCode.NONE and (
+            member_id in group.members or member_id in group.pending_members or name in group.static_members
+        ):
+            self._wrong(group, f"tells {member_id!r}, called {name}, that it has left")
+
+    def _died(self, before: GroupState, _: object, group: Group, now: Now) -> None:
+        self.world.check("G9")
+        if before is not DEAD and group.state is DEAD and (group.members or group.offsets):
+            self._wrong(group, "takes for dead")
+
+    def _has_room(self, _: object, group: Group, *__: object) -> None:
+        """Those who have a name keep their places while they are away, in Kafka as here, though others come."""
+        self.world.check("G9")
+        come = [member_id for member_id, member in group.members.items() if not member.is_static]
+        if group.state in (COMPLETING, STABLE) and len(come) > group.limits.max_size:
+            self._wrong(group, f"lets more than {group.limits.max_size} into")
+
+    def _around_delete_offsets(self, original: Any) -> Any:
+        """Of a group that is at work what its members read is kept."""
+
+        async def delete_offsets(groups: GroupCoordinator, group_id: str, *arguments: Any) -> Any:
+            partition = groups.partition_for(group_id)
+            owned = next((each for each in groups.owned if each.partition == partition), None)
+            group = None if owned is None else owned.groups.get(group_id)
+            read = {} if group is None else _subscribed(group)
+            outcome: Mapping[TopicPartition, ErrorCode] = await original(groups, group_id, *arguments)
+            self.world.check("G9")
+            gone = [key for key, error in outcome.items() if error is ErrorCode.NONE and key.topic in read]
+            if gone and group is not None:
+                self._wrong(group, f"has deleted what was committed for {gone[0]}, which is read by")
+            return outcome
+
+        return delete_offsets
+
+
+def _subscribed(group: Group) -> dict[str, None]:
+    """What members of a group that is at work have said that they read, as far as all of that can be read."""
+    topics: dict[str, None] = {}
+    if group.state is not STABLE or group.protocol_type != "consumer":
+        return topics
+    for member in group.members.values():
+        metadata = dict(member.protocols).get(group.protocol_name or "", b"")
+        try:
+            topics |= dict.fromkeys(ConsumerProtocolSubscription.decode(metadata, 0, 2)[0].topics)
+        except WireError:
+            return {}
+    return topics
