@@ -66,7 +66,12 @@ from barnabas.sim.clients.bookkeeper import DELETES, Bookkeeper
 from barnabas.sim.clients.history import History, Sent
 from barnabas.sim.clients.keeper import KeeperView, lookers_know
 from barnabas.sim.clients.mirror import mirrors_are_right
-from barnabas.sim.clients.readers import Reader, everything_works, readers_get_to_the_end
+from barnabas.sim.clients.readers import (
+    Reader,
+    everything_works,
+    readers_get_to_the_end,
+    records_can_be_deleted,
+)
 from barnabas.sim.clients.surveyor import Surveyor
 from barnabas.sim.clients.teller import Teller
 from barnabas.sim.clients.worker import every_record_has_one_result, result
@@ -1475,7 +1480,7 @@ def r30(cluster: Cluster) -> None:
     name, partition, log, _ = cluster.leading(with_records(cluster))
     lag, member = cluster.checkers.lag, next(iter(partition.progress))
     key, copy = str(partition.topic_partition), cluster.logs.of[broker_name(member), str(partition.topic_partition)]
-    wanted = Wanted(-100 * A_SECOND, log.log_end_offset, 0, partition.leader_epoch)
+    wanted = Wanted(-100 * A_SECOND, log.log_end_offset, 0, 0, partition.leader_epoch)
     with patched(watch_lag, "GETS_ON_NS", 0), patched(copy, "log_end_offset", log.log_end_offset - 1):
         lag._wanted[name, key, member] = wanted
         lag.look()
@@ -1544,8 +1549,19 @@ def r30_of_a_high_watermark(cluster: Cluster) -> None:
     name, partition, log, _ = cluster.leading(with_records(cluster))
     lag, member = cluster.checkers.lag, next(iter(partition.progress))
     key, copy = str(partition.topic_partition), cluster.logs.of[broker_name(member), str(partition.topic_partition)]
-    wanted = Wanted(-100 * A_SECOND, log.log_end_offset, log.high_watermark, partition.leader_epoch)
+    wanted = Wanted(-100 * A_SECOND, log.log_end_offset, log.high_watermark, 0, partition.leader_epoch)
     with patched(watch_lag, "GETS_ON_NS", 0), patched(copy, "high_watermark", 0):
+        lag._wanted[name, key, member] = wanted
+        lag.look()
+
+
+def r30_of_deleted_records(cluster: Cluster) -> None:
+    """A follower keeps what its leader has deleted."""
+    name, partition, log, _ = cluster.leading(with_records(cluster))
+    lag, member = cluster.checkers.lag, next(iter(partition.progress))
+    key, copy = str(partition.topic_partition), cluster.logs.of[broker_name(member), str(partition.topic_partition)]
+    wanted = Wanted(-100 * A_SECOND, log.log_end_offset, 0, log.log_start_offset, partition.leader_epoch)
+    with patched(watch_lag, "GETS_ON_NS", 0), patched(copy, "log_start_offset", log.log_start_offset - 1):
         lag._wanted[name, key, member] = wanted
         lag.look()
 
@@ -2447,6 +2463,10 @@ def l1_of_what_is_deleted(cluster: Cluster) -> None:
     log.log_start_offset = kept
 
 
+def l1_of_records_that_cannot_be_deleted(cluster: Cluster) -> None:
+    cluster.run(records_can_be_deleted(cluster.world, {"orders": [1_000]}))
+
+
 def l1(cluster: Cluster) -> None:
     """There is no such partition: a topic that nobody has made the brokers would make."""
     cluster.run(everything_works(cluster.world, {"orders": [1_000]}))
@@ -2502,6 +2522,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r27_of_a_start_that_does_not_move_along, r27_of_a_producer_that_is_forgotten_too_early,
     r27_of_a_producer_that_would_be_forgotten, r28, r28_of_who_wrote_before, r29,
     r29_of_what_is_replicated, r29_of_what_is_deleted, r29_of_who_waits_for_the_dead, r30, r30_of_a_high_watermark,
+    r30_of_deleted_records,
     r30_of_what_is_not_asked_for, r30_of_an_answer_that_was_not_taken, r30_of_one_that_rests_too_early,
     r30_of_one_that_is_not_told_where_its_log_begins, r31,
     t1, t1_of_a_producer_that_begins, t1_of_one_that_is_there_twice, t1_of_the_next_epoch,
@@ -2521,7 +2542,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     g4_of_one_that_goes_to_the_beginning, g5, g5_of_a_group, g5_of_commits, g6, g6_of_what_nobody_committed,
     g6_of_a_group_that_is_not_listed, g6_of_a_group_that_is_left_out,
     g6_of_what_a_transaction_is_about_to_replace, g7, g7_of_one_that_no_follower_has, l1, l1_of_what_is_deleted,
-    l1_of_a_producer, l1_of_a_teller, l1_of_a_call_that_fails,
+    l1_of_records_that_cannot_be_deleted, l1_of_a_producer, l1_of_a_teller, l1_of_a_call_that_fails,
     g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
     g8_of_a_commit_whose_outcome_is_known, g8_of_offsets_that_expire_at_once, g8_of_who_is_left_waiting,
     g8_of_one_that_is_thrown_out, g8_of_a_join_that_nobody_looks_at,

@@ -67,8 +67,6 @@ class History:
     """When a topic was last asked to be deleted."""
     on_acknowledged: Callable[[Sent], None] = lambda sent: None
     """Told of each record with an offset, when its sender is."""
-    records_deleted: dict[str, int] = field(default_factory=dict)
-    """By partition: the largest offset before which records were asked to be deleted."""
     granted: dict[tuple[str, str], None] = field(default_factory=dict)
     """Topics, and who may read them: that was acknowledged, and nobody has asked for it back."""
     taken_back: dict[tuple[str, str], None] = field(default_factory=dict)

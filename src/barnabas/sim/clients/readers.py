@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from barnabas.client.admin import Admin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer import Consumer
 from barnabas.client.metadata import METADATA_MAX_AGE_MS
+from barnabas.client.offsets import LATEST
 from barnabas.client.producer import Producer
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
@@ -66,6 +68,20 @@ async def everything_works(world: World, topics: Mapping[str, Iterable[int]]) ->
         await world.client(story, "survivor")
     except (KafkaError, OSError) as error:
         world.violated("L1", f"a record could not be produced after all had healed: {error!r}")
+
+
+async def records_can_be_deleted(world: World, topics: Mapping[str, Iterable[int]]) -> None:
+    """L1: what is committed can be deleted of each of these partitions, though nobody writes to it any more."""
+    world.check("L1")
+
+    async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+        of_clients = {topic: partitions for topic, partitions in topics.items() if not topic.startswith("__")}
+        each = [TopicPartition(topic, number) for topic, partitions in of_clients.items() for number in partitions]
+        for partition, outcome in (await Admin(cluster).delete_records(dict.fromkeys(each, LATEST))).items():
+            if isinstance(outcome, KafkaError):
+                world.violated("L1", f"records of {partition} cannot be deleted: {outcome!r}", str(partition))
+
+    await world.client(story, "deleter")
 
 
 async def readers_get_to_the_end(

@@ -469,12 +469,10 @@ class Workload:
         )
 
     async def delete_records(self, admin: Admin, action: Action) -> str:
-        each = _partition(action)
+        each, share = _partition(action), action.arguments.get("share", 0.5)
+        assert isinstance(share, int | float)
         end = (await admin.cluster.list_offsets({each: -1}))[each].offset
-        before = end // 2
-        key = str(each)
-        self.history.records_deleted[key] = max(before, self.history.records_deleted.get(key, 0))
-        return _said(await admin.delete_records({each: before}))
+        return _said(await admin.delete_records({each: -1 if share == 1 else int(end * share)}))
 
 
 _ADMINISTRATION: Final[dict[str, Callable[[Workload, Admin, Action], Coroutine[Any, Any, str]]]] = {

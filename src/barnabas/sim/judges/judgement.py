@@ -14,7 +14,7 @@ from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STA
 from barnabas.sim.clients.history import Sent
 from barnabas.sim.clients.keeper import lookers_know
 from barnabas.sim.clients.mirror import mirrors_are_right
-from barnabas.sim.clients.readers import everything_works, readers_get_to_the_end
+from barnabas.sim.clients.readers import everything_works, readers_get_to_the_end, records_can_be_deleted
 from barnabas.sim.clients.worker import every_record_has_one_result
 from barnabas.sim.clients.workload import Workload
 from barnabas.sim.judges.checkers import Checkers
@@ -98,6 +98,9 @@ class Judgement:
             await world.client(lambda _, cluster: self._workers_are_exact(cluster, counting), "auditor-4")
         await world.client(lambda _, cluster: self.commits_stay(cluster), "auditor-2")
         await world.client(lambda _, cluster: books_are_right(checkers, workload, cluster), "auditor-6")
+        await records_can_be_deleted(
+            world, {name: each for name, each in checkers.topics().items() if name not in checkers.compacted}
+        )
 
     async def caches_agree(self) -> None:
         """C14: now that it is quiet, every broker's metadata is what ZooKeeper has."""

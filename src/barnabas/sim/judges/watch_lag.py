@@ -76,6 +76,8 @@ class Wanted(NamedTuple):
     since_ns: int
     end: int
     high_watermark: int
+    start: int
+    """Where the leader's log began: a quiet partition's followers delete as well (KIP-107)."""
     leader_epoch: int
 
 
@@ -208,7 +210,9 @@ class LagWatch:
 
     def _followers_get_on(self, name: str, partition: Partition, log: Log) -> None:
         world, known = self.world, str(partition.topic_partition)
-        now = Wanted(world.loop.now_ns, log.log_end_offset, log.high_watermark, partition.leader_epoch)
+        now = Wanted(
+            world.loop.now_ns, log.log_end_offset, log.high_watermark, log.log_start_offset, partition.leader_epoch
+        )
         for member in partition.assigned_replicas:
             key, copy = (name, known, member), self.logs.of.get((broker_name(member), known))
             wanted = self._wanted.get(key, now)
@@ -216,7 +220,9 @@ class LagWatch:
                 self._wanted.pop(key, None)
                 continue
             world.check("R30")
-            lost = wanted.end > now.end or wanted.high_watermark > now.high_watermark  # by the leader, with the power
+            lost = any(
+                had > has for had, has in zip(wanted[1:4], now[1:4], strict=True)
+            )  # by the leader, with the power
             if wanted.leader_epoch != now.leader_epoch or lost or _has(copy, wanted):
                 self._wanted[key] = now
                 continue
@@ -226,9 +232,10 @@ class LagWatch:
             self._wanted[key] = wanted._replace(since_ns=NEVER_NS) if is_late else wanted  # it is told once
             if is_late:
                 world.violated(
-                    "R30", f"{broker_name(member)} has {known} to {copy.log_end_offset} and believes in "
-                    f"{copy.high_watermark}; {name} had {wanted.end}, and {wanted.high_watermark} was committed, "
-                    f"{(world.loop.now_ns - wanted.since_ns) / 1e9:.1f} s ago", known, broker_name(member),
+                    "R30", f"{broker_name(member)} has {known} from {copy.log_start_offset} to {copy.log_end_offset} "
+                    f"and believes in {copy.high_watermark}; {name} had {wanted.start} to {wanted.end}, and "
+                    f"{wanted.high_watermark} was committed, {(world.loop.now_ns - wanted.since_ns) / 1e9:.1f} s ago",
+                    known, broker_name(member),
                 )  # fmt: skip
 
     def _looked_at(self, key: tuple[str, str, int], end: int, now: Behind) -> None:
@@ -414,4 +421,8 @@ class LagWatch:
 
 
 def _has(copy: Log, wanted: Wanted) -> bool:
-    return copy.log_end_offset >= wanted.end and copy.high_watermark >= min(wanted.high_watermark, copy.log_end_offset)
+    return (
+        copy.log_end_offset >= wanted.end
+        and copy.high_watermark >= min(wanted.high_watermark, copy.log_end_offset)
+        and copy.log_start_offset >= min(wanted.start, copy.high_watermark)
+    )

@@ -108,7 +108,7 @@ ADMINISTRATION: Final[dict[str, str]] = {
     "quota": "user, client-id, ip (some of them; an empty name: who has none of its own), key, value (none: removed)",
     "permit": "topic, user. An ACL by which the user may read the topic",
     "forbid": "topic, user. That ACL is taken back",
-    "delete-records": "topic, partition. Up to half of what is there",
+    "delete-records": "topic, partition, share (half by default; 1: all that is committed). So much of what is there",
     "move-replica": "topic, partition, broker, path. To another of its log directories",
     "lookup": "topic, partition, back_ms. The first record that is not older than so long ago",
     "depose": "The controller's znode is deleted: another broker, or the same, is elected",

@@ -30,6 +30,7 @@ from barnabas.sim.plans.widen_apart import APART
 from barnabas.sim.plans.widen_dense import DENSE
 from barnabas.sim.plans.widen_guests import GUESTS
 from barnabas.sim.plans.widen_habits import HABITS
+from barnabas.sim.plans.widen_logs import LOGS
 from barnabas.sim.plans.widen_moments import MOMENTS
 from barnabas.sim.plans.widen_operations import (
     alone,
@@ -121,7 +122,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time, cut_short, alone,
         grown_amid_moves, deleted_by_both, drowsy, together, by_themselves, far, uneven, unheard, called_off,
         interrupted, nearby, brisk, stopped_then_lost, *MOMENTS, *DENSE, *WINDOWS, *RIVALS, *AMID, *APART, *HABITS,
-        *RULES, *ORDERS, *ZNODES, *GUESTS,
+        *RULES, *ORDERS, *ZNODES, *GUESTS, *LOGS,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))

@@ -1,0 +1,59 @@
+"""Widens a drawn plan by what happens to logs themselves: records that are deleted to the last, of partitions that
+nobody writes to any more among them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.plan import MS, SECOND, Plan, Step, TopicPlan, with_actions, within
+
+QUIET: Final = "quiet"
+"""A topic that is written to at first, and no more."""
+_SHARES: Final = (1, 1, 1, 0.5, 0.9, 2)
+"""Of what there is, how much is deleted; more than there is is refused."""
+_BACK_SOON: Final = ("bounce", "bounce", "kill", "shutdown")
+
+
+def emptied(plan: Plan, chance: Chance) -> Plan:
+    """Records are deleted, mostly to the last of them, and a broker that has the partition begins anew."""
+    topics = [topic for topic in plan.ordinary_topics if not topic.is_compacted]
+    if not topics or not chance.happens(0.25):
+        return plan
+    more: list[Step] = []
+    for _ in range(chance.whole(1, 3)):
+        topic, at_ns = chance.one_of(topics), chance.whole(2 * SECOND, plan.length_ns - 4 * SECOND)
+        more += _emptied(plan, chance, topic, at_ns)
+    return with_actions(plan, within(plan, more))
+
+
+def quieted(plan: Plan, chance: Chance) -> Plan:
+    """A topic is written to at first, and no more; what is there is deleted, some of it when a follower is away."""
+    if not chance.happens(0.2):
+        return plan
+    topic = TopicPlan(QUIET, chance.whole(1, 2), 3, {"segment.bytes": str(chance.whole(400, 3_000))})
+    written_ns = chance.whole(1_000, 5_000) * MS
+    said = {"client": "producer-quiet", "topic": QUIET, "acks": -1, "idempotent": True}
+    more: list[Step] = [
+        (0, "produce", {**said, "records": chance.whole(20, 60), "batch_bytes": chance.whole(80, 600)}, written_ns),
+        (0, "consume", {"client": "consumer-quiet", "topic": QUIET, "isolation": "read_committed"}, plan.length_ns),
+    ]
+    for _ in range(chance.whole(1, 3)):
+        more += _emptied(plan, chance, topic, chance.whole(written_ns, plan.length_ns - 4 * SECOND))
+    return with_actions(replace(plan, topics=(*plan.topics, topic)), within(plan, more))
+
+
+LOGS: Final = (emptied, quieted)
+
+
+def _emptied(plan: Plan, chance: Chance, topic: TopicPlan, at_ns: int) -> list[Step]:
+    number = chance.whole(0, topic.partitions - 1)
+    place = f"{topic.name}-{number}"
+    where: dict[str, Any] = {"topic": topic.name, "partition": number, "share": chance.one_of(_SHARES)}
+    node = {"node": chance.one_of([f"leader:{place}", f"follower:{place}"])}
+    name, lasts_ns = chance.one_of(_BACK_SOON), chance.whole(50, 2_500) * MS
+    if chance.happens(0.3):  # it is away meanwhile, and begins behind what its leader has
+        return [(at_ns - SECOND, "kill", node, chance.whole(1_500, 9_000) * MS), (at_ns, "delete-records", where, 0)]
+    more: list[Step] = [(at_ns, "delete-records", where, 0)]
+    return [*more, (at_ns + chance.whole(0, 1_500) * MS, name, node, lasts_ns)] if chance.happens(0.7) else more
