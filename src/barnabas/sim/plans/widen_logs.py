@@ -1,5 +1,5 @@
 """Widens a drawn plan by what happens to logs themselves: records that are deleted to the last, of partitions that
-nobody writes to any more among them."""
+nobody writes to any more among them; and batches that come again before they are copied."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ QUIET: Final = "quiet"
 """A topic that is written to at first, and no more."""
 _SHARES: Final = (1, 1, 1, 0.5, 0.9, 2)
 """Of what there is, how much is deleted; more than there is is refused."""
+_GOES: Final = ("kill", "kill", "bounce", "bounce", "shutdown", "pause")
 _BACK_SOON: Final = ("bounce", "bounce", "kill", "shutdown")
 
 
@@ -44,7 +45,33 @@ def quieted(plan: Plan, chance: Chance) -> Plan:
     return with_actions(replace(plan, topics=(*plan.topics, topic)), within(plan, more))
 
 
-LOGS: Final = (emptied, quieted)
+def sent_again(plan: Plan, chance: Chance) -> Plan:
+    """Followers are far from their leader, so that clients send again what is written there and nowhere else; then the
+    leader goes, or it does not."""
+    if not chance.happens(0.2):
+        return plan
+    topic = chance.one_of(plan.ordinary_topics)
+    actions = tuple(
+        replace(each, arguments={**each.arguments, "request_timeout_ms": chance.whole(200, 800)})
+        if each.name in ("produce", "transact") and each.arguments["topic"] == topic.name
+        else each
+        for each in plan.actions
+    )
+    more: list[Step] = []
+    for _ in range(chance.whole(1, 3)):
+        leader, at_ns = (
+            f"leader:{topic.name}-{chance.whole(0, topic.partitions - 1)}",
+            chance.whole(SECOND, plan.length_ns - 6 * SECOND),
+        )
+        far = {"links": [f"{name}>{leader}" for name in plan.broker_names], "delay_ns": chance.whole(900, 3_000) * MS}
+        more.append((at_ns, "delay", far, chance.whole(2_000, 5_000) * MS))
+        if chance.happens(0.7):
+            goes_ns = at_ns + chance.whole(600, 3_500) * MS
+            more.append((goes_ns, chance.one_of(_GOES), {"node": leader}, chance.whole(300, 8_000) * MS))
+    return with_actions(replace(plan, actions=actions), within(plan, more))
+
+
+LOGS: Final = (emptied, quieted, sent_again)
 
 
 def _emptied(plan: Plan, chance: Chance, topic: TopicPlan, at_ns: int) -> list[Step]:
