@@ -1,5 +1,6 @@
 """Widens a drawn plan by what happens to logs themselves: records that are deleted to the last, of partitions that
-nobody writes to any more among them; and batches that come again before they are copied."""
+nobody writes to any more among them; batches that come again before they are copied; and leadership that goes
+round where brokers speak as older ones do."""
 
 from __future__ import annotations
 
@@ -71,7 +72,31 @@ def sent_again(plan: Plan, chance: Chance) -> Plan:
     return with_actions(replace(plan, actions=actions), within(plan, more))
 
 
-LOGS: Final = (emptied, quieted, sent_again)
+def of_old(plan: Plan, chance: Chance) -> Plan:
+    """Brokers speak as those before 2.7: who follows asks where epochs end, and leaders change their ISR themselves.
+    Leaders go one after the other, while some followers hear late of what they wrote."""
+    if not chance.happens(0.12):
+        return plan
+    version = chance.one_of(["1.1", "2.3", "2.4", "2.6", "2.6", "2.7"])
+    # Without topic ids nothing tells a topic from the next of its name.
+    actions = tuple(each for each in plan.actions if each.name != "recreate-topic")
+    older = replace(plan, actions=actions, config={**plan.config, "inter.broker.protocol.version": version})
+    more: list[Step] = []
+    at_ns = chance.whole(2 * SECOND, 5 * SECOND)
+    place = chance.one_of([place for place in plan.partition_names if not place.startswith("__")])
+    while at_ns < plan.length_ns - 4 * SECOND:
+        leader = f"leader:{place}"
+        behind = chance.one_of([f"{leader}>follower:{place}", f"follower:{place}>{leader}"])
+        goes_ns = at_ns + chance.whole(200, 1_200) * MS
+        more += [
+            (at_ns, "delay", {"links": [behind], "delay_ns": chance.whole(200, 1_500) * MS}, goes_ns - at_ns + SECOND),
+            (goes_ns, chance.one_of(_GOES), {"node": leader}, chance.whole(300, 4_000) * MS),
+        ]
+        at_ns = goes_ns + chance.whole(800, 4_000) * MS
+    return with_actions(older, within(plan, more))
+
+
+LOGS: Final = (emptied, quieted, sent_again, of_old)
 
 
 def _emptied(plan: Plan, chance: Chance, topic: TopicPlan, at_ns: int) -> list[Step]:
