@@ -115,7 +115,7 @@ class KafkaRequests:
         """The outcome of `op`, which was sent again because its first answer was lost, and then failed with `error`.
 
         Where the znode is now as one success of this very write leaves it, the first one succeeded: the result of that.
-        Else `error` (``conditionalUpdatePath``'s checker, for every write).
+        Else `error` (``conditionalUpdatePath``'s checker, for every write). To who deletes, what is gone is none.
         """
         write = op
         if isinstance(op, Multi) and error.op_index is not None:
@@ -123,9 +123,7 @@ class KafkaRequests:
                 return error
             write = op.operations[1]
         done: Any = error
-        if isinstance(write, Delete) and isinstance(error, NoNode):
-            done = None
-        elif isinstance(write, Create) and isinstance(error, NodeExists) and not write.ephemeral | write.sequential:
+        if isinstance(write, Create) and isinstance(error, NodeExists) and not write.ephemeral | write.sequential:
             data, stat = await self.get_data_and_stat(write.path)
             if stat is not None and stat.version == 0 and data == write.data:
                 done = write.path
