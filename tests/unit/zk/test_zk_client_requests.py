@@ -11,7 +11,8 @@ import pytest
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.client import client as client_module
 from barnabas.zk.client.client import ZooKeeperClient
-from barnabas.zk.protocol.errors import MarshallingError, SessionExpired, ZooKeeperError
+from barnabas.zk.client.states import ConnectionState
+from barnabas.zk.protocol.errors import AuthFailed, MarshallingError, SessionExpired, ZooKeeperError
 from barnabas.zk.protocol.frames import JUTE_MAX_BUFFER, encode_request
 from barnabas.zk.protocol.ops import Create, GetData, SetData, ZkOperation
 from barnabas.zk.server.server import CoordinatorServer
@@ -63,6 +64,19 @@ def test_a_request_that_no_record_can_hold_fails_alone(tmp_path: Path, wrong: Zk
         told = [type(outcome) if isinstance(outcome, ZooKeeperError) else outcome for outcome in outcomes]
         assert told == ["/a", "/b", MarshallingError, "/c", MarshallingError, "/d"]
         assert client.disconnects == 0
+        await client.close()
+        await server.close()
+
+    asyncio.run(asyncio.wait_for(story(), 20))
+
+
+def test_an_identity_that_the_server_refuses_ends_the_session_and_whoever_gave_it_is_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        server, client = await served(tmp_path)
+        with pytest.raises(AuthFailed):
+            await client.add_auth("no-such-scheme", b"x")
+        assert (client.auth_failures, client.state) == (1, ConnectionState.AUTH_FAILED)
+        assert type((await client.handle_requests([Create("/a")]))[0]) is AuthFailed
         await client.close()
         await server.close()
 
