@@ -689,6 +689,70 @@ def test_a_deletion_waits_for_a_dead_broker_and_goes_on_when_it_returns(play: Ca
     play(story)
 
 
+async def silent(made: World) -> None:
+    """Broker 2 is told to delete what it has and says nothing."""
+    made.brokers[2].reachable = False
+
+
+async def refusing(made: World) -> None:
+    made.brokers[2].deletion_error = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("is_in_the_way", [silent, refusing])
+def test_a_deletion_that_a_broker_does_not_carry_out_goes_on_with_its_next_life(
+    play: Callable[[Play], None], is_in_the_way: Play
+) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (1, 2), (2, 1))
+        await made.create("u", (1, 2))
+        await is_in_the_way(made)
+        for topic in ("t", "u"):
+            await made.delete(topic)
+        await made.until(lambda: len(made.brokers[1].of(StopReplicaRequest)) > 1, "broker 1 deletes")
+        await made.settled()
+        assert not await made.deleted("t")
+        await made.die(2)
+        await made.settled()
+        context = made.controller.reign.context  # type: ignore[union-attr]
+        assert set(context.topics_ineligible_for_deletion) == {"t", "u"}
+        assert not await made.deleted("t")
+        made.brokers[2].deletion_error = ErrorCode.NONE
+        made.brokers[2].told.clear()
+        await made.start(2)
+        for topic in ("t", "u"):
+            await made.until_deleted(topic)
+        deleted = [
+            (topic.topic_name, state.partition_index)
+            for stop in made.brokers[2].of(StopReplicaRequest)
+            for topic in stop.topic_states
+            for state in topic.partition_states
+            if state.delete_partition
+        ]
+        assert sorted(deleted) == [("t", 0), ("t", 1), ("u", 0)]
+
+    play(story)
+
+
+def test_a_deletion_that_a_broker_refused_is_asked_for_again_when_another_returns(
+    play: Callable[[Play], None],
+) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3)
+        await made.create("t", (1, 2, 3))
+        await refusing(made)
+        await made.delete("t")
+        await made.until(lambda: len(made.brokers[2].of(StopReplicaRequest)) > 1, "broker 2 is to delete")
+        await made.settled()
+        assert not await made.deleted("t")
+        made.brokers[2].deletion_error = ErrorCode.NONE
+        await made.die(3)
+        await made.start(3)
+        await made.until_deleted("t")
+
+    play(story)
+
+
 def test_a_deletion_in_progress_is_taken_over_by_the_next_controller(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
         await made.start(1, 2, 3)
