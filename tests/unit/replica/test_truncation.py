@@ -6,11 +6,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from replica_worlds import Node
+from replica_worlds import Node, batch
 
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET
-from barnabas.replica.truncation import Truncation, truncation, truncation_by_two_ends
+from barnabas.replica.truncation import Truncation, parting_offset, truncation, truncation_by_two_ends
+from barnabas.wire.records import HEADER_BYTES, MAGIC_AT, stamp
 
 
 def pair(tmp_path: Path) -> tuple[Node, Node]:
@@ -209,3 +210,37 @@ def test_two_ends_tell_where_logs_part_although_no_epoch_is_named(tmp_path: Path
     assert follower.content() == shared
     follower.catch_up(leader)
     assert follower.content() == leader.content()
+
+
+@pytest.mark.parametrize(
+    ("epoch", "leader_epoch", "parting"),
+    [
+        (0, 5, 0),  # what the log has is all later
+        (1, 5, 2),
+        (2, 5, 2),
+        (1, 6, 2),
+        (1, 4, None),  # the leader is of before the log's last epoch: znodes were restored
+        (3, 5, None),  # epoch 5 has no record yet
+        (4, 5, None),
+        (5, 5, None),
+        (6, 6, None),
+        (NO_EPOCH, 5, None),
+    ],
+)
+def test_a_log_parts_from_its_leaders_where_its_later_epochs_begin(
+    tmp_path: Path, epoch: int, leader_epoch: int, parting: int | None
+) -> None:
+    node = Node(1, tmp_path)
+    for led in (1, 3):
+        node.lead(led, (1,), (1, 2))
+        node.append(b"a")
+        node.append(b"b")
+    node.lead(5, (1,), (1, 2))
+    assert [tuple(entry) for entry in node.log.leader_epochs.entries] == [(1, 0), (3, 2), (5, 4)]
+    records = batch(b"c")
+    stamp(records, 0, 4, epoch)
+    assert parting_offset(node.log, records, leader_epoch) == parting
+    assert parting_offset(node.log, records[: HEADER_BYTES - 1], leader_epoch) is None
+    assert parting_offset(node.log, b"", leader_epoch) is None
+    records[MAGIC_AT] = 1  # such a batch has no epoch
+    assert parting_offset(node.log, records, leader_epoch) is None
