@@ -646,16 +646,24 @@ def test_the_end_of_an_epoch_is_where_the_next_began(tmp_path: Path) -> None:
 # Opening
 
 
-def test_a_torn_tail_is_cut(tmp_path: Path) -> None:
-    log = open_log(tmp_path)
-    append(log, "a")
-    append(log, "b")
-    log.close_files()
-    path = tmp_path / "flights-0" / f"{0:020d}.log"
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("batches", [2, 9])
+def test_a_torn_tail_is_cut(tmp_path: Path, batches: int, clean: bool) -> None:
+    """Also where the stop was clean: the file was not left as it is."""
+    config = {"segment.bytes": "210"}  # of two batches
+    log = open_log(tmp_path, config=config)
+    for number in range(batches):
+        log.append_as_leader(idempotent([str(number)], number), 0, now_ms=NOW)
+    log.close(now_ms=NOW) if clean else log.close_files()
+    path = sorted((tmp_path / "flights-0").glob("*.log"))[-1]
     path.write_bytes(path.read_bytes()[:-3])
-    log = open_log(tmp_path, clean=False)
-    assert values(log) == [(0, "a")]
-    assert append(log, "c") == 1
+    log = open_log(tmp_path, config=config, clean=clean)
+    end = batches - 1
+    assert values(log) == [(number, str(number)) for number in range(end)]
+    last = log.append_as_leader(idempotent([str(end - 1)], end - 1), 0, now_ms=NOW)
+    assert (last.first_offset, last.duplicate) == (end - 1, True)
+    assert log.append_as_leader(idempotent(["again"], end), 0, now_ms=NOW).first_offset == end
+    assert values(log, end) == [(end, "again")]
 
 
 def test_everything_after_a_corrupt_batch_is_dropped(tmp_path: Path) -> None:
