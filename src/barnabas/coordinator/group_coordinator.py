@@ -111,11 +111,8 @@ class GroupCoordinator:
         """Loads the groups of partition `number` of ``__consumer_offsets``, which this broker leads now."""
         if not self._epochs.elected(number, leader_epoch):
             return
-        known = self._partitions.get(number)
-        if known is not None:
-            # This broker led before, too, and nobody else wrote anything in between.
-            known.leader_epoch = leader_epoch
-            return
+        if number in self._partitions:
+            return  # this broker led before, too, and nobody else wrote anything in between
         partition = self._partitions[number] = OffsetsPartition(number, leader_epoch, self.limits)
         self._tasks.begin(self._load(partition), f"load {GROUP_METADATA_TOPIC}-{number}")
 

@@ -9,7 +9,7 @@ import pytest
 from clocks import ManualClock
 from turns import until
 
-from barnabas.coordinator import partition_loading
+from barnabas.coordinator import partition_loading, transaction_coordinator
 from barnabas.coordinator.coordinator_log import Stretch
 from barnabas.coordinator.transaction_coordinator import (
     TWO_PHASE_TIMEOUT_MS,
@@ -606,6 +606,25 @@ def test_ids_that_nobody_uses_are_forgotten_and_their_tombstones_written() -> No
         with refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND):
             scene.coordinator.describe("old")
         await scene.coordinator.end("id", *producer, True)
+
+    play(story)
+
+
+def test_many_ids_are_forgotten_in_batches_that_each_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_coordinator, "TOMBSTONE_BATCH_BYTES", 300)
+
+    async def story(scene: Play) -> None:
+        ids = [f"id-{number}" for number in range(20)]
+        for each in ids:
+            await scene.coordinator.init_producer_id(each, 60_000, None)
+        scene.clock.ms += 604_800_000
+        written = len(list(batches(scene.log.data)))
+        scene.coordinator.remove_expired()
+        await until(lambda: not scene.coordinator.list_transactions()[1])
+        assert [scene.log.states(each) for each in ids] == [["Empty", "gone"]] * 20
+        tombstones = [end - start for _, start, end in list(batches(scene.log.data))[written:]]
+        assert len(tombstones) > 1
+        assert max(tombstones) <= 300
 
     play(story)
 
