@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.broker.server import Broker
 from barnabas.log.log import Log
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.leadership import CommittedIsr, PendingShrinkIsr
 from barnabas.replica.partition import Partition
 from barnabas.replica.replication_quota import ReplicationQuotas
@@ -71,13 +71,14 @@ class KeepsUp(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a follower has to have in time: a leader had it then, in `leader_epoch`."""
+    """What a follower has to have in time: a leader had it then, in this leader epoch of a topic."""
 
     since_ns: int
     end: int
     high_watermark: int
     start: int
     """Where the leader's log began: a quiet partition's followers delete as well (KIP-107)."""
+    topic_id: Uuid
     leader_epoch: int
 
 
@@ -210,9 +211,8 @@ class LagWatch:
 
     def _followers_get_on(self, name: str, partition: Partition, log: Log) -> None:
         world, known = self.world, str(partition.topic_partition)
-        now = Wanted(
-            world.loop.now_ns, log.log_end_offset, log.high_watermark, log.log_start_offset, partition.leader_epoch
-        )
+        epoch = partition.topic_id, partition.leader_epoch
+        now = Wanted(world.loop.now_ns, log.log_end_offset, log.high_watermark, log.log_start_offset, *epoch)
         for member in partition.assigned_replicas:
             key, copy = (name, known, member), self.logs.of.get((broker_name(member), known))
             wanted = self._wanted.get(key, now)
@@ -220,10 +220,9 @@ class LagWatch:
                 self._wanted.pop(key, None)
                 continue
             world.check("R30")
-            lost = any(
-                had > has for had, has in zip(wanted[1:4], now[1:4], strict=True)
-            )  # by the leader, with the power
-            if wanted.leader_epoch != now.leader_epoch or lost or _has(copy, wanted):
+            # By the leader, with the power.
+            lost = any(had > has for had, has in zip(wanted[1:4], now[1:4], strict=True))
+            if epoch != (wanted.topic_id, wanted.leader_epoch) or lost or _has(copy, wanted):
                 self._wanted[key] = now
                 continue
             held_ns = self._held_ns.get((broker_name(member), known), 0)
