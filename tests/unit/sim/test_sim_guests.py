@@ -54,3 +54,18 @@ def test_a_group_gets_along_with_members_that_speak_by_hand() -> None:
     )
     assert outcome.good, list(map(str, outcome.violations))
     assert outcome.checked["G9"] > 300
+
+
+def test_what_a_group_commits_is_tended_and_who_is_fenced_goes_on() -> None:
+    outcome = run_plan(
+        plan(
+            at(0, "visit", 15, client="guest-1", group="guests", topic="orders", partitions=2),
+            at(0, "visit", 15, client="guest-2", group="guests", topic="orders", partitions=2),
+            at(0, "transact", 15, client="teller-1", topic="orders", records=30),
+            at(0, "tend", 15, client="operator", group="guests", topic="orders", fences="teller-1"),
+            length=16,
+            configs={"min.insync.replicas": "2"},
+        )
+    )
+    assert outcome.good, list(map(str, outcome.violations))
+    assert outcome.checked["G6"] > 3

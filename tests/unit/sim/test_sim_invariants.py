@@ -66,6 +66,7 @@ from barnabas.sim.clients.bookkeeper import DELETES, Bookkeeper
 from barnabas.sim.clients.history import History, Sent
 from barnabas.sim.clients.keeper import KeeperView, lookers_know
 from barnabas.sim.clients.mirror import mirrors_are_right
+from barnabas.sim.clients.operator import Operator
 from barnabas.sim.clients.readers import (
     Reader,
     everything_works,
@@ -2122,6 +2123,26 @@ def g9_of_a_member_that_says_something_else(cluster: Cluster) -> None:
         cluster.at(name, lambda: group.join(asked, "a join", Now(now_ms(cluster.world), now_ms(cluster.world))))
 
 
+def operator_of(cluster: Cluster) -> Operator:
+    said = {"client": "operator", "group": "tended", "topic": "orders"}
+    return Operator(cluster.workload, Action(0, 0, "tend", said))
+
+
+def g6_of_a_partition_that_two_own(cluster: Cluster) -> None:
+    async def describe_group(_: str) -> Any:
+        member = SimpleNamespace(assignment=(TopicPartition("orders", 0),))
+        return SimpleNamespace(members=(member, member))
+
+    cluster.run(operator_of(cluster)._describe(SimpleNamespace(describe_group=describe_group)))  # type: ignore[arg-type]
+
+
+def g6_of_groups_that_nobody_asked_for(cluster: Cluster) -> None:
+    async def list_groups(_: object) -> Any:
+        return [SimpleNamespace(state="Dead")]
+
+    cluster.run(operator_of(cluster)._list(SimpleNamespace(list_groups=list_groups)))  # type: ignore[arg-type]
+
+
 def watched(cluster: Cluster, group: Group, name: str, outcome: Any, *arguments: Any, **named: Any) -> None:
     """The group decides that, whatever it is asked."""
     probes = Probes()
@@ -2547,6 +2568,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     g8, g8_of_those_who_are_all_there, g8_of_a_commit_that_is_never_over,
     g8_of_a_commit_whose_outcome_is_known, g8_of_offsets_that_expire_at_once, g8_of_who_is_left_waiting,
     g8_of_one_that_is_thrown_out, g8_of_a_join_that_nobody_looks_at,
+    g6_of_a_partition_that_two_own, g6_of_groups_that_nobody_asked_for,
     g9_of_a_heartbeat_of_nobody, g9_of_a_heartbeat_of_another_generation, g9_of_a_commit_of_nobody,
     g9_of_a_sync_by_another_protocol, g9_of_one_that_has_not_left, g9_of_a_group_that_is_full,
     g9_of_a_group_that_is_deleted, g9_of_offsets_that_are_read,

@@ -23,6 +23,7 @@ from barnabas.sim.clients.history import History, Sent
 from barnabas.sim.clients.keeper import Keeper, KeeperView, Looker
 from barnabas.sim.clients.mirror import Mirror
 from barnabas.sim.clients.near import NearConsumer
+from barnabas.sim.clients.operator import Operator
 from barnabas.sim.clients.pipeliner import Pipeliner
 from barnabas.sim.clients.readers import Reader
 from barnabas.sim.clients.rules import forbid, permit, set_quota
@@ -106,6 +107,7 @@ class Workload:
             "look-on": self._look_on,
             "mirror": self._mirror,
             "visit": self._visit,
+            "tend": self._tend,
         }
 
     def begin(self, action: Action) -> None:
@@ -328,6 +330,10 @@ class Workload:
     def _visit(self, action: Action) -> None:
         guest = Guest(self, action)
         self.consumers.append(self.world.client(guest.work, guest.client))
+
+    def _tend(self, action: Action) -> None:
+        operator = Operator(self, action)
+        self.consumers.append(self.world.client(operator.work, operator.client))
 
     def _keep_books(self, action: Action) -> None:
         self.books.append(keeper := Bookkeeper(self, action))

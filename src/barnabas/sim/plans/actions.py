@@ -78,6 +78,8 @@ CLIENTS: Final[dict[str, str]] = {
     "commits by itself). A member of a consumer group that commits what it has read",
     "visit": "client, group, topic, partitions (of the topic). A member that speaks the group's protocol by hand, and "
     "wrongly now and then",
+    "tend": "client, group, topic, fences (a transactional id). Describes groups and transactions, deletes what a "
+    "group has committed, or the group, where that is possible, and fences a producer",
     "wander": "client, topic, isolation, in_group. Goes back and forth in what it reads",
     "keep-books": "client, topic. Commits for a group without members, some of it in transactions, and deletes what is "
     "committed, as tools do",

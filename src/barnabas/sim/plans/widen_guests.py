@@ -1,5 +1,6 @@
 """Widens a drawn plan by what coordinators meet of guests who are careless, old or seldom there: transactional ids that
-nobody has used for so long that they are forgotten, and members that speak their group's protocol by hand."""
+nobody has used for so long that they are forgotten, members that speak their group's protocol by hand, and
+operators who look after all that."""
 
 from __future__ import annotations
 
@@ -47,4 +48,18 @@ def by_hand(plan: Plan, chance: Chance) -> Plan:
     return with_actions(plan, more)
 
 
-GUESTS: Final = (forgotten_ids, by_hand)
+def tended(plan: Plan, chance: Chance) -> Plan:
+    """Somebody looks after transactions, and after a group whose members come and go, and deletes what is theirs."""
+    if not chance.happens(0.25):
+        return plan
+    visits = [each for each in plan.actions if each.name == "visit"]
+    topic = str(visits[0].arguments["topic"]) if visits else chance.one_of(plan.ordinary_topics).name
+    said: dict[str, Any] = {"client": "operator", "group": "guests", "topic": topic}
+    tellers = [each.arguments["client"] for each in plan.actions if each.name == "transact"]
+    if tellers and chance.happens(0.5):
+        said["fences"] = chance.one_of(tellers)
+    at_ns = chance.whole(0, plan.length_ns // 3)
+    return with_actions(plan, [(at_ns, "tend", said, plan.length_ns - at_ns)])
+
+
+GUESTS: Final = (forgotten_ids, by_hand, tended)
