@@ -64,7 +64,6 @@ from barnabas.sim.plans.widen_znodes import ZNODES
 
 _AT_COMMITS: Final = ("kill", "kill", "pause", "zk-expire", "partition", "power-loss", "zk-loss", "reset", "shutdown")
 _ON_DISKS: Final = ("kill", "kill", "power-loss", "torn-sector", "lost-pages", "lost-rename")
-
 _STAND_STILL: Final = ("produce", "transact", "consume", "group", "work", "wander")
 _OF_COORDINATORS: Final = (
     "TxnOffsetCommit", "TxnOffsetCommit", "AddOffsetsToTxn", "AddPartitionsToTxn", "EndTxn", "WriteTxnMarkers",
@@ -72,7 +71,6 @@ _OF_COORDINATORS: Final = (
 )  # fmt: skip
 _AT_COORDINATORS: Final = ("kill", "kill", "bounce", "bounce", "shutdown", "zk-expire", "pause")
 _OF_THE_CUT_OFF: Final = ("shutdown", "shutdown", "kill", "bounce", "pause")
-
 _LONG_SHARE: Final = 0.02
 _CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
     "replica.lag.time.max.ms": (600, 6_000),
