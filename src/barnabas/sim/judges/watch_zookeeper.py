@@ -444,9 +444,10 @@ class ZooKeeperWatch:
             if member in before["isr"] or member == leader:
                 continue
             world.check("C9")
-            # What the controller knows a leader need not that writes its ISR itself.
+            # What the controller knows a leader need not that writes its ISR itself; nor is it told while nobody rules.
             by_itself = epoch == before["leader_epoch"] and not world.metadata_version.is_alter_partition_supported
-            if self._must_be_known_gone(member) if by_itself else self._known_gone(member):
+            told = self.controller >= 0 and self._must_be_known_gone(member)
+            if told if by_itself else self._known_gone(member):
                 world.violated("C9", f"{member} came into the ISR of {partition} and is not registered", partition)
             # A leader that writes its ISR itself does not know who is leaving (KAFKA-14140); a controller does.
             if self.left.get(member) == self.controller_epoch and world.metadata_version.is_alter_partition_supported:
