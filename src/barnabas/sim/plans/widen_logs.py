@@ -1,6 +1,6 @@
 """Widens a drawn plan by what happens to logs themselves: records that are deleted to the last, of partitions that
-nobody writes to any more among them; batches that come again before they are copied; and leadership that goes
-round where brokers speak as older ones do."""
+nobody writes to any more among them; batches that come again before they are copied; damage, and a loss of power behind
+it; and leadership that goes round where brokers speak as older ones do."""
 
 from __future__ import annotations
 
@@ -72,6 +72,30 @@ def sent_again(plan: Plan, chance: Chance) -> Plan:
     return with_actions(replace(plan, actions=actions), within(plan, more))
 
 
+def damaged_then_lost(plan: Plan, chance: Chance) -> Plan:
+    """A bit of a log is another, in what was flushed or behind it, where disks lose anything at all; what is cut for it
+    is written anew, and then the power goes."""
+    drawn = {action.name for action in plan.actions}
+    losses = [name for name in ("power-loss", "torn-sector", "lost-pages") if name in drawn]
+    if not losses or not chance.happens(0.5 if plan.profile == "PWR" else 0.25):
+        return plan
+    config = {
+        "log.flush.interval.messages": str(chance.whole(1, 8)),
+        "log.segment.bytes": str(chance.whole(500, 3_000)),
+        "log.flush.offset.checkpoint.interval.ms": str(chance.whole(300, 1_500)),
+    }
+    more: list[Step] = []
+    for _ in range(chance.whole(1, 3)):
+        node = {"node": chance.one_of(plan.broker_names)}
+        at_ns, lasts_ns = chance.whole(2 * SECOND, plan.length_ns - 6 * SECOND), chance.whole(50, 500) * MS
+        lost_ns = at_ns + lasts_ns + chance.whole(200, 3_000) * MS
+        more += [
+            (at_ns, "bit-rot", node, lasts_ns),
+            (lost_ns, chance.one_of(losses), node, chance.whole(100, 1_000) * MS),
+        ]
+    return with_actions(replace(plan, config={**config, **plan.config}), within(plan, more))
+
+
 def of_old(plan: Plan, chance: Chance) -> Plan:
     """Brokers speak as those before 2.7: who follows asks where epochs end, and leaders change their ISR themselves.
     Leaders go one after the other, while some followers hear late of what they wrote."""
@@ -96,7 +120,7 @@ def of_old(plan: Plan, chance: Chance) -> Plan:
     return with_actions(older, within(plan, more))
 
 
-LOGS: Final = (emptied, quieted, sent_again, of_old)
+LOGS: Final = (emptied, quieted, sent_again, damaged_then_lost, of_old)
 
 
 def _emptied(plan: Plan, chance: Chance, topic: TopicPlan, at_ns: int) -> list[Step]:
