@@ -339,7 +339,7 @@ class Log(ReadableLog):
 
     def _truncate_fully_and_start_at(self, new_offset: int, log_start_offset: int, now_ms: int) -> None:
         self._lower_start(log_start_offset)
-        self._drop_segments(list(self.segments))
+        self._drop_segments(self.segments[::-1])
         self.segments.append_new(new_offset, now_ms)
         self._disk.fsync_dir(self.directory)  # from now on the segment's name alone says where the log begins
         # The high watermark is set even where it does not move: what it pointed to is gone.

@@ -424,7 +424,7 @@ class _Loading:
         """Removes the log's last segments: none may come back behind what is cut or appended next."""
         if not doomed:
             return
-        for segment in doomed:
+        for segment in reversed(doomed):  # who dies in between leaves no hole
             self.segments.remove(segment)
             for path in segment.mark_deleted():
                 self.disk.remove(path)
