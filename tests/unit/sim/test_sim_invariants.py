@@ -1562,7 +1562,9 @@ def r30_of_deleted_records(cluster: Cluster) -> None:
     name, partition, log, _ = cluster.leading(with_records(cluster))
     lag, member = cluster.checkers.lag, next(iter(partition.progress))
     key, copy = str(partition.topic_partition), cluster.logs.of[broker_name(member), str(partition.topic_partition)]
-    wanted = Wanted(-100 * A_SECOND, log.log_end_offset, 0, log.log_start_offset, partition.topic_id, partition.leader_epoch)
+    wanted = Wanted(
+        -100 * A_SECOND, log.log_end_offset, 0, log.log_start_offset, partition.topic_id, partition.leader_epoch
+    )
     with patched(watch_lag, "GETS_ON_NS", 0), patched(copy, "log_start_offset", log.log_start_offset - 1):
         lag._wanted[name, key, member] = wanted
         lag.look()

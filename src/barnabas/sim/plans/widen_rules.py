@@ -75,6 +75,8 @@ def rationed(plan: Plan, chance: Chance) -> Plan:
         whose = chance.one_of([client, client, client, user, {**user, **client}]) if names else user
         if quota["key"] == "connection_creation_rate":
             whose = {"ip": chance.one_of(names)}
+        if whose == user and quota["key"] == "consumer_byte_rate":
+            quota["value"] += "0"  # all readers of a run share what a user may read
         said: dict[str, Any] = {**whose, **quota}
         at_ns = chance.whole(0, plan.length_ns // 2)
         more.append((at_ns, "quota", said, 0))
