@@ -36,7 +36,8 @@ def quieted(plan: Plan, chance: Chance) -> Plan:
         return plan
     topic = TopicPlan(QUIET, chance.whole(1, 2), 3, {"segment.bytes": str(chance.whole(400, 3_000))})
     written_ns = chance.whole(1_000, 5_000) * MS
-    said = {"client": "producer-quiet", "topic": QUIET, "acks": -1, "idempotent": True}
+    said: dict[str, Any] = {"client": "producer-quiet", "topic": QUIET, "acks": -1, "idempotent": True}
+    said["delivery_timeout_ms"] = 5_000  # it has given up before any broker forgets it
     more: list[Step] = [
         (0, "produce", {**said, "records": chance.whole(20, 60), "batch_bytes": chance.whole(80, 600)}, written_ns),
         (0, "consume", {"client": "consumer-quiet", "topic": QUIET, "isolation": "read_committed"}, plan.length_ns),
