@@ -102,10 +102,10 @@ class ZkAlterPartitionManager:
         found, version = await self._zk.get_data_and_version(path)
         if found == data:
             return sent.with_partition_epoch(version)
-        if found is not None:
-            state = TopicPartitionStateZNode.decode(topic_partition, found, version).leader_and_isr
-            if state.leader_epoch > sent.leader_epoch:
-                return ErrorCode.FENCED_LEADER_EPOCH
+        states = await self._zk.get_topic_partition_states([topic_partition])
+        state = states.get(topic_partition)  # None where it is gone, or cannot be read
+        if state is not None and state.leader_and_isr.leader_epoch > sent.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.INVALID_UPDATE_VERSION
 
     def _note(self, topic_partition: TopicPartition) -> None:

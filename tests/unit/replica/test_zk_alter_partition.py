@@ -18,7 +18,7 @@ from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
 from barnabas.zk.client.client import ZNodeChildChangeHandler, ZooKeeperClient
 from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.kafka.znodes import IsrChangeNotificationZNode, LeaderIsrAndControllerEpoch
+from barnabas.zk.kafka.znodes import IsrChangeNotificationZNode, LeaderIsrAndControllerEpoch, TopicPartitionStateZNode
 from barnabas.zk.server.server import CoordinatorServer
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -109,6 +109,15 @@ def test_a_leader_learns_that_another_leads_in_a_later_epoch(play: Callable[[Pla
     async def story(leader: Leader) -> None:
         await leader.writes(LeaderAndIsr(2, 5, (2, 3)))
         assert await leader.writes(replace(STATE, isr=(1,))) is ErrorCode.FENCED_LEADER_EPOCH
+
+    play(story)
+
+
+def test_a_state_that_cannot_be_read_is_another_version(play: Callable[[Play], None]) -> None:
+    async def story(leader: Leader) -> None:
+        await leader.zk.conditional_update_path(TopicPartitionStateZNode.path(P0), b"no state", 0)
+        assert await leader.writes(replace(STATE, isr=(1,))) is ErrorCode.INVALID_UPDATE_VERSION
+        assert await leader.writes(replace(STATE, isr=(1,)), P1) == replace(STATE, isr=(1,), partition_epoch=1)
 
     play(story)
 
