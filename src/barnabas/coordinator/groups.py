@@ -389,7 +389,8 @@ class Group(RebalancingGroup):
             leader_before,
             join.supports_skipping_assignment,
         )
-        subscribed_before = self._subscribed_topics_of(member)
+        # Amid a rebalance it may not speak any more what the last generation chose.
+        subscribed_before = self._subscribed_topics_of(member) if self.state is STABLE else None
         self._rename(old_member_id, new_member_id, join.group_instance_id)
         self._schedule(member, member.session_timeout_ms, now)
         self._update(member, join, ticket)

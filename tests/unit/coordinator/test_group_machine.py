@@ -369,6 +369,22 @@ def test_a_static_member_that_comes_back_for_other_topics_makes_its_group_share_
     assert group.is_subscribed_to("u")
 
 
+def test_a_static_member_that_came_back_with_another_protocol_amid_a_rebalance_comes_back_once_more() -> None:
+    group = new_group()
+    group.limits = GroupLimits(initial_rebalance_delay_ms=1)
+    both = (("range", subscription("t")), ("roundrobin", subscription("t")))
+    group.join(join(new="i", group_instance_id="i", protocols=both), "i", at(0))
+    group.join(join(new="b", protocols=both), "b", at(0))
+    ticked(group)
+    synced(group, ("i", "b"))
+    other = (("roundrobin", subscription("t")),)
+    group.join(join("i", group_instance_id="i", protocols=other), "i", at(2))
+    fenced = answers(group.join(join(new="j", group_instance_id="i", protocols=other), "again", at(3)))["i"]
+    assert isinstance(fenced, JoinResult)
+    assert fenced.error is ErrorCode.FENCED_INSTANCE_ID
+    assert list(group.members) == ["j", "b"]
+
+
 def test_a_static_member_whose_record_is_not_written_is_its_old_self_again() -> None:
     group = new_group()
     group.join(join(new="i-1", group_instance_id="i"), "i", at(0))
