@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("numba")
@@ -122,6 +122,8 @@ def told(array: Any) -> list[str]:
     return [repr(plain(value, array.type)) for value in array.to_pylist()]
 
 
+@example([b"\xfa\x01\x010\xf0\x01\x00"])  # a oneof's broken message, and another member behind it
+@example([b"\x92\x01\x01\xff\x92\x01\x00"])  # a broken text, and a sound one of the same field
 @given(st.lists(VALUES, min_size=1, max_size=4))
 @settings(max_examples=500, deadline=None)
 def test_kernels_and_protobuf_find_the_same(values: list[bytes]) -> None:

@@ -53,7 +53,6 @@ class _Level(NamedTuple):
     wires: Any
     repeated: Any
     choices: Any
-    messages: Any
 
 
 class _Found(NamedTuple):
@@ -239,5 +238,4 @@ def _level(message: Descriptor) -> _Level:
         np.array([_WIRES[field.type] for field in fields], np.int64),
         np.array([field.is_repeated for field in fields], np.bool_),
         np.array([-1 if (o := field.containing_oneof) is None else choice[o.full_name] for field in fields], np.int64),
-        np.array([field.message_type is not None for field in fields], np.bool_),
     )

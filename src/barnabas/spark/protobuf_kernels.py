@@ -91,7 +91,6 @@ def _scan_py(
     wires: Any,
     repeated: Any,
     choices: Any,
-    messages: Any,
     values: Any,
     until: Any,
     present: Any,
@@ -129,11 +128,13 @@ def _scan_py(
                 continue
             if wire != wires[slot]:
                 continue
-            if messages[slot] and present[slot, row]:
-                return _NOT_HERE  # two parts, to be merged
+            if present[slot, row] and wires[slot] == BYTES:
+                return _NOT_HERE  # two parts, to be merged; or one that is replaced, and may be broken
             if choices[slot] >= 0:
                 for other in range(choices.shape[0]):
-                    if choices[other] == choices[slot]:
+                    if choices[other] == choices[slot] and present[other, row]:
+                        if wires[other] == BYTES:
+                            return _NOT_HERE
                         present[other, row] = 0
             values[slot, row] = value
             until[slot, row] = after
