@@ -179,6 +179,7 @@ class Ensemble(CoordinatorServer):
         """By node: its next writes break their connection; done (True) or not."""
         self.refuse_sessions: dict[str, None] = {}
         self.ephemerals_late_ms = 0
+        self._ending_late: dict[int, Session[ServerConnection]] = {}
         self.struck = {"zk-loss": 0, "zk-expire": 0, "zk-stale": 0, "zk-late": 0, "zk-auth-fail": 0}
         self.session_nodes: dict[int, str] = {}
         self._process = copy_context()
@@ -254,12 +255,23 @@ class Ensemble(CoordinatorServer):
         # The client is told at its next connect that the session is over, while its znodes are still there.
         self.struck["zk-late"] += 1
         self.sessions.close(session.id)
+        self._ending_late[session.id] = session
         self.later(self.ephemerals_late_ms, self._end_late, session)
         return self.tree.last_zxid
 
     def _end_late(self, session: Session[ServerConnection]) -> None:
         if self.failure is None:
+            del self._ending_late[session.id]
             super()._end_session(session)
+
+    def _save_snapshot(self) -> None:
+        """With the sessions that are over for their clients alone: nothing else ends their znodes after a crash."""
+        live = self.sessions.live
+        self.sessions.live = {**live, **self._ending_late}
+        try:
+            super()._save_snapshot()
+        finally:
+            self.sessions.live = live
 
     def request(self, connection: ServerConnection, frame: bytes) -> None:
         _, op_code = decode_request_header(frame) if len(frame) >= 8 else (0, 0)
