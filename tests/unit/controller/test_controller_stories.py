@@ -669,6 +669,19 @@ def test_a_topic_is_deleted_replica_by_replica_and_may_be_made_again(play: Calla
     play(story)
 
 
+def test_a_topic_that_is_deleted_leaves_no_configuration_to_the_next_of_its_name(play: Callable[[Play], None]) -> None:
+    async def story(made: World) -> None:
+        await made.start(1, 2)
+        await made.create("t", (1, 2))
+        zk = await made.zk()
+        await zk.set_or_create_entity_configs("topics", "t", {"cleanup.policy": "compact"})
+        await made.delete("t")
+        await made.until_deleted("t")
+        assert await zk.get_all_entities_with_config("topics") == []
+
+    play(story)
+
+
 def test_a_deletion_waits_for_a_dead_broker_and_goes_on_when_it_returns(play: Callable[[Play], None]) -> None:
     async def story(made: World) -> None:
         await made.delete_without_broker_3()

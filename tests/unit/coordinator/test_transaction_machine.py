@@ -148,6 +148,15 @@ def test_a_transaction_times_out_after_what_its_producer_said() -> None:
     assert (late.state, late.producer_epoch, late.last_producer_epoch) == (PREPARE_ABORT, 1, NO_PRODUCER_EPOCH)
 
 
+def test_a_transaction_to_which_partitions_are_added_times_out_no_later() -> None:
+    subject = transaction(ONGOING, 0, T0)
+    step(subject, subject.add_partitions(PRODUCER, 0, frozenset({U0}), 50_000))
+    assert subject.time_out(500 + 60_000) is None
+    late = subject.time_out(500 + 60_001)
+    assert late is not None
+    assert late.partitions == {T0, U0}
+
+
 def test_kip_360_a_producer_raises_its_own_epoch_and_may_ask_twice() -> None:
     subject = transaction(COMPLETE_COMMIT, 3)
     mine = ProducerIdAndEpoch(PRODUCER, 3)

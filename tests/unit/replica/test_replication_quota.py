@@ -38,6 +38,13 @@ def test_the_rate_is_that_of_the_last_eleven_seconds() -> None:
     assert quota.rate(60_000) == 0
 
 
+def test_the_rate_of_what_comes_steadily_is_what_comes() -> None:
+    quota = ReplicationQuota(11, 1000)
+    for now_ms in range(0, 60_000, 400):
+        quota.record(40, now_ms)
+        assert now_ms < 11_000 or quota.rate(now_ms) == pytest.approx(100, rel=0.15)
+
+
 def test_a_quota_that_is_not_set_is_never_exceeded() -> None:
     quota = ReplicationQuota(11, 1000)
     quota.record(1 << 60, 0)
