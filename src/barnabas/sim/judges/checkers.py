@@ -309,8 +309,8 @@ class Checkers:
         return partition.log.high_watermark if partition and partition.log else -1
 
     def _may_differ(self, name: str, partition: str, offset: int = -1) -> bool:
-        """Whether a copy may be another than what was written last: there, where what a leader lacked may come back with
-        the next one, or anywhere."""
+        """Whether a copy may be another than what was written last: anywhere, or there, where what a leader lacked may
+        come back with the next one."""
         losses = self.logs.losses
         lost = offset >= 0 and losses.may_be_lost(partition, offset)
         return lost or self.logs.may_be_lost(name, partition) or losses.is_forked(partition)
