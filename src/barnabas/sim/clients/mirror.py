@@ -6,7 +6,7 @@ C19: where one event is lost the copy stays wrong, so that it is right in the en
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.client.connected import Cluster
@@ -75,19 +75,17 @@ class Mirror:
             self.copy.clear()
             self._told.update(dict.fromkeys(BRANCHES))
             self._listed.update(dict.fromkeys(BRANCHES))
-        while self._listed:
-            path, _ = self._listed.popitem()
+        await self._work_off(self._listed, lambda path: self._list(zk, path))
+        await self._work_off(self._told, lambda path: self._read(zk, path))
+
+    async def _work_off(self, paths: dict[str, None], look: Callable[[str], Awaitable[None]]) -> None:
+        """What could not be looked at is looked at again."""
+        while paths:
+            path, _ = paths.popitem()
             try:
-                await self._list(zk, path)
+                await look(path)
             except ZooKeeperError:
-                self._listed[path] = None
-                raise
-        while self._told:
-            path, _ = self._told.popitem()
-            try:
-                await self._read(zk, path)
-            except ZooKeeperError:
-                self._told[path] = None
+                paths[path] = None
                 raise
 
     async def _list(self, zk: ZooKeeperClient, path: str) -> None:

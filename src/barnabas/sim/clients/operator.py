@@ -4,16 +4,11 @@ decided (G9, T9); that an answer says what the coordinator knows, here: G6."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from barnabas.client.admin import Admin
-from barnabas.client.cluster import ClusterClient
-from barnabas.model.errors import KafkaError
-from barnabas.model.ids import TopicPartition
-from barnabas.runtime.doors import Runtime
-from barnabas.sim.plans.chance import Chance
+from barnabas.sim.clients.inquirer import Inquirer, Question, partitions_of
 from barnabas.sim.plans.plan import MS, Action
 
 if TYPE_CHECKING:
@@ -24,32 +19,18 @@ STATES: Final = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance")
 IDLE_MS: Final = 60_000
 
 
-class Operator:
+class Operator(Inquirer):
     def __init__(self, workload: Workload, action: Action) -> None:
-        self.workload = workload
-        self.client = str(action.arguments["client"])
+        super().__init__(workload, action, PAUSE_NS)
         self.group = str(action.arguments["group"])
         self.topic = str(action.arguments["topic"])
         self.fences = str(action.arguments.get("fences", ""))
-        self.chance = Chance(workload.world.seed, f"action/{action.number}")
-        self.ends_ns = workload.world.loop.now_ns + action.duration_ns
 
-    async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
-        admin = Admin(cluster)
-        does: list[Callable[[Admin], Awaitable[None]]] = [
+    def questions(self) -> Sequence[Question]:
+        return [
             self._describe, self._describe, self._list, self._delete, self._delete, self._look_for_what_hangs,
+            *([self._fence] if self.fences else []),
         ]  # fmt: skip
-        if self.fences:
-            does.append(self._fence)
-        while not self.workload.stopping and self.workload.world.loop.now_ns < self.ends_ns:
-            await asyncio.sleep(self.chance.exponential_ns(PAUSE_NS) / 1e9)
-            try:
-                await self.chance.one_of(does)(admin)
-            except (KafkaError, OSError) as error:
-                self.workload.failed(self.client, error)
-
-    async def _partitions(self, admin: Admin) -> list[TopicPartition]:
-        return (await admin.cluster.refresh([self.topic])).partitions(self.topic)
 
     async def _describe(self, admin: Admin) -> None:
         """Of a group that is at work nobody shares a partition with another."""
@@ -70,14 +51,14 @@ class Operator:
         """The group itself, or what it has committed."""
         if self.chance.happens(0.3):
             await admin.delete_group(self.group)
-        elif partitions := await self._partitions(admin):
+        elif partitions := await partitions_of(admin, self.topic):
             await admin.delete_group_offsets(self.group, partitions[: self.chance.whole(1, len(partitions))])
 
     async def _look_for_what_hangs(self, admin: Admin) -> None:
         """Nothing is open for so long that a coordinator would not have ended it."""
         listed = await admin.list_transactions(states=["Ongoing"])
         await admin.describe_transactions(known.transactional_id for known in listed)
-        await admin.find_hanging_transactions(await self._partitions(admin), idle_for_ms=IDLE_MS)
+        await admin.find_hanging_transactions(await partitions_of(admin, self.topic), idle_for_ms=IDLE_MS)
 
     async def _fence(self, admin: Admin) -> None:
         identity = await admin.fence_producer(self.fences)

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.configs import ConfigSource
 from barnabas.client.admin import Admin, ConfigEntry, ResourceType
-from barnabas.client.cluster import ClusterClient
 from barnabas.model.errors import KafkaError
-from barnabas.runtime.doors import Runtime
-from barnabas.sim.plans.chance import Chance
+from barnabas.sim.clients.inquirer import Inquirer, Question
 from barnabas.sim.plans.plan import Action
 from barnabas.sim.world.world import World, broker_number
 
@@ -28,24 +26,12 @@ KNOWN_S: Final = 1.0
 """A controller knows by then what it has written."""
 
 
-class Surveyor:
+class Surveyor(Inquirer):
     def __init__(self, workload: Workload, action: Action) -> None:
-        self.workload = workload
-        self.client = str(action.arguments["client"])
-        self.chance = Chance(workload.world.seed, f"action/{action.number}")
-        self.ends_ns = workload.world.loop.now_ns + action.duration_ns
+        super().__init__(workload, action, PAUSE_NS)
 
-    async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
-        admin, loop = Admin(cluster), self.workload.world.loop
-        questions: list[Callable[[Admin], Awaitable[None]]] = [
-            self._topic, self._topic, self._broker, self._moves, self._moves, self._directories,
-        ]  # fmt: skip
-        while not self.workload.stopping and loop.now_ns < self.ends_ns:
-            await asyncio.sleep(self.chance.exponential_ns(PAUSE_NS) / 1e9)
-            try:
-                await self.chance.one_of(questions)(admin)
-            except (KafkaError, OSError) as error:
-                self.workload.failed(self.client, error)
+    def questions(self) -> Sequence[Question]:
+        return [self._topic, self._topic, self._broker, self._moves, self._moves, self._directories]
 
     def is_told(self, invariant: str, what: str, told: object, before: object, after: object) -> None:
         """What was there before somebody asked, and is there when the answer has come, is what the answer has."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Protocol
 
 from barnabas.client.admin import Admin, NewTopic, ResourceType
 from barnabas.client.cluster import ClusterClient
+from barnabas.client.connected import Cluster
 from barnabas.client.consumer import Consumer
 from barnabas.client.group import RANGE
 from barnabas.client.offsets import EARLIEST, READ_COMMITTED, ListedOffset, isolation_level
@@ -50,6 +52,14 @@ _MAY_STAY: Final = (
 """No answer, over connections whose peers are gone, and which are given up one by one; and a topic that is none."""
 METADATA_MAX_AGE_MS: Final = 3_000
 """So soon a member hears of partitions that were added."""
+
+
+class Player(Protocol):
+    """What an application does, as one client."""
+
+    client: str
+
+    async def work(self, runtime: Runtime, cluster: Cluster, /) -> None: ...
 
 
 class Workload:
@@ -97,17 +107,17 @@ class Workload:
             "group": self._group,
             "silent-member": self._silent_member,
             "transact": self._transact,
-            "wander": self._wander,
+            "wander": partial(self._play, Wanderer),
             "work": self._work,
             "pipeline": self._pipeline,
             "keep-books": self._keep_books,
-            "ask": self._ask,
-            "survey": self._survey,
-            "keep": self._keep,
-            "look-on": self._look_on,
-            "mirror": self._mirror,
-            "visit": self._visit,
-            "tend": self._tend,
+            "ask": partial(self._play, Asker),
+            "survey": partial(self._play, Surveyor),
+            "keep": partial(self._play, Keeper),
+            "look-on": partial(self._play, Looker),
+            "mirror": partial(self._play, Mirror),
+            "visit": partial(self._play, Guest),
+            "tend": partial(self._play, Operator),
         }
 
     def begin(self, action: Action) -> None:
@@ -303,37 +313,9 @@ class Workload:
 
         self.consumers.append(self.world.client(story, client))
 
-    def _wander(self, action: Action) -> None:
-        wanderer = Wanderer(self, action)
-        self.consumers.append(self.world.client(wanderer.work, wanderer.client))
-
-    def _keep(self, action: Action) -> None:
-        keeper = Keeper(self, action)
-        self.consumers.append(self.world.client(keeper.work, keeper.client))
-
-    def _look_on(self, action: Action) -> None:
-        looker = Looker(self, action)
-        self.consumers.append(self.world.client(looker.work, looker.client))
-
-    def _mirror(self, action: Action) -> None:
-        mirror = Mirror(self, action)
-        self.consumers.append(self.world.client(mirror.work, mirror.client))
-
-    def _ask(self, action: Action) -> None:
-        asker = Asker(self, action)
-        self.consumers.append(self.world.client(asker.work, asker.client))
-
-    def _survey(self, action: Action) -> None:
-        surveyor = Surveyor(self, action)
-        self.consumers.append(self.world.client(surveyor.work, surveyor.client))
-
-    def _visit(self, action: Action) -> None:
-        guest = Guest(self, action)
-        self.consumers.append(self.world.client(guest.work, guest.client))
-
-    def _tend(self, action: Action) -> None:
-        operator = Operator(self, action)
-        self.consumers.append(self.world.client(operator.work, operator.client))
+    def _play(self, part: Callable[[Workload, Action], Player], action: Action) -> None:
+        player = part(self, action)
+        self.consumers.append(self.world.client(player.work, player.client))
 
     def _keep_books(self, action: Action) -> None:
         self.books.append(keeper := Bookkeeper(self, action))

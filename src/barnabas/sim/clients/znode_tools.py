@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin import Admin
 from barnabas.runtime.doors import Runtime
+from barnabas.sim.clients.keeper import connected
 from barnabas.sim.plans.plan import Action, number_of
-from barnabas.sim.world.world import ZOOKEEPER, ZOOKEEPER_PORT
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.protocol.errors import ZooKeeperError
@@ -63,8 +63,7 @@ async def legacy_grow(workload: Workload, admin: Admin, action: Action) -> str:
 
 async def _in_zookeeper(runtime: Runtime, do: Callable[[ZooKeeperClient], Awaitable[object]]) -> str:
     """What an administrator does with a session of its own."""
-    connect = f"{ZOOKEEPER}:{ZOOKEEPER_PORT}"
-    client = ZooKeeperClient(runtime, connect, session_timeout_ms=6_000, connection_timeout_ms=6_000, name="admin")
+    client = connected(runtime, "admin")
     try:
         await client.start()
         await do(client)

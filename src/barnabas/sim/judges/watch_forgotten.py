@@ -10,11 +10,10 @@ from typing import Final
 from barnabas.coordinator.transactions import AT_REST, TransactionMachine, TransactionMetadata
 from barnabas.model.errors import KafkaError
 from barnabas.sim.plans.plan import MS
+from barnabas.sim.plans.widen_guests import CLEANED_UP, EXPIRATION
 from barnabas.sim.world.probes import Probes, node
 from barnabas.sim.world.world import World
 
-EXPIRATION: Final = "transactional.id.expiration.ms"
-CLEANED_UP: Final = "transaction.remove.expired.transaction.cleanup.interval.ms"
 WITHIN_S: Final = 30.0
 
 
