@@ -211,6 +211,7 @@ import os
 import re
 import signal
 import sys
+import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -231,6 +232,17 @@ def unread(pid):
     return int(queues.partition(":")[2], 16)
 
 
+def stop_before_it_reads(pid):
+    # A runner that is stopped amid an answer is sent nothing more: it goes on, and is stopped at another moment.
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            if unread(pid):
+                return
+        os.kill(pid, signal.SIGCONT)
+
+
 reader = spark.readStream.format("barnabas").option("kafka.bootstrap.servers", bootstrap).option("subscribe", "orders")
 writer = reader.option("startingOffsets", "earliest").load().select("partition", "offset").writeStream.format("parquet")
 query = writer.option("checkpointLocation", f"{place}/checkpoint").start(f"{place}/out")
@@ -239,9 +251,7 @@ if not Path(f"{place}/died").exists():
     Path(f"{place}/died").touch()
     pid = runner()
     if moment == "before it reads a request":
-        os.kill(pid, signal.SIGSTOP)
-        while not unread(pid):
-            pass
+        stop_before_it_reads(pid)
     os.kill(pid, signal.SIGKILL)
     query.awaitTermination()
 query.stop()

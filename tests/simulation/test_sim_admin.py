@@ -319,17 +319,17 @@ def test_who_has_no_quota_any_more_leaves_nothing_in_zookeeper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "text"),
+    ("key", "text", "why"),
     [
-        ("log.cleaner.threads", "0"),
-        ("log.cleaner.threads", "3"),
-        ("log.local.retention.ms", "-1"),
-        ("log.local.retention.ms", "604800001"),
+        ("log.cleaner.threads", "0", "log.cleaner.threads"),
+        ("log.cleaner.threads", "3", "Log cleaner threads cannot be increased to more than double the current value 1"),
+        ("log.local.retention.ms", "-1", "log.local.retention.ms"),
+        ("log.local.retention.ms", "604800001", "log.local.retention.ms"),
     ],
 )
-def test_no_default_is_set_that_a_kafka_broker_would_not_take_up(key: str, text: str) -> None:
+def test_no_default_is_set_that_a_kafka_broker_would_not_take_up(key: str, text: str, why: str) -> None:
     async def story(world: World, admin: Admin) -> None:
-        with pytest.raises(KafkaError, match=key) as refused:
+        with pytest.raises(KafkaError, match=why) as refused:
             await admin.alter_configs(ResourceType.BROKER, "", [(AlterOperation.SET, key, text)])
         assert refused.value.code is ErrorCode.INVALID_REQUEST
         allowed = [
