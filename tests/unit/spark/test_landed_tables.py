@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -34,9 +36,9 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> LandedTable:
     return made
 
 
-def file(table: LandedTable, start: int, end: int) -> list[DataFile]:
+def file(table: LandedTable, start: int, end: int, day: str = "day=a%2Fb %25") -> list[DataFile]:
     rows = [{"_partition": 0, "_offset": offset} for offset in range(start, end)]
-    place = table.staging() / "day=a%2Fb %25" / "part-0.parquet"
+    place = table.staging() / day / "part-0.parquet"
     place.parent.mkdir(parents=True)
     parquet.write_table(pa.Table.from_pylist(rows, pa.schema(list(SCHEMA)[:2])), place)
     return table.placed(place.parents[1])
@@ -103,6 +105,28 @@ def test_the_offsets_are_the_commits(table: LandedTable) -> None:
     first = table.files()
     table.commit(file(table, 0, 10), first, {}, table.base())  # joined, or rewritten by another program
     assert table.positions([0, 1]) == {0: 12, 1: 5}
+    assert [each.rows for each in table.files()] == [10]
+
+
+def test_files_of_several_partitions_are_removed_by_one_commit(
+    table: LandedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyiceberg asks one evaluator in several threads which manifests may hold them: here these take turns often."""
+
+    def take(evaluator: Any, fields: object) -> None:
+        vars(evaluator)["fields"] = fields
+        time.sleep(0.001)  # another thread has its turn
+
+    def give(evaluator: Any) -> object:
+        time.sleep(0.004 * random.random())
+        return vars(evaluator)["fields"]
+
+    turns = property(give, take)
+    monkeypatch.setattr("pyiceberg.expressions.visitors._ManifestEvalVisitor.partition_fields", turns, raising=False)
+    days = ["day=a%2Fb %25", "day=__HIVE_DEFAULT_PARTITION__"]
+    for number in range(10):
+        table.commit(file(table, number, number + 1, days[number % 2]), [], {0: number + 1}, table.base())
+    table.commit(file(table, 0, 10), table.files(), {}, table.base())
     assert [each.rows for each in table.files()] == [10]
 
 

@@ -22,6 +22,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
@@ -30,6 +31,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.update.snapshot import UpdateSnapshot
 from pyiceberg.typedef import Record
 from pyiceberg.types import TimestamptzType
 
@@ -97,11 +99,8 @@ class IcebergArchive(ArchiveTable):
                     transaction.set_properties(number)
                     if added:
                         update = transaction.update_snapshot(snapshot_properties=number)
-                        with update.overwrite() if removed else update.merge_append() as snapshot:
-                            for file in added:
-                                snapshot.append_data_file(self._data_file(table, file))
-                            for path in removed:
-                                snapshot.delete_data_file(listed[path])
+                        made = [self._data_file(table, file) for file in added]
+                        change_files(update, made, [listed[path] for path in removed])
             except CommitFailedException as error:
                 raise TableConflict(str(error)) from None
 
@@ -185,6 +184,20 @@ def without_retries(table: Table) -> None:
     """Turns pyiceberg's own second attempts off: they would add what another job added in between."""
     once = {**table.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
     table.metadata = table.metadata.model_copy(update={"properties": once})
+
+
+def change_files(update: UpdateSnapshot, added: Sequence[IcebergFile], removed: Sequence[IcebergFile]) -> None:
+    """One snapshot more, with `added` and without `removed`.
+
+    Every manifest is searched for `removed`. pyiceberg 0.12 has several threads ask one evaluator which manifests may
+    hold a file of such a partition; it answers one of them by another's bounds now and then, and a file is missed.
+    """
+    with update.overwrite() if removed else update.merge_append() as snapshot:
+        for file in added:
+            snapshot.append_data_file(file)
+        for file in removed:
+            snapshot.partition_filters[file.spec_id] = AlwaysTrue()
+            snapshot.delete_data_file(file)
 
 
 def listed(table: Table, root: Path) -> dict[str, IcebergFile]:

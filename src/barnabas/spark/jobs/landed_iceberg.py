@@ -22,7 +22,16 @@ from pyiceberg.table import Table
 from barnabas.spark.jobs import JobError
 from barnabas.spark.jobs.columns import directory_values
 from barnabas.spark.jobs.commits import DataFile
-from barnabas.spark.jobs.iceberg import catalog_of, iceberg_file, listed, load, make_table, place_of, without_retries
+from barnabas.spark.jobs.iceberg import (
+    catalog_of,
+    change_files,
+    iceberg_file,
+    listed,
+    load,
+    make_table,
+    place_of,
+    without_retries,
+)
 from barnabas.spark.jobs.landed import META, OFFSETS, SETTINGS, LandedTable, Landing
 from barnabas.spark.jobs.tables import TableConflict
 
@@ -93,13 +102,8 @@ class LandedIceberg(LandedTable):
                     if positions:
                         transaction.set_properties(told)
                     update = transaction.update_snapshot(snapshot_properties=told)
-                    with update.overwrite() if removed else update.merge_append() as snapshot:
-                        for file in added:
-                            snapshot.append_data_file(
-                                iceberg_file(table, self.root, file, self._partition(table, file))
-                            )
-                        for file in removed:
-                            snapshot.delete_data_file(there[file.path])
+                    made = [iceberg_file(table, self.root, file, self._partition(table, file)) for file in added]
+                    change_files(update, made, [there[file.path] for file in removed])
             except CommitFailedException as error:
                 raise TableConflict(str(error)) from None
 
