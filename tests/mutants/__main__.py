@@ -2,8 +2,8 @@
 
 What is known already is not done again as long as nothing changed that it stands on, unless there is more time for it
 than it had, or ``--again`` is given. ``ONLY=B20,B27`` names a share. ``ONLY=N01`` names one of `table_new`, ``ONLY=X1``
-one of `table_strangers`, ``ONLY=Y1`` one of `table_more_strangers`: these are looked for in the same ways, when they
-are named (``ONLY=all`` names every one), and their results are kept apart.
+one of `table_strangers`, ``ONLY=Y1`` one of `table_more_strangers`, ``ONLY=Z1`` one of `table_third_strangers`: these
+are looked for in the same ways, when they are named (``ONLY=all`` names every one), and their results are kept apart.
 What seeds find they mostly find within half a CPU minute: ``--cpu-seconds 60`` is enough to see all of them once.
 """
 
@@ -27,6 +27,7 @@ from mutants.recall import (
     RECALL,
     RESULTS,
     STRANGERS_RESULTS,
+    THIRD_STRANGERS_RESULTS,
     page,
     read_results,
 )
@@ -34,12 +35,14 @@ from mutants.table import MUTANTS, Mutant
 from mutants.table_more_strangers import MORE_STRANGERS
 from mutants.table_new import NEW_MUTANTS
 from mutants.table_strangers import STRANGERS
+from mutants.table_third_strangers import THIRD_STRANGERS
 
 _TABLES = (
     (MUTANTS, RESULTS),
     (NEW_MUTANTS, NEW_RESULTS),
     (STRANGERS, STRANGERS_RESULTS),
     (MORE_STRANGERS, MORE_STRANGERS_RESULTS),
+    (THIRD_STRANGERS, THIRD_STRANGERS_RESULTS),
 )
 """The mutants, and where their results are kept."""
 

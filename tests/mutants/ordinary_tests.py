@@ -24,6 +24,7 @@ from mutants.named_tests import ROOT, passes
 from mutants.table_more_strangers import MORE_STRANGERS
 from mutants.table_new import NEW_MUTANTS
 from mutants.table_strangers import STRANGERS
+from mutants.table_third_strangers import THIRD_STRANGERS
 
 OPTIONS = ("-q", "-x", "--tb=no", "-p", "no:cacheprovider", "--timeout", "120")
 
@@ -65,7 +66,7 @@ def main() -> None:
     parser.add_argument("--only", required=True, help="mutants, separated by commas")
     parser.add_argument("paths", nargs="*", help="files and folders of tests")
     arguments = parser.parse_args()
-    by_bug = {mutant.bug: mutant for mutant in (*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS)}
+    by_bug = {mutant.bug: mutant for mutant in (*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS, *THIRD_STRANGERS)}
     for bug in arguments.only.split(","):
         mutant = by_bug[bug]
         paths = arguments.paths or (f"tests/unit/{mutant.source}", "tests/property", "tests/simulation")

@@ -26,6 +26,8 @@ STRANGERS_RESULTS = Path(__file__).with_name("results_strangers.json")
 """Of those in `table_strangers`."""
 MORE_STRANGERS_RESULTS = Path(__file__).with_name("results_more_strangers.json")
 """Of those in `table_more_strangers`."""
+THIRD_STRANGERS_RESULTS = Path(__file__).with_name("results_third_strangers.json")
+"""Of those in `table_third_strangers`."""
 RECALL = Path(__file__).parents[2] / "docs" / "recall.md"
 
 _HEAD = """\

@@ -16,6 +16,7 @@ from mutants.table_more_strangers import MORE_STRANGERS
 from mutants.table_new import NEW_MUTANTS
 from mutants.table_security import NOTICED_BY, PROTECTIONS
 from mutants.table_strangers import STRANGERS
+from mutants.table_third_strangers import THIRD_STRANGERS
 
 
 @pytest.mark.parametrize("mutant", [*MUTANTS, *PROTECTIONS], ids=lambda mutant: mutant.bug)
@@ -54,7 +55,9 @@ def test_every_protection_has_a_test_that_notices_its_absence() -> None:
     assert [*NOTICED_BY] == [f"P{number:02d}" for number in range(1, len(PROTECTIONS) + 1)]
 
 
-@pytest.mark.parametrize("mutant", [*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS], ids=lambda mutant: mutant.bug)
+@pytest.mark.parametrize(
+    "mutant", [*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS, *THIRD_STRANGERS], ids=lambda mutant: mutant.bug
+)
 def test_a_new_mutant_applies_and_changes_exactly_one_place(mutant: Mutant) -> None:
     (edit,) = mutant.edits
     ((path, text),) = edited(mutant).items()
@@ -69,7 +72,8 @@ def test_new_mutants_are_numbered_and_no_two_are_the_same() -> None:
     assert [mutant.bug for mutant in NEW_MUTANTS] == [f"N{number:02d}" for number in range(1, len(NEW_MUTANTS) + 1)]
     assert [mutant.bug for mutant in STRANGERS] == [f"X{number}" for number in range(1, 37)]
     assert [mutant.bug for mutant in MORE_STRANGERS] == [f"Y{number}" for number in range(1, 41)]
-    every = [*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS]
+    assert [mutant.bug for mutant in THIRD_STRANGERS] == [f"Z{number}" for number in range(1, 31)]
+    every = [*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS, *THIRD_STRANGERS]
     assert len({edit for mutant in every for edit in mutant.edits}) == len(every)
     assert len({mutant.what for mutant in every}) == len(every)
 
