@@ -121,6 +121,14 @@ def test_a_clusters_directory_may_have_any_letters(tmp_path: Path) -> None:
         run("down", "--kill", "--dir", str(place))
 
 
+def test_a_users_files_are_not_taken_for_pythons_modules(place: Path, tmp_path: Path) -> None:
+    for module in ("queue", "random", "secrets"):
+        (tmp_path / f"{module}.py").write_text("raise SystemExit('a file of the user')")
+    command = [sys.executable, "-P", "-m", "barnabas", "up", "-n", "2", "--dir", str(place)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_directory_whose_cluster_runs_is_not_started_twice(place: Path) -> None:
     up(place, "-n", "1")
     assert "already running" in one_sentence(run("up", "--dir", str(place), expect=1))

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import Any, Final, Protocol
 from barnabas.bench.apache import ApacheCluster
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.metadata import ClusterMetadata, metadata_request, read_metadata
-from barnabas.runtime.started_process import StartedProcess
+from barnabas.runtime.started_process import PYTHON, StartedProcess
 
 _CPU_CLOCK: Final = 2
 """What Linux has in the low bits of the clock of a process's CPU time (``clock_getcpuclockid``)."""
@@ -143,7 +142,7 @@ class BarnabasSubject(Subject):
 
     def _up(self) -> None:
         options = [word for key, value in self._config.items() for word in ("--config", f"{key}={value}")]
-        command = [sys.executable, "-m", "barnabas", "up", "-n", str(self._brokers), "--dir", str(self._directory)]
+        command = [*PYTHON, "-m", "barnabas", "up", "-n", str(self._brokers), "--dir", str(self._directory)]
         up = subprocess.run([*command, *options, "--format", "json"], capture_output=True, text=True)
         if up.returncode != 0:
             raise RuntimeError(f"barnabas up failed: {up.stderr}")
@@ -169,7 +168,7 @@ class BarnabasSubject(Subject):
         self._up()
 
     def close(self) -> None:
-        command = [sys.executable, "-m", "barnabas", "down", "--kill", "--dir", str(self._directory)]
+        command = [*PYTHON, "-m", "barnabas", "down", "--kill", "--dir", str(self._directory)]
         subprocess.run(command, capture_output=True, check=True)
 
 

@@ -14,7 +14,6 @@ import functools
 import multiprocessing
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -32,6 +31,7 @@ from barnabas.client.connection import Connection
 from barnabas.runtime import Runtime
 from barnabas.runtime.event_loop import fastest_loop
 from barnabas.runtime.real import real_runtime
+from barnabas.runtime.started_process import PYTHON
 from barnabas.security.sasl.login import Login, SaslLogin
 from barnabas.security.sasl.scram_credential import MECHANISMS
 from barnabas.security.tls.authority import issue, make_authority
@@ -143,7 +143,7 @@ def _ours(directory: Path, stores: Path) -> Iterator[Secured]:
     }
     file = directory / "server.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
-    command = [sys.executable, "-m", "barnabas", "broker", str(file), "--coordinator", str(directory / "coordinator")]
+    command = [*PYTHON, "-m", "barnabas", "broker", str(file), "--coordinator", str(directory / "coordinator")]
     begun = time.monotonic()
     with (directory / SERVER_LOG).open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)

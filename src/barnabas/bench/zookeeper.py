@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Final
 from barnabas.bench.apache_zookeeper import NEWER_VERSION, ZooKeeperEnsemble
 from barnabas.bench.clusters import Running
 from barnabas.bench.side_by_side import Figure, console
+from barnabas.runtime.started_process import PYTHON
 
 OTHER: Final = f"ZooKeeper {NEWER_VERSION}"
 HEAP: Final = ("-Xmx1000m",)
@@ -36,7 +36,7 @@ _LOADS: Final = {
 @contextlib.contextmanager
 def running_coordinator(directory: Path) -> Iterator[Running]:
     """Ready counts from the command's start until it says that it listens."""
-    command = [sys.executable, "-m", "barnabas", "coordinator", "--port", "0", "--dir", str(directory)]
+    command = [*PYTHON, "-m", "barnabas", "coordinator", "--port", "0", "--dir", str(directory)]
     begun = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
@@ -66,7 +66,7 @@ def load(subject: Running, kind: str, clients: int, under_way: int, seconds: flo
     """Requests per second, from a process of its own."""
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "barnabas.bench.zookeeper_load", str(subject.port), kind),
+            *(*PYTHON, "-m", "barnabas.bench.zookeeper_load", str(subject.port), kind),
             *(str(clients), str(under_way), str(seconds)),
         ],
         capture_output=True,

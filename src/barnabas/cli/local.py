@@ -40,7 +40,7 @@ from barnabas.cli.local_state import (
 )
 from barnabas.cli.output import CommandError, UsageError, complain
 from barnabas.cli.plain import HOST, KAFKA_OPTS, READY_FD, SECURITY, STATUS_FILE
-from barnabas.runtime.started_process import StartedProcess, birth_of
+from barnabas.runtime.started_process import PYTHON, StartedProcess, birth_of
 
 OWN_PORTS: Final = range(16_384, 32_768)
 """Linux and macOS give ports above these to whoever connects somewhere: one that a broker is to have, and has not bound
@@ -346,7 +346,7 @@ class LocalCluster:
         try:
             with open(log, "ab") as output:
                 child = subprocess.Popen(
-                    [sys.executable, "-m", "barnabas", *arguments],
+                    [*PYTHON, "-m", "barnabas", *arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
@@ -373,7 +373,7 @@ class LocalCluster:
         try:
             with open(first_log, "ab") as output:
                 nursery = subprocess.Popen(
-                    [sys.executable, "-m", "barnabas", "brokers", *words],
+                    [*PYTHON, "-m", "barnabas", "brokers", *words],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=output,

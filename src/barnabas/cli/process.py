@@ -26,6 +26,7 @@ from barnabas.cli.options import directory_of, pairs_of
 from barnabas.cli.output import complain, discard, reason
 from barnabas.cli.plain import READY_FD, STATUS_FILE, is_no_file, kafka_opts
 from barnabas.model.errors import ConfigError
+from barnabas.runtime.started_process import PYTHON
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -253,7 +254,7 @@ def _forked_broker(descriptor: str, log: str, file: str, others: list[str]) -> i
     os.dup2(output, 2)
     os.close(output)
     os.environ[READY_FD] = descriptor
-    _retitle([sys.executable, "-m", "barnabas", "broker", file])
+    _retitle([*PYTHON, "-m", "barnabas", "broker", file])
     return broker(file, status=os.path.join(os.path.dirname(file), STATUS_FILE))
 
 

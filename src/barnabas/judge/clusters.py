@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from barnabas.bench.apache import ApacheCluster
-from barnabas.runtime.started_process import StartedProcess
+from barnabas.runtime.started_process import PYTHON, StartedProcess
 
 PATIENCE_S: Final = 300
 
@@ -106,7 +106,7 @@ class LocalBrokers:
         self._running(broker).signal(signal.SIGCONT)
 
     def start(self, broker: int) -> None:
-        command = [sys.executable, "-m", "barnabas", "up", "--dir", str(self._directory)]
+        command = [*PYTHON, "-m", "barnabas", "up", "--dir", str(self._directory)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:

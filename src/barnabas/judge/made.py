@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,6 +18,7 @@ from barnabas.judge.nemesis import KILL_TWO
 from barnabas.judge.peers import PEER_FAULTS, ProxiedPeers
 from barnabas.judge.proxy import Proxy
 from barnabas.runtime.real import uuid_from
+from barnabas.runtime.started_process import PYTHON
 
 KINDS: Final = ("barnabas", "apache", "kraft")
 _BROKERS: Final = 3
@@ -40,7 +40,7 @@ class BarnabasCluster(ApacheCluster):
     @staticmethod
     def _ours(directory: Path, *words: str) -> subprocess.Popen[bytes]:
         with open(directory / "server.log", "ab") as log:
-            command = [sys.executable, "-m", "barnabas", *words]
+            command = [*PYTHON, "-m", "barnabas", *words]
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
 

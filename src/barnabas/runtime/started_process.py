@@ -5,8 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+PYTHON: Final = (sys.executable, "-P")
+"""What begins a program of ours. Without ``-P`` a ``random.py`` where the user happens to be is taken for Python's."""
 
 
 @dataclass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -15,6 +14,8 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
+
+from barnabas.runtime.started_process import PYTHON
 
 _NAME: Final = "barnabas_registry_value.proto"
 """The name of the schema's file, which the registry does not tell; no import may have the same."""
@@ -188,7 +189,7 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> descriptor_pb2
             path.write_text(source)
         given, out = Path(place, "given.descriptors"), Path(place, "descriptors")
         given.write_bytes(compiled.SerializeToString())
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{place}", "--include_imports"]
+        command = [*PYTHON, "-m", "grpc_tools.protoc", f"-I{place}", "--include_imports"]
         told = subprocess.run(
             [*command, f"--descriptor_set_in={given}", f"--descriptor_set_out={out}", _NAME],
             capture_output=True,

@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +21,7 @@ from barnabas.model.config import properties_text
 from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.runtime.doors import Disk
 from barnabas.runtime.real import RealDisk, real_runtime
+from barnabas.runtime.started_process import PYTHON
 from barnabas.testing.history import Acknowledged, ClusterHistory, HistoryEvent, now_ms
 from barnabas.testing.host import START_TIMEOUT_S, Host, PartitionView, broker_name
 from barnabas.testing.life import ClusterError
@@ -100,7 +100,7 @@ class ProcessHost(Host):
         words = [str(word) for word in (properties, ready, self._file(broker_id, "acknowledged"))]
         with self._file(broker_id, "log").open("ab") as log:
             process = subprocess.Popen(  # noqa: ASYNC220
-                [sys.executable, "-m", "barnabas.testing.node", *words],
+                [*PYTHON, "-m", "barnabas.testing.node", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

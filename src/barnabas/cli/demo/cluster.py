@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,12 +16,13 @@ from barnabas.client.blocking import BlockingCluster
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.errors import KafkaError
 from barnabas.runtime.real import real_runtime
+from barnabas.runtime.started_process import PYTHON
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 T = TypeVar("T")
 
-_COMMAND: Final = [sys.executable, "-m", "barnabas"]
+_COMMAND: Final = [*PYTHON, "-m", "barnabas"]
 _PATIENCE_S: Final = 120
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from barnabas.cli.command import Argument, CommandGroup
 from barnabas.cli.kafka_tools.names import TOOLS
 from barnabas.cli.output import CommandError
+from barnabas.runtime.started_process import PYTHON
 
 app = CommandGroup("Kafka's tools by their own names.")
 
@@ -38,7 +38,7 @@ def _write(file: Path, name: str) -> None:
     """Writes a tool's script, but never over somebody else's file, such as Kafka's own script."""
     if file.exists() and " -m barnabas kafka-" not in file.read_text(errors="replace"):
         raise CommandError(f"{file} is there already and is not ours: name another directory.")
-    file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m barnabas {name} "$@"\n')
+    file.write_text(f'#!/bin/sh\nexec {shlex.join(PYTHON)} -m barnabas {name} "$@"\n')
     file.chmod(0o755)
 
 
