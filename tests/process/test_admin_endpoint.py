@@ -149,6 +149,17 @@ def test_metrics_are_what_prometheus_reads_and_the_command_shows(admin: Admin) -
     assert values == {str(admin.controller): 1, str(admin.other): 0}
 
 
+def test_metrics_are_read_from_the_broker_itself_whatever_proxy_the_environment_names(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        for variable in ("http_proxy", "https_proxy", "all_proxy"):
+            monkeypatch.setenv(variable, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        shown = barnabas("metrics", "ActiveControllerCount", "--dir", str(admin.cluster.directory))
+    assert shown.returncode == 0, shown.stderr
+
+
 def test_lag_is_told_in_records_and_in_time_by_the_coordinator_and_by_the_command(admin: Admin) -> None:
     at = ("-b", admin.cluster.bootstrap)
     for words in (("topic", "create", "unread", "-p", "4", "-r", "1"), ("produce", "-t", "unread")):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Annotated
 from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 from barnabas.cli.command import Argument, Option
 from barnabas.cli.connect import security_of, settings_of
@@ -110,8 +110,10 @@ def _text(address: str, tls: ssl.SSLContext | None, headers: Mapping[str, str]) 
     url = address if "://" in address else f"http://{address}"
     if not url.startswith("https://"):
         tls, headers = None, {}  # a password is shown to nobody who has no certificate
+    # A broker is spoken to as by any client: never by way of the environment's proxy.
+    opener = build_opener(ProxyHandler({}), HTTPSHandler(context=tls))
     try:
-        with urlopen(Request(f"{url}/metrics", headers=dict(headers)), timeout=PATIENCE_S, context=tls) as answer:
+        with opener.open(Request(f"{url}/metrics", headers=dict(headers)), timeout=PATIENCE_S) as answer:
             return str(answer.read().decode())
     except HTTPError as refusal:
         raise CommandError(f"No metrics at {address}: {_said(refusal)}") from None
