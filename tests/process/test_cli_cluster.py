@@ -121,6 +121,15 @@ def test_a_clusters_directory_may_have_any_letters(tmp_path: Path) -> None:
         run("down", "--kill", "--dir", str(place))
 
 
+def test_a_cluster_in_a_directory_whose_name_is_no_utf_8_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
+    here = tmp_path / os.fsdecode(b"lat\xe9in")
+    here.mkdir()
+    done = subprocess.run([*BARNABAS, "up", "-n", "1"], cwd=here, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "take another --dir" in one_sentence(done)
+    assert list(here.iterdir()) == []
+
+
 def test_a_users_files_are_not_taken_for_pythons_modules(place: Path, tmp_path: Path) -> None:
     for module in ("queue", "random", "secrets"):
         (tmp_path / f"{module}.py").write_text("raise SystemExit('a file of the user')")

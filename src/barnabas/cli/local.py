@@ -140,6 +140,8 @@ class LocalCluster:
         """Starts what does not run yet and returns when every broker answers."""
         if "," in str(self.directory):
             raise UsageError(f"{self.directory} has a comma, which parts directories in log.dirs: take another --dir.")
+        if str(self.directory).encode(errors="ignore").decode() != str(self.directory):
+            raise UsageError(f"{str(self.directory)!a} is no text in UTF-8, as configurations are: take another --dir.")
         with self.exclusively():
             state = state_in(self.directory)
             if state is not None:
