@@ -262,8 +262,10 @@ class RealNetwork:
         tls: ssl.SSLContext | None = None,
     ) -> RealListener:
         loop = asyncio.get_running_loop()
+        # Java's sockets at :: take IPv4 as well, which asyncio's do not.
+        where = None if host in ("", "::") else host
         # Its sockets are a tuple, but uvloop's are a list, which compiled code would not take for one.
-        server: Any = await loop.create_server(protocol_factory, host or None, port, ssl=tls, backlog=1024)
+        server: Any = await loop.create_server(protocol_factory, where, port, ssl=tls, backlog=1024)
         for listening in server.sockets:
             # Connections inherit it: one whose other side has vanished ends, though nothing is ever sent to it.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

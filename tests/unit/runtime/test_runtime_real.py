@@ -87,6 +87,24 @@ def test_the_kernel_asks_whether_the_other_side_of_a_silent_connection_is_there(
         runner.run(run())
 
 
+@pytest.mark.parametrize("host", ["", "::"])
+@pytest.mark.parametrize("loop", [asyncio.SelectorEventLoop, fastest_loop()])
+def test_who_listens_at_every_address_is_reached_by_ipv4_as_well(
+    loop: Callable[[], asyncio.AbstractEventLoop], host: str
+) -> None:
+    async def run() -> None:
+        network = real_runtime().network
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        listener = await network.listen(asyncio.Protocol, host, port)
+        await network.connect(asyncio.Protocol, "127.0.0.1", port, timeout_ms=1000)
+        listener.close()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run())
+
+
 def test_a_port_in_use_is_an_oserror_and_a_refused_connection_too() -> None:
     async def run() -> None:
         network = real_runtime().network
