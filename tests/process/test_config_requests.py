@@ -20,6 +20,7 @@ from barnabas.model.errors import ErrorCode
 from barnabas.testing import KafkaCluster
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest
+from barnabas.wire.messages.describe_configs import DescribeConfigsRequest
 from barnabas.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
 RATE = "listener.name.plaintext.max.connection.creation.rate"
@@ -73,6 +74,19 @@ def test_what_a_broker_cannot_keep_is_an_invalid_request(
     code, message = change(connection, broker, name, text)
     assert code is ErrorCode.INVALID_REQUEST
     assert str(message).startswith(said)
+
+
+@pytest.mark.parametrize("data", [AlterConfigsRequest, IncrementalAlterConfigsRequest])
+def test_of_clients_metrics_nothing_is_set_or_told_in_zookeeper_mode(connection: BlockingConnection, data: Any) -> None:
+    resource = data.AlterConfigsResource(ConfigResourceType.CLIENT_METRICS, "m", [data.AlterableConfig("interval.ms")])
+    resource.configs[0].value = "1000"
+    answer: Any = connection.send(data(resources=[resource]))
+    said = "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"
+    assert (answer.responses[0].error_code, answer.responses[0].error_message) == (ErrorCode.INVALID_REQUEST, said)
+    asked = DescribeConfigsRequest.DescribeConfigsResource(ConfigResourceType.CLIENT_METRICS, "m", None)
+    answer = connection.send(DescribeConfigsRequest(resources=[asked]))
+    said = "Config type client-metrics is only supported on KRaft clusters"
+    assert (answer.results[0].error_code, answer.results[0].error_message) == (ErrorCode.INVALID_REQUEST, said)
 
 
 def test_single_changes_that_are_made_at_once_are_all_kept() -> None:

@@ -213,11 +213,13 @@ class ConfigChanges:
             if name not in self._node.metadata.image.topics:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
             return TOPICS, name
-        if resource_type != ConfigResourceType.BROKER:
+        if resource_type == ConfigResourceType.CLIENT_METRICS:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"Unknown resource type {resource_type}",
+                "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS",
             )
+        if resource_type != ConfigResourceType.BROKER:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
         if not name:
             return BROKERS, DEFAULT_ENTITY
         require_this_broker(name, self._node.broker_id)

@@ -338,19 +338,18 @@ def is_each_brokers_own(name: str) -> bool:
     return definition is not None and definition.update_mode == "per-broker"
 
 
-_LEAST: Final = {
-    "log.roll.ms": 1,
-    "log.roll.jitter.ms": 0,
-    "log.cleaner.threads": 1,
-    "num.replica.fetchers": 1,
-    "num.recovery.threads.per.data.dir": 1,
-    "max.connections": 1,
-    "max.connection.creation.rate": 1,
+_LEAST: Final = {"log.roll.ms": 1, "log.roll.jitter.ms": 0, "log.cleaner.threads": 1}
+_AT_LEAST_ONE: Final = {
+    "num.replica.fetchers": "Dynamic thread count update validation failed for {}={}, value should be at least 1",
+    "max.connections": "Invalid {} {}",
+    "max.connection.creation.rate": "Invalid {} {}",
 }
-"""Below these numbers a broker would stand still, or let nobody in who could set them right."""
+"""What Kafka says of less than 1. A broker would stand still, or let nobody in who could set it right."""
 _LEAST_OF_LISTENER: Final = {"max.connections": 0, "max.connection.creation.rate": 1}
 _POSITIVE: Final = frozenset({"log.cleaner.io.max.bytes.per.second", "log.cleaner.io.buffer.load.factor"})
 DEDUPE_BUFFER_MIN_BYTES: Final = 1024 * 1024
+_JMX_REPORTER: Final = "org.apache.kafka.common.metrics.JmxReporter"
+"""Kafka's own; no other class runs here."""
 
 
 def check_usable(config: Config, name: str) -> None:
@@ -360,16 +359,24 @@ def check_usable(config: Config, name: str) -> None:
     # A listener may let nobody in: another one takes it back.
     least = _LEAST.get(name) if match is None else _LEAST_OF_LISTENER.get(match[1])
     if least is not None and int(config.overrides[name]) < least:
-        raise ConfigError(f"{name} must be greater than or equal to {least}")
+        raise _required(f"{name} must be greater than or equal to {least}")
+    if name in _AT_LEAST_ONE and (number := config.number(name)) < 1:
+        raise _not_while_it_runs(f"{name} is {number}: it takes 1 or more.", _AT_LEAST_ONE[name].format(name, number))
     if name == "log.retention.ms" and config.number(name) == 0:
-        raise ConfigError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
+        raise _required(f"{name} must be unlimited (-1) or, greater than or equal to 1")
     if name in _POSITIVE and not config.real(name) > 0:
         raise ConfigError(f"{name} must be greater than 0")
     if name == "log.cleaner.dedupe.buffer.size":
         # Without a cleaner thread nothing is compacted, and Kafka divides by zero.
         threads = max(1, config.number("log.cleaner.threads"))
         if config.number(name) // threads <= DEDUPE_BUFFER_MIN_BYTES:
-            raise ConfigError(f"{name} must be at least 1MB per cleaner thread.")
+            raise _required(f"{name} must be at least 1MB per cleaner thread.")
+    if name == "metric.reporters" and not {_JMX_REPORTER}.issuperset(config.items(name)):
+        raise _not_while_it_runs(
+            f"{name} is {config.joined(name)}: no class of that name is here.",
+            f"Validation of dynamic config update of Set({name}) failed with class class "
+            "kafka.server.DynamicMetricsReporters",
+        )
     if any(definition.broker_config == name for definition in topic_definitions().values()):
         topic_config(config, {})
 
@@ -413,8 +420,17 @@ def _thread_count_refused(name: str, before: int, after: int) -> ConfigError:
             f"Dynamic thread count update validation failed for {name}={after}, value should {bound} "
             f"the current value {before}"
         )
+    return _not_while_it_runs(why, why)
+
+
+def _required(what: str) -> ConfigError:
+    return ConfigError(what, f"requirement failed: {what}")
+
+
+def _not_while_it_runs(what: str, why: str) -> ConfigError:
+    """`why` is what Kafka says where it is changed."""
     return ConfigError(
-        why,
+        what,
         f"Invalid value org.apache.kafka.common.config.ConfigException: {why} "
         "for configuration Invalid dynamic configuration",
     )
@@ -472,7 +488,8 @@ def apply_incremental(
         changed = comma_list(text)
         if operation is AlterOperation.APPEND:
             known = frozenset(items)
-            items += [entry for entry in dict.fromkeys(changed) if entry not in known]
+            # As to Java's `split`, an empty text is one item, which few lists may have.
+            items += [entry for entry in dict.fromkeys(changed or [""]) if entry not in known]
         else:
             removed = frozenset(changed)
             items = [entry for entry in items if entry not in removed]

@@ -125,6 +125,69 @@ def test_a_count_of_threads_that_is_too_far_is_refused_in_kafkas_words(name, tex
     )
 
 
+_NOT_WHILE_IT_RUNS = (
+    "Invalid value org.apache.kafka.common.config.ConfigException: {} for configuration Invalid dynamic configuration"
+)
+_NO_REPORTER = "Validation of dynamic config update of Set(metric.reporters) failed with class class {}".format(
+    "kafka.server.DynamicMetricsReporters"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("log.roll.ms", "0", "requirement failed: log.roll.ms must be greater than or equal to 1"),
+        ("log.roll.jitter.ms", "-1", "requirement failed: log.roll.jitter.ms must be greater than or equal to 0"),
+        (
+            "log.retention.ms",
+            "0",
+            "requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
+        ),
+        (
+            "log.cleaner.dedupe.buffer.size",
+            "1048576",
+            "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+        ),
+        (
+            "num.replica.fetchers",
+            "-1",
+            _NOT_WHILE_IT_RUNS.format(
+                "Dynamic thread count update validation failed for num.replica.fetchers=-1, value should be at least 1"
+            ),
+        ),
+        ("max.connections", "0", _NOT_WHILE_IT_RUNS.format("Invalid max.connections 0")),
+        (
+            "max.connection.creation.rate",
+            "0",
+            _NOT_WHILE_IT_RUNS.format("Invalid max.connection.creation.rate 0"),
+        ),
+        ("metric.reporters", "nope.Class", _NOT_WHILE_IT_RUNS.format(_NO_REPORTER)),
+    ],
+)
+def test_what_no_broker_can_run_with_is_refused_in_kafkas_words(name, text, said):
+    with pytest.raises(ConfigError) as refused:
+        validate_dynamic_broker_values(broker_config({}), {name: text}, per_broker=False)
+    assert refused.value.in_kafkas_words == said
+
+
+@pytest.mark.parametrize("text", ["", "org.apache.kafka.common.metrics.JmxReporter"])
+def test_what_a_jvm_would_report_its_metrics_by_is_no_matter(text):
+    validate_dynamic_broker_values(broker_config({}), {"metric.reporters": text}, per_broker=False)
+
+
+def test_nothing_is_an_entry_as_well_where_it_is_appended():
+    values = apply_incremental({}, [("cleanup.policy", AlterOperation.APPEND, "")], topic_definitions())
+    with pytest.raises(ConfigError) as refused:
+        validate_topic_values(broker_config({}), values)
+    assert refused.value.in_kafkas_words == (
+        "Invalid value  for configuration cleanup.policy: String must be one of: compact, delete"
+    )
+    throttled = "leader.replication.throttled.replicas"
+    values = apply_incremental({}, [(throttled, AlterOperation.APPEND, "")], topic_definitions())
+    validate_topic_values(broker_config({}), values)
+    assert values == {throttled: ""}
+
+
 @pytest.mark.parametrize("text", ["", "*", " * ", "0:1", "0:1, 10:2", "0:1,"])
 def test_throttled_replicas_are_all_or_a_list(text):
     validate_topic_values(broker_config({}), {"leader.replication.throttled.replicas": text})

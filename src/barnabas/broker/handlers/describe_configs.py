@@ -90,6 +90,8 @@ async def _entries(
         return broker.config_layers.describe_topic(await broker.topics.configs(name))
     if not authorized_cluster(context, Operation.DESCRIBE_CONFIGS):
         raise _unauthorized(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if resource.resource_type == ConfigResourceType.CLIENT_METRICS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Config type client-metrics is only supported on KRaft clusters")
     if resource.resource_type != ConfigResourceType.BROKER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
     if not name:
