@@ -38,6 +38,7 @@ from barnabas.model.ids import TopicPartition, Uuid
 from barnabas.model.internal_topics import CLUSTER_METADATA_TOPIC
 from barnabas.runtime import Histogram, Lock, Runtime, Tasks
 from barnabas.runtime.descriptors import sparing
+from barnabas.runtime.new_directories import make_directories
 from barnabas.runtime.unreadable import Unreadable
 
 logger = logging.getLogger(__name__)
@@ -137,9 +138,7 @@ class LogDirs(CheckpointedLogs):
             if path in self._locks or not log_dir.online:
                 continue
             try:
-                if not self._disk.is_dir(path):
-                    self._disk.makedirs(path)
-                    self._disk.fsync_dir(path.rpartition("/")[0] or "/")
+                make_directories(self._disk, path)
                 self._locks[path] = self._disk.lock(f"{path}/{LOCK_FILE}")
             except BlockingIOError:
                 for held in list(self._locks):

@@ -555,14 +555,14 @@ def test_a_crash_while_a_log_whose_start_is_not_written_down_changes_its_directo
     dirs.close()
 
 
-@pytest.mark.parametrize(("path", "parent"), [("/data", "/"), ("/var/data", "/var")])
-def test_a_new_log_directory_is_there_after_a_power_loss(path: str, parent: str) -> None:
+@pytest.mark.parametrize(("path", "parents"), [("/data", ["/"]), ("/var/lib/data", ["/", "/var", "/var/lib"])])
+def test_a_new_log_directory_is_there_after_a_power_loss(path: str, parents: list[str]) -> None:
     """Before anything is in it: what is flushed into it would be gone with its name."""
     operations: list[tuple[str, str]] = []
     disk = SimDisk(Volume(), lambda operation, path: operations.append((operation, path)), lambda: NOW)
     dirs = LogDirs(replace(real_runtime(), disk=disk), broker_config({"log.dirs": path}))
     dirs.prepare()
-    assert operations[:2] == [("write", path), ("fsync", parent)]
+    assert operations[: 1 + len(parents)] == [("write", path), *(("fsync", parent) for parent in parents)]
     dirs.close()
 
 

@@ -22,7 +22,8 @@ from typing import Any, Final, cast
 
 from barnabas.model.cluster import is_loopback
 from barnabas.runtime.descriptors import is_scarce
-from barnabas.runtime.doors import Disk, Listener, Lock, Runtime
+from barnabas.runtime.doors import Listener, Lock, Runtime
+from barnabas.runtime.new_directories import make_directories
 from barnabas.runtime.sparing_log import VARYING, SparingLog
 from barnabas.runtime.turns import Turns
 from barnabas.zk.protocol.acl import permits
@@ -39,7 +40,6 @@ from barnabas.zk.protocol.frames import (
 )
 from barnabas.zk.protocol.jute import INT, JuteError, encode_buffer
 from barnabas.zk.protocol.ops import DeleteContainer, ZkOperation
-from barnabas.zk.protocol.paths import parent_of
 from barnabas.zk.protocol.session_ops import Auth, CloseSession, Sasl, SetWatches
 from barnabas.zk.server.auth import Authentication
 from barnabas.zk.server.config import CoordinatorConfig
@@ -125,11 +125,7 @@ class CoordinatorServer(ThisServer):
         """Recovers the state and listens. Raises ``OSError`` (port in use, directory not writable or in use)."""
         self._loop = asyncio.get_running_loop()
         disk = self.runtime.disk
-        made = _missing_directories(disk, self.data_dir)
-        disk.makedirs(self.data_dir)
-        for directory in made:
-            # The name of a new directory is as easily lost as a file's.
-            disk.fsync_dir(parent_of(directory))
+        make_directories(disk, self.data_dir)
         try:
             self._lock = disk.lock(f"{self.data_dir}/.lock")
         except BlockingIOError:
@@ -552,12 +548,3 @@ class CoordinatorServer(ThisServer):
 
 
 __all__ = ["CoordinatorServer", "ServerConnection"]
-
-
-def _missing_directories(disk: Disk, path: str) -> list[str]:
-    """`path` and its parents as far as they are not there, outermost first."""
-    missing = []
-    while path != "/" and not disk.is_dir(path):
-        missing.append(path)
-        path = parent_of(path)
-    return missing[::-1]

@@ -1,0 +1,22 @@
+"""Directories whose names outlive a loss of power: what is flushed into one would be gone with its name."""
+
+from __future__ import annotations
+
+from barnabas.runtime.doors import Disk
+
+
+def make_directories(disk: Disk, path: str) -> None:
+    """Makes a directory, which is named from the root, and the parents that it lacks."""
+    new = []
+    above = path
+    while above != "/" and not disk.is_dir(above):
+        new.append(above)
+        above = _parent(above)
+    if new:
+        disk.makedirs(path)
+    for directory in reversed(new):
+        disk.fsync_dir(_parent(directory))
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
