@@ -79,7 +79,7 @@ def migration_settings(config: Config) -> MigrationSettings | None:
     version = metadata_version_of(config)
     if version < MetadataVersion.IBP_3_4_IV0:
         raise ConfigError(f"{ENABLED} is true, and {PROTOCOL} is {version.text}: a migration takes 3.4 or higher.")
-    if len(directories(config)) > 1 and version < MetadataVersion.IBP_3_7_IV2:
+    if len(directories(config, str)) > 1 and version < MetadataVersion.IBP_3_7_IV2:
         raise ConfigError(
             f"{ENABLED} is true with several log.dirs, and {PROTOCOL} is {version.text}: it takes 3.7-IV2 or higher."
         )

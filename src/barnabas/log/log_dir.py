@@ -90,16 +90,10 @@ class LogDir:
         return self.failure
 
 
-def absolute(path: str) -> str:
-    if not path.startswith("/"):
-        raise ConfigError(f"log.dirs names {path!r}: a log directory is an absolute path.")
-    return path.rstrip("/") or "/"
-
-
-def directories(config: Config) -> list[str]:
+def directories(config: Config, absolute: Callable[[str], str]) -> list[str]:
     """``log.dirs``, or ``log.dir`` where that is not set. Raises `ConfigError` for none and for one named twice."""
     name = "log.dirs" if config.is_set("log.dirs") else "log.dir"
-    paths = [absolute(path) for path in comma_list(config.text(name))]
+    paths = [absolute(path).rstrip("/") or "/" for path in comma_list(config.text(name))]
     if not paths:
         raise ConfigError(f"{name} names no directory.")
     if len(dict.fromkeys(paths)) != len(paths):

@@ -61,7 +61,10 @@ class LogDirs(CheckpointedLogs):
         flushes = self.flushes, runtime.clock.monotonic_ns
         super().__init__(
             runtime.disk,
-            {path: LogDir(path, self._dir_failed, self.unreadable.skip, flushes) for path in directories(config)},
+            {
+                path: LogDir(path, self._dir_failed, self.unreadable.skip, flushes)
+                for path in directories(config, runtime.disk.absolute)
+            },
         )
         self._locks: dict[str, Lock] = {}
         self._was_clean: dict[str, bool] = {}

@@ -97,6 +97,10 @@ class Disk(Protocol):
         """Names, sorted."""
         ...
 
+    def absolute(self, path: str) -> str:
+        """The path from the root, of one from where the process was started."""
+        ...
+
     def makedirs(self, path: str) -> None:
         """Makes the directory and its parents, if it is not there."""
         ...

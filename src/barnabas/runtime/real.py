@@ -184,6 +184,9 @@ class RealDisk:
         with briefly():
             return sorted(opening(lambda: os.listdir(path)))
 
+    def absolute(self, path: str) -> str:
+        return os.path.join(os.getcwd(), path)
+
     def makedirs(self, path: str) -> None:
         # Its content is the owner's alone: other users of the machine may not read it.
         os.makedirs(path, mode=0o700, exist_ok=True)

@@ -91,12 +91,23 @@ def test_a_directory_of_another_cluster_or_broker_is_refused(tmp_path: Path) -> 
 @pytest.mark.parametrize("text", ["", " ", ","])
 def test_an_empty_log_dirs_does_not_mean_log_dir(text: str) -> None:
     with pytest.raises(ConfigError, match=r"log\.dirs names no directory\."):
-        directories(broker_config({"log.dirs": text, "log.dir": "/logs"}))
+        directories(broker_config({"log.dirs": text, "log.dir": "/logs"}), str)
 
 
 def test_log_dir_stands_in_for_a_log_dirs_that_is_not_set() -> None:
-    assert directories(broker_config({"log.dir": "/logs"})) == ["/logs"]
-    assert directories(broker_config({"log.dirs": "/a, ,/b,", "log.dir": "/logs"})) == ["/a", "/b"]
+    assert directories(broker_config({"log.dir": "/logs"}), str) == ["/logs"]
+    assert directories(broker_config({"log.dirs": "/a, ,/b,", "log.dir": "/logs"}), str) == ["/a", "/b"]
+
+
+def test_a_log_directory_may_be_named_from_where_the_broker_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    dirs = log_dirs(Path("data/a"), Path("b"))
+    assert dirs.paths == (f"{tmp_path}/data/a", f"{tmp_path}/b")
+    dirs.close()
+    with pytest.raises(ConfigError, match="twice"):
+        log_dirs(Path("b"), tmp_path / "b")
 
 
 def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:

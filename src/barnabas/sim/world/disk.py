@@ -380,6 +380,9 @@ class SimDisk:
         }
         return sorted(found)
 
+    def absolute(self, path: str) -> str:
+        return path if path.startswith("/") else f"/{path}"
+
     def makedirs(self, path: str) -> None:
         # Directories are durable at once: what the product rests on is the durability of files in them.
         self._guard("write", path)
