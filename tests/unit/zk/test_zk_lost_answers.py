@@ -20,9 +20,9 @@ from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.kafka.config_znodes import TOPICS, USERS, ConfigEntityZNode
 from barnabas.zk.kafka.security_znodes import AclEntry, ResourcePattern
 from barnabas.zk.kafka.zk_client import ControllerMoved, KafkaZkClient
-from barnabas.zk.kafka.znodes import LeaderIsrAndControllerEpoch
+from barnabas.zk.kafka.znodes import ControllerZNode, LeaderIsrAndControllerEpoch
 from barnabas.zk.protocol.errors import BadVersion, ConnectionLoss, NodeExists, ZooKeeperError
-from barnabas.zk.protocol.ops import Create, Delete, SetData, ZkOperation
+from barnabas.zk.protocol.ops import Create, Delete, Multi, SetData, ZkOperation
 from barnabas.zk.server.server import CoordinatorServer
 
 T0, T1, U0, U1 = (TopicPartition(topic, number) for topic in "tu" for number in (0, 1))
@@ -325,8 +325,23 @@ def lead(zk: KafkaZkClient) -> Awaitable[object]:
 
 
 def configure(zk: KafkaZkClient) -> Awaitable[object]:
-    """Whose first operation reads who is controller."""
+    """Whose first two operations read the controller's epoch, and who is controller."""
     return zk.set_or_create_entity_configs(TOPICS, "t", {"retention.ms": "2"}, 0)
+
+
+def configure_anew(zk: KafkaZkClient) -> Awaitable[object]:
+    return zk.set_or_create_entity_configs(TOPICS, "u", {"retention.ms": "2"})
+
+
+KRAFT_TAKES_OVER = rival(
+    Multi(
+        [
+            SetData("/controller_epoch", b"5"),
+            Delete("/controller"),
+            Create("/controller", ControllerZNode.encode(3000, 0, 5)),
+        ]
+    )
+)
 
 
 @pytest.mark.parametrize(
@@ -342,9 +357,10 @@ def configure(zk: KafkaZkClient) -> Awaitable[object]:
         (lead, 0, 0, rival(SetData(STATES.format("t", 0), OTHERS)), {}),
         (lead, 0, 1, rival(SetData(STATES.format("t", 0), OTHERS)), {}),
         (configure, 1, 0, rival(Delete("/controller")), ControllerMoved),
-        (configure, 1, 0, rival(SetData("/controller", OTHERS)), ControllerMoved),
-        (configure, 1, 0, rival(SetData("/config/topics/t", OTHERS)), BadVersion),
-        (configure, 1, 1, rival(SetData("/config/topics/t", OTHERS)), BadVersion),
+        *((configure, at, 0, KRAFT_TAKES_OVER, ControllerMoved) for at in range(3)),
+        *((configure_anew, at, 0, KRAFT_TAKES_OVER, ControllerMoved) for at in range(5)),
+        (configure, 2, 0, rival(SetData("/config/topics/t", OTHERS)), BadVersion),
+        (configure, 2, 1, rival(SetData("/config/topics/t", OTHERS)), BadVersion),
     ],
 )
 def test_anothers_write_is_not_taken_for_ones_own(
@@ -357,7 +373,7 @@ def test_anothers_write_is_not_taken_for_ones_own(
     run(tmp_path, story)
 
 
-@pytest.mark.parametrize("lost_at", [2, 3], ids=["before it is looked at", "before it is deleted"])
+@pytest.mark.parametrize("lost_at", [3, 4], ids=["before it is looked at", "before it is deleted"])
 def test_a_quota_that_another_gives_beside_the_end_of_the_last_one_stays(tmp_path: Path, lost_at: int) -> None:
     async def story(cluster: Cluster) -> None:
         quota = ConfigEntityZNode.encode({"producer_byte_rate": "9"})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,7 +52,7 @@ from barnabas.zk.kafka.znodes import (
 )
 from barnabas.zk.protocol.data import Stat
 from barnabas.zk.protocol.errors import BadVersion, NodeExists, NoNode, NotEmpty, ZooKeeperError
-from barnabas.zk.protocol.ops import Check, Create, Delete, Exists, Multi, SetData
+from barnabas.zk.protocol.ops import Create, Delete, Exists, Multi, SetData
 
 __all__ = ["BrokerIdInUse", "ControllerMoved", "KafkaZkClient", "RegistrationWait"]
 
@@ -491,33 +492,34 @@ class KafkaZkClient(KafkaZkTopics):
         """Writes an entity's configuration. Raises `ControllerMoved`, and `BadVersion` where it was written since it
         had `version`; Kafka's last writer always wins, and what another has just changed beside it is lost.
 
-        Guarded by ``/controller``'s version as in Kafka, so that nothing is written past a KRaft controller that is
-        taking the cluster over.
+        Guarded by the controller's epoch as it was before the controller was read, so that nothing is written past a
+        KRaft controller that is taking the cluster over. (Apache's guard is ``/controller``'s version, which is 0 for
+        that one as for the one before, and what is new is made without it.)
         """
+        known = await self.get_controller_epoch()
         registration = await self.get_controller_registration()
-        if registration is None:
+        if known is None or registration is None:
             raise ControllerMoved(f"There is no controller; {entity_type} {sanitized_entity_name} was not changed.")
         if registration.is_kraft:
             raise ControllerMoved(f"A KRaft controller has taken over; {entity_type} are not changed in ZooKeeper.")
+        epoch_zk_version = known[1].version
         path = ConfigEntityZNode.path(entity_type, sanitized_entity_name)
         data = ConfigEntityZNode.encode(config)
-        guarded = Multi([Check(ControllerZNode.path, registration.zk_version), SetData(path, data, version)])
-        (answer,) = await self._requests([guarded])
-        if isinstance(answer, NoNode) and answer.op_index == 1:
-            if version >= 0:
-                raise BadVersion(path)
+        try:
             try:
-                await self.create_recursive(path, data)
-            except NodeExists:
-                (answer,) = await self._requests([guarded])
-            else:
-                return
-        if isinstance(answer, ZooKeeperError):
-            if answer.op_index == 0:
-                raise ControllerMoved(f"The controller changed; {entity_type} {sanitized_entity_name} was not changed.")
-            if isinstance(answer, BadVersion) and (await self.get_data_and_stat(path))[0] == data:
-                return  # it was written, and the answer was lost
-            raise answer
+                await self._checked_request(SetData(path, data, version), epoch_zk_version)
+            except NoNode:
+                if version >= 0:
+                    raise BadVersion(path) from None
+                await self.create_recursive(path.rpartition("/")[0], None, False)
+                with suppress(NodeExists):
+                    await self._checked_request(self._create(path, data), epoch_zk_version)
+                    return
+                await self._checked_request(SetData(path, data, version), epoch_zk_version)
+        except BadVersion:
+            if (await self.get_data_and_stat(path))[0] != data:
+                raise
+            # It was written, and the answer was lost.
 
     @to_its_end
     async def change_client_entity_configs(
