@@ -11,6 +11,7 @@ import pytest
 
 from barnabas.broker.server import Broker
 from barnabas.broker.start_error import BrokerStartError
+from barnabas.client.admin import Admin
 from barnabas.log.log_dirs import CLEAN_SHUTDOWN_FILE, LogDirs
 from barnabas.model.config import broker_config
 from barnabas.model.ids import TopicPartition, Uuid
@@ -18,7 +19,7 @@ from barnabas.runtime import Runtime
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.world.node import Node
-from barnabas.sim.world.world import LOG_DIR, ZOOKEEPER, World
+from barnabas.sim.world.world import LOG_DIR, ZOOKEEPER, World, broker_name
 from barnabas.sim.world.zookeeper import Ensemble
 from barnabas.zk.client.client import ConnectionState, StateChangeHandler, ZooKeeperClient
 from barnabas.zk.kafka.config_znodes import BROKERS, DEFAULT_ENTITY, TOPICS, USERS, ConfigEntityZNode
@@ -311,6 +312,29 @@ def test_a_broker_whose_session_ends_while_it_stops_hands_over_what_it_leads() -
         assert await stopping
 
     played(1, play, {"controlled.shutdown.retry.backoff.ms": "5000"})
+
+
+def test_a_replica_that_moves_away_while_its_broker_has_no_session_is_let_go() -> None:
+    async def play(world: World) -> None:
+        await create_topic(world, "t", 1)
+        await led(world, "t", 1)
+        moved = TopicPartition("t", 0)
+        victim = next(name for name in world.broker_names if name != world.controller())
+        left = [number for number in range(3) if broker_name(number) != victim]
+        world.network.partition([victim], [ZOOKEEPER])
+        await world.until(lambda: not owner(world, victim), "its session is over")
+
+        async def move(_: Any, cluster: Any) -> None:
+            assert await Admin(cluster).alter_reassignments({moved: left}) == {moved: None}
+
+        await world.client(move, "operator")
+        await world.until(lambda: b'"adding_replicas":{}' in (world.znode("/brokers/topics/t") or b""), "it is moved")
+        assert world.brokers[victim].replicas.partition(moved) is not None
+        world.network.heal()
+        await settled(world, "the broker is registered again")
+        await world.until(lambda: world.brokers[victim].replicas.partition(moved) is None, "it is let go", 10)
+
+    played(1, play)
 
 
 @pytest.mark.parametrize("delay_ms", [0, 1, 3, 6])

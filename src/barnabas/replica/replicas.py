@@ -24,6 +24,7 @@ from barnabas.model.internal_topics import INTERNAL_TOPICS
 from barnabas.model.leadership import LeaderAndIsr, PendingExpandIsr
 from barnabas.replica.alter_partition import DEPOSED_AFTER_MS, RETRY_BACKOFF_MS, AlterPartitionSender
 from barnabas.replica.appending import Appending
+from barnabas.replica.control_requests import leader_and_isr_response, to_stop
 from barnabas.replica.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
 from barnabas.replica.fetch_session import FetchSessions
 from barnabas.replica.fetch_state import Connect
@@ -254,7 +255,7 @@ class Replicas:
         self.fetchers.shutdown_idle_fetchers()
         if leaders or followers:
             self.on_leadership_change(leaders, followers)
-        return _leader_and_isr_response(topics, errors, by_topic_id=answer_by_topic_id)
+        return leader_and_isr_response(topics, errors, by_topic_id=answer_by_topic_id)
 
     def set_strays_aside(self, request: LeaderAndIsrRequest) -> None:
         """Keeps logs of replicas that a KRaft controller's full request does not name under another name: their topics
@@ -506,14 +507,28 @@ class Replicas:
                 self.high_watermark_moved(partition)
 
     async def _check_isrs(self) -> None:
-        """Looks for followers that lag; one that stops leaves the ISR within one and a half times the lag."""
         while True:
             await asyncio.sleep(self.replica_lag_time_max_ms / 2 / 1000)
-            now_ms = self._clock.monotonic_ms()
-            for partition in self.partitions:
-                partition.maybe_shrink_isr(now_ms)
-            self._look_at_high_watermarks()
+            self.look_at_partitions()
             self.fetch_sessions.end_idle()
+
+    def look_at_partitions(self) -> None:
+        """Looks for followers that lag: one that stops leaves the ISR within one and a half times the lag. And for what
+        moved away while this broker had no session, or the controller died that would have told it to stop."""
+        now_ms = self._clock.monotonic_ms()
+        for partition in self.partitions:
+            partition.maybe_shrink_isr(now_ms)
+            if self._has_moved_away(partition):
+                logger.warning("%s is assigned to others: nobody told this broker to stop", partition.topic_partition)
+                self._lose(partition.topic_partition)
+                self.fetchers.shutdown_idle_fetchers()
+        self._look_at_high_watermarks()
+
+    def _has_moved_away(self, partition: Partition) -> bool:
+        """Whether the controller tells all brokers of a later epoch, in which this one is no replica."""
+        known = self._metadata.partition(partition.topic_partition)
+        epoch = partition.leader_epoch
+        return known is not None and NO_EPOCH < epoch < known.leader_epoch and self.broker_id not in known.replicas
 
     async def _checkpoint(self) -> None:
         interval_ms = self._config.number("replica.high.watermark.checkpoint.interval.ms")
@@ -534,12 +549,15 @@ class Replicas:
     # A log directory fails
 
     def _mark_offline(self, topic_partition: TopicPartition) -> None:
+        self._hosted.offline[topic_partition] = None
+        self._lose(topic_partition)
+
+    def _lose(self, topic_partition: TopicPartition) -> None:
         lost = self._hosted.online.get(topic_partition)
         if lost is not None:
-            # No LeaderAndIsr is taken for it any more: who coordinates by it would go on beside the next leader.
+            # No LeaderAndIsr says so: who coordinates by it would go on beside the next leader.
             self.on_leadership_change([], [lost])
         self._let_go(topic_partition)
-        self._hosted.offline[topic_partition] = None
         self.purgatories.wake_all(topic_partition)
 
     def _log_dir_went_offline(self, path: str, partitions: list[TopicPartition]) -> None:
@@ -553,45 +571,3 @@ class Replicas:
         self.fetchers.shutdown_idle_fetchers()
         logger.error("%d replicas in %s are offline", len(partitions), path)
         self._on_log_dir_failure(path)
-
-
-def to_stop(request: StopReplicaRequest) -> list[tuple[TopicPartition, int, bool]]:
-    """The replicas in whichever form they are named, with the leader epoch, and whether they are to be deleted."""
-    if request.topic_states:
-        return [
-            (TopicPartition(topic.topic_name, state.partition_index), state.leader_epoch, state.delete_partition)
-            for topic in request.topic_states
-            for state in topic.partition_states
-        ]
-    delete = request.delete_partitions
-    old = [
-        (TopicPartition(named.topic_name, named.partition_index), NO_EPOCH, delete)
-        for named in request.ungrouped_partitions
-    ]
-    return old + [
-        (TopicPartition(topic.name, index), NO_EPOCH, delete)
-        for topic in request.topics
-        for index in topic.partition_indexes
-    ]
-
-
-def _leader_and_isr_response(
-    topics: Sequence[tuple[str, Uuid, list[PartitionState]]],
-    errors: dict[TopicPartition, ErrorCode],
-    *,
-    by_topic_id: bool,
-) -> LeaderAndIsrResponse:
-    """The answer, with topic ids since version 5 of the request, before that with names."""
-    response = LeaderAndIsrResponse()
-    for name, topic_id, states in topics:
-        answered = [
-            LeaderAndIsrResponse.LeaderAndIsrPartitionError(
-                name, state.partition_index, errors[TopicPartition(name, state.partition_index)]
-            )
-            for state in states
-        ]
-        if by_topic_id:
-            response.topics.append(LeaderAndIsrResponse.LeaderAndIsrTopicError(topic_id, answered))
-        else:
-            response.partition_errors.extend(answered)
-    return response

@@ -335,6 +335,39 @@ def test_a_leader_that_hears_of_a_later_epoch_leads_no_more(tmp_path: Path) -> N
     play(tmp_path, story)
 
 
+@pytest.mark.parametrize("leader", [1, 2], ids=["a leader", "a follower"])
+def test_a_replica_that_moved_away_unseen_is_let_go_when_the_metadata_tell_of_it(tmp_path: Path, leader: int) -> None:
+    """Its broker had no session, or StopReplica was lost with the controller. A leader alone in the ISR asks for no
+    change that could be refused."""
+
+    def tell(one: Peer, leader_epoch: int, replicas: list[int]) -> None:
+        data = UpdateMetadataRequest
+        state = data.UpdateMetadataPartitionState(leader=2, leader_epoch=leader_epoch, isr=[2], replicas=replicas)
+        topic = data.UpdateMetadataTopicState(TOPIC_PARTITION.topic, TOPIC_ID, [state])
+        one.metadata.update(data(topic_states=[topic], live_brokers=[data.UpdateMetadataBroker(id) for id in (1, 2)]))
+
+    async def story(one: Peer, two: Peer) -> None:
+        changes: list[tuple[list[Partition], list[Partition]]] = []
+        one.replicas.on_leadership_change = lambda leaders, followers: changes.append((leaders, followers))
+        one.leads(leader, 3, (leader,))
+        changes.clear()
+        partition, log = one.partition, one.log_dirs.get(TOPIC_PARTITION)
+        for leader_epoch, assigned in ((2, [2, 3]), (3, [2, 3]), (4, [2, 1])):
+            tell(one, leader_epoch, assigned)
+            one.replicas.look_at_partitions()
+            assert one.replicas.partition(TOPIC_PARTITION) is partition
+        tell(one, 4, [2, 3])
+        one.replicas.look_at_partitions()
+        assert one.replicas.partition_or_error(TOPIC_PARTITION) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert changes == [([], [partition])], "coordinators resign"
+        assert one.replicas.fetchers.state(TOPIC_PARTITION) is None
+        assert one.log_dirs.get(TOPIC_PARTITION) is log, "its records stay, as after a restart"
+        assert one.leads(2, 5, (2,)) is ErrorCode.NONE
+        assert one.partition.leader_epoch == 5, "it may be moved back"
+
+    play(tmp_path, story)
+
+
 def test_a_leader_goes_on_in_the_next_epoch_that_a_refusal_has_overtaken(tmp_path: Path) -> None:
     """The controller tells of an epoch by one connection and refuses by another."""
 

@@ -12,7 +12,7 @@ from barnabas.broker.parts import BrokerParts
 from barnabas.broker.shares import shares
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.replica.replicas import to_stop
+from barnabas.replica.control_requests import to_stop
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 

@@ -259,7 +259,7 @@ class Checkers:
         """Those of a partition's replicas; -1 where there is none.
 
         Only of those assigned: a broker that had no session when its replica was moved away, or whose StopReplica was
-        lost with the controller, keeps it.
+        lost with the controller, keeps it for a while.
         """
         found: dict[TopicPartition, list[int]] = {}
         for topic, partitions in self.topics().items():
