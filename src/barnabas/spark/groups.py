@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas.client.blocking import BlockingCluster
-from barnabas.model.errors import ErrorCode, KafkaError, check_code
+from barnabas.client.transaction_requests import errors_of
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 
@@ -36,9 +37,9 @@ def commit_offsets(cluster: BlockingCluster, group: str, offsets: Mapping[TopicP
 
     def attempt() -> None:
         answer = cluster.coordinator(group).send(request)
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                check_code(partition.error_code, what=f"topic {topic.name}")
+        for code in errors_of(answer)[:1]:
+            (name, *_) = (each.name for each in answer.topics for one in each.partitions if one.error_code == code)
+            raise KafkaError(code, f"topic {name}: {code.name}")
 
     try:
         cluster.retrying(attempt)
