@@ -40,7 +40,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.model.sentinels import ACKS_ALL
-from barnabas.runtime import Runtime, Tasks, drive
+from barnabas.runtime import Runtime, SparingLog, Tasks, drive
 from barnabas.runtime.turns import Turns
 from barnabas.runtime.unreadable import Unreadable
 from barnabas.wire.errors import WireError
@@ -118,6 +118,7 @@ class TransactionCoordinator:
         self._active = False
         self._turns = Turns()
         self.unreadable = Unreadable(runtime.clock)
+        self._waits = SparingLog(logger, logging.INFO)
         self._partitions: dict[int, TransactionPartition] = {}
         self._epochs = LeaderEpochs()
         self.partition_count = config.number("transaction.state.log.num.partitions")
@@ -215,7 +216,8 @@ class TransactionCoordinator:
                 await self._log.replicated(partition.topic_partition, REPLICATION_TIMEOUT_MS)
                 break
             except KafkaError as error:
-                logger.info("%s is not replicated yet: %s", partition.topic_partition, error)
+                key = partition.topic_partition
+                self._waits.log((key, "replicated"), "%s is not replicated yet: %s", key, error)
             await asyncio.sleep(COMPLETION_RETRY_MS / 1000)
         return self._is_current(partition)
 
@@ -375,7 +377,13 @@ class TransactionCoordinator:
             await self._append(partition, [record], timeout_ms)
         except KafkaError as error:
             transaction.not_written()
-            logger.info("%r did not become %s: %s", transaction.transactional_id, metadata.state.title, error)
+            self._waits.log(
+                (partition.topic_partition, error.code),
+                "%r did not become %s: %s",
+                transaction.transactional_id,
+                metadata.state.title,
+                error,
+            )
             raise KafkaError(_append_error(error.code), error.message) from error
         if not self._is_current(partition):
             # The id's new coordinator has read, or will read, what was written.

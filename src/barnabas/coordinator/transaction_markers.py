@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_BROKER, TopicPartition, numbers_by_topic
-from barnabas.runtime import Tasks
+from barnabas.runtime import SparingLog, Tasks
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
@@ -105,6 +105,7 @@ class TransactionMarkers:
         self._exists = exists
         self._write = write
         self._tasks = tasks
+        self._untaken = SparingLog(logger, logging.INFO)
         self._queues: dict[int, list[_Entry]] = {}
         """Markers by broker; a broker that has a queue, perhaps an empty one, has a sender at work."""
 
@@ -175,7 +176,9 @@ class TransactionMarkers:
         try:
             response = await self._write(broker_id, request)
         except (OSError, WireError) as error:
-            logger.info("broker %d did not take %d transaction markers: %s", broker_id, len(entries), error)
+            self._untaken.log(
+                broker_id, "broker %d did not take %d transaction markers: %s", broker_id, len(entries), error
+            )
             return entries
         errors = {
             (marker.producer_id, TopicPartition(topic.name, partition.partition_index)): ErrorCode(partition.error_code)

@@ -41,6 +41,7 @@ class MemoryLog:
     def __init__(self) -> None:
         self.data = bytearray()
         self.error: ErrorCode | None = None
+        self.refused = 0
         self.held: asyncio.Future[None] | None = None
         self.is_behind = False
         self.asked = 0
@@ -56,6 +57,7 @@ class MemoryLog:
     ) -> int:
         assert (topic_partition, acks) == (TopicPartition(TRANSACTION_STATE_TOPIC, 0), -1)
         if self.error is not None:
+            self.refused += 1
             raise KafkaError(self.error)
         base_offset = max((header.next_offset for header, _, _ in batches(self.data)), default=0)
         data = bytearray(batch)
@@ -477,6 +479,30 @@ def test_a_completion_that_cannot_be_written_is_written_later() -> None:
         scene.log.error = None
         await scene.until_state("CompleteCommit")
         assert len(scene.leaders.markers) == 1
+
+    play(story)
+
+
+def test_what_is_tried_again_and_again_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(transaction_coordinator, "COMPLETION_RETRY_MS", 1)
+
+    def lines(said: str) -> int:
+        return sum(said in record.getMessage() for record in caplog.records)
+
+    async def story(scene: Play) -> None:
+        caplog.set_level("INFO")
+        producer = await scene.begun(T0)
+        scene.leaders.unreachable = [1, 1, 1]
+        scene.leaders.held = asyncio.get_running_loop().create_future()
+        await scene.coordinator.end("id", *producer, True)
+        scene.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        scene.leaders.held.set_result(None)
+        await until(lambda: scene.log.refused == 3)
+        assert (lines("did not take 1 transaction markers"), lines("did not become")) == (1, 1)
+        scene.log.error = None
+        await scene.until_state("CompleteCommit")
 
     play(story)
 
