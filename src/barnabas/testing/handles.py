@@ -173,7 +173,12 @@ class PartitionHandle:
     @property
     def high_watermark(self) -> int:
         """Below it, consumers may read."""
-        return self._cluster.run(self._cluster.offsets([self.topic_partition], LATEST))[self.topic_partition]
+        self._cluster.run(self._now())
+        return self._cluster.run(self._high_watermark())
+
+    async def _high_watermark(self) -> int:
+        partition = self.topic_partition
+        return (await self._cluster.offsets([partition], LATEST))[partition]
 
     def wait(
         self,
@@ -208,14 +213,11 @@ class PartitionHandle:
         deadline = time.monotonic() + timeout
         self._cluster.run(self._cluster.until(fits, self._now, what, timeout))
         if high_watermark is not None:
-
-            async def offset() -> int:
-                partition = self.topic_partition
-                return (await self._cluster.offsets([partition], LATEST))[partition]
-
             what = f"{self.topic_partition} has a high watermark of {high_watermark}"
             left = deadline - time.monotonic()
-            self._cluster.run(self._cluster.until(lambda found: found >= high_watermark, offset, what, left))
+            self._cluster.run(
+                self._cluster.until(lambda found: found >= high_watermark, self._high_watermark, what, left)
+            )
         return self
 
 

@@ -305,11 +305,15 @@ class Host(ABC):
         return broker_id if self._state_of(broker_id) in ("running", "paused") else None
 
     async def view(self, topic_partition: TopicPartition) -> PartitionView | None:
-        """None while those concerned do not agree, or know nothing of the partition."""
+        """None while those concerned do not agree, or know nothing of the partition. Raises ``ValueError`` for one that
+        its topic has not."""
         topic, number = topic_partition
         state = self._znode(f"/brokers/topics/{topic}/partitions/{number}/state")
         assigned = self._znode(f"/brokers/topics/{topic}")
-        if state is None or assigned is None or str(number) not in assigned["partitions"]:
+        if assigned is not None and str(number) not in assigned["partitions"]:
+            last = len(assigned["partitions"]) - 1
+            raise ValueError(f"topic {topic} has no partition {number}: they go from 0 to {last}")
+        if state is None or assigned is None:
             return None
         replicas = tuple(assigned["partitions"][str(number)])
         view = PartitionView(state["leader"], state["leader_epoch"], frozenset(state["isr"]), replicas)

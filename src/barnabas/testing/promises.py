@@ -81,12 +81,15 @@ async def examine(cluster: RunningCluster, timeout: float) -> tuple[Verdict, lis
             continue  # deleted, and its promises with it
         if topic not in compacted:
             compacted[topic] = await cluster.client.retrying(partial(_is_compacted, cluster, topic))
-        view = await cluster.until(
-            is_led,
-            partial(cluster.host.view, topic_partition),
-            f"{topic_partition} has a leader, to be verified",
-            timeout,
-        )
+        try:
+            view = await cluster.until(
+                is_led,
+                partial(cluster.host.view, topic_partition),
+                f"{topic_partition} has a leader, to be verified",
+                timeout,
+            )
+        except ValueError:
+            continue  # its topic was made anew with less partitions
         assert view is not None
         looked_at, wrong = await _examine_partition(
             cluster, topic_partition, promised.of(metadata.topic_id(topic)), view, compacted[topic]

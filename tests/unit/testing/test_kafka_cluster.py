@@ -14,7 +14,7 @@ from cluster import until
 from barnabas.broker.repeated_fetch import RepeatedFetches
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.metadata import metadata_request, read_metadata
-from barnabas.model.errors import ErrorCode
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.testing import AcknowledgedRecordLost, ClusterError, KafkaCluster
 from barnabas.wire.messages.fetch import FetchRequest
 
@@ -308,6 +308,33 @@ def test_names_that_do_not_exist_are_corrected(kafka_cluster):
         kafka_cluster.broker(3)
     with pytest.raises(TimeoutError, match="t-0 has a leader"):
         kafka_cluster.partition("t", 0).wait(timeout=0.1)
+
+
+def test_a_partition_that_its_topic_has_not_is_not_waited_for(kafka_cluster):
+    kafka_cluster.create_topic("t", partitions=2)
+    absent = kafka_cluster.partition("t", 2)
+    for read in (lambda: absent.leader, lambda: absent.isr, lambda: absent.high_watermark, absent.wait):
+        with pytest.raises(ValueError, match="topic t has no partition 2: they go from 0 to 1"):
+            read()
+
+
+def test_of_a_topic_that_is_made_anew_with_less_partitions_what_was_in_the_others_is_not_missed(kafka_cluster):
+    from confluent_kafka.admin import AdminClient
+
+    topic = kafka_cluster.create_topic("t", partitions=2)
+    assert send(kafka_cluster, "t", [b"%d" % number for number in range(50)]) == [None] * 50
+    assert all(partition.high_watermark for partition in topic.partitions)
+    admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap})
+    admin.delete_topics(["t"])["t"].result(30)
+
+    def is_made_anew():
+        try:
+            return kafka_cluster.create_topic("t", partitions=1)
+        except KafkaError:
+            return None  # it is still being deleted
+
+    until(is_made_anew, "it is made anew")
+    assert kafka_cluster.verify().partitions == 2
 
 
 def test_a_cluster_that_does_not_run_says_so():
