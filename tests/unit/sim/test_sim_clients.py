@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
+from barnabas.model.errors import KafkaError
 from barnabas.sim.clients.sender import AFTERWARDS
 from barnabas.sim.plans.draw import draw
 from barnabas.sim.plans.plan import TopicPlan
 from barnabas.sim.run import Outcome, run_plan
 from barnabas.sim.scenarios import at, consume, events, plan, produce
 from barnabas.sim.world.trace import Happening
+from barnabas.sim.world.world import World
 
 
 def test_whoever_writes_writes_a_little_more_when_all_has_healed() -> None:
@@ -219,3 +223,13 @@ def test_who_is_assigned_a_partition_goes_elsewhere_before_it_hears_where_its_gr
     outcome = run_plan(plan(produce(14), *wanderers, length=15, configs={"min.insync.replicas": "2"}))
     assert outcome.good, list(map(str, outcome.violations))
     assert outcome.checked["G4"] > 0
+
+
+def test_an_error_that_a_clients_story_expects_and_that_does_not_come_ends_the_run() -> None:
+    async def story(*_: object) -> None:
+        with pytest.raises(KafkaError):
+            pass
+
+    world = World(1)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        world.loop.run_until_complete(world.client(story, "reader"))

@@ -457,10 +457,12 @@ class World:
             cluster = Cluster(runtime, self.bootstrap(), config={"client.id": name})
             try:
                 told: T | BaseException = await story(runtime, cluster)
-            except Exception as error:
+            except (GeneratorExit, asyncio.CancelledError):
+                raise
+            except BaseException as error:  # pytest's, of an error that did not come, is no `Exception`
                 told = error
             if not outcome.done():
-                if isinstance(told, Exception):
+                if isinstance(told, BaseException):
                     outcome.set_exception(told)
                 else:
                     outcome.set_result(told)  # type: ignore[arg-type]
