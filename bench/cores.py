@@ -217,6 +217,8 @@ def main() -> None:
     parser.add_argument("--live", type=float, metavar="SECONDS", help="real brokers, on cores of their own")
     parser.add_argument("--share", type=float, help="with --live: of a core, for each broker")
     arguments = parser.parse_args()
+    if arguments.share is not None and not arguments.live:
+        parser.error("--share is for the brokers of --live")
     if arguments.live:
         measure_live(arguments.cores, arguments.live, arguments.share)
         return
