@@ -38,7 +38,7 @@ class MetaProperties:
             return None
         try:
             values = parse_properties(disk.read(path).decode("utf-8"))
-        except UnicodeDecodeError:
+        except (UnicodeDecodeError, ConfigError):
             raise CorruptMetaProperties(f"{path} is no properties file") from None
         version = values.get("version")
         if version is None or not NUMBER(version):

@@ -475,7 +475,10 @@ _COARSER_UNITS: Final[dict[str, tuple[tuple[str, int], ...]]] = {
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Java's ``.properties``: comments, ``=`` ``:`` or blank as separator, ``\\`` escapes and continued lines."""
+    """Java's ``.properties``: comments, ``=`` ``:`` or blank as separator, ``\\`` escapes and continued lines.
+
+    Raises `ConfigError`, as Java does, for a ``\\u`` without its four digits.
+    """
     values: dict[str, str] = {}
     for line in _logical_lines(text):
         match = re.match(r"((?:\\.|[^=:\s\\])+)\s*[=:]?\s*(.*)$", line, re.S)
@@ -513,6 +516,8 @@ def _logical_lines(text: str) -> Iterator[str]:
 def _unescape(text: str) -> str:
     def replaced(match: re.Match[str]) -> str:
         escape = match[1]
+        if escape == "u":
+            raise ConfigError("Malformed \\uxxxx encoding.")
         if escape[0] == "u":
             return chr(int(escape[1:], 16))
         return {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}.get(escape, escape)

@@ -75,7 +75,9 @@ def test_a_partition_whose_topic_id_cannot_be_read_takes_the_controllers(tmp_pat
     assert started(tmp_path).logs[A].topic_id == NEW_ID
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"broker.id=1\n", b"version=0\nbroker.id=one\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe", b"broker.id=1\n", b"version=0\nbroker.id=one\n", b"version=0\nother=\\uZZZZ\n"]
+)
 def test_a_directory_whose_meta_properties_cannot_be_read_is_offline_alone(tmp_path: Path, content: bytes) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     started(one, other).close()
