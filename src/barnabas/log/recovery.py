@@ -109,7 +109,6 @@ def load_segments(
     if producers.map_end_offset < log_end_offset:
         yield from replaying_producers(segments, producers, log_start_offset, log_end_offset)
     producers.map_end_offset = log_end_offset
-    segments[-1].txn_index.truncate_to(log_end_offset)
     # A broker loads all its logs before anybody uses one: together they would hold more descriptors than it may have.
     for segment in segments:
         segment.close_files()
@@ -409,12 +408,16 @@ class _Loading:
         self.producers.map_end_offset = batch.next_offset
 
     def end_of_clean_log(self) -> Generator[int, None, int]:
-        """The log end offset after a clean stop; a last segment that does not end with a batch is recovered."""
+        """The log end offset after a clean stop; a last segment that does not end with a batch, or before an aborted
+        transaction does, is recovered."""
         if not self.segments:
             return self.log_start_offset
+        last = self.segments[-1]
         try:
-            return self.segments[-1].next_offset()
-        except CorruptBatch as error:
+            end_offset = last.next_offset()
+            last.txn_index.check(last.base_offset, end_offset)
+            return end_offset
+        except (CorruptBatch, CorruptIndex) as error:
             logger.warning("[%s] not as it was at the clean stop: %s", self.topic_partition, error)
             end = yield from self.recover_from(len(self.segments) - 1)
             assert end is not None

@@ -23,6 +23,15 @@ class AbortedTxn(NamedTuple):
     last_offset: int
     last_stable_offset: int
 
+    @property
+    def can_be(self) -> bool:
+        """Whether any transaction is so: it has a record before its marker, and nothing behind that is stable yet."""
+        return (
+            self.producer_id >= 0
+            and 0 <= self.first_offset < self.last_offset
+            and 0 <= self.last_stable_offset <= self.last_offset + 1
+        )
+
 
 class TransactionIndex:
     """Entries rise in `last_offset`."""
@@ -44,7 +53,8 @@ class TransactionIndex:
             entries: list[AbortedTxn] = []
             for version, *fields in _ENTRY.iter_unpack(data):
                 entry = AbortedTxn(*fields)
-                if version != _VERSION or (entries and entry.last_offset <= entries[-1].last_offset):
+                rises = not entries or entry.last_offset > entries[-1].last_offset
+                if version != _VERSION or not rises or not entry.can_be:
                     raise CorruptIndex(f"{self.path} holds an entry that cannot be: {entry}")
                 entries.append(entry)
             self._aborted = entries

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,34 @@ def test_a_snapshot_in_which_two_transactions_are_one_is_read_from_the_log_inste
     dirs = started(tmp_path)
     assert dirs.unreadable.counts == {"producer snapshot": 1}
     assert dirs.logs[A].producers.first_unstable_offset is None
+    dirs.close()
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        AbortedTxn(7, 1 << 40, 3, 4),
+        AbortedTxn(7, 3, 3, 4),
+        AbortedTxn(7, -1, 3, 4),
+        AbortedTxn(-7, 1, 3, 4),
+        AbortedTxn(7, 1, 3, 5),
+        AbortedTxn(7, 1, 1 << 40, 4),
+        AbortedTxn(0, 0, 0, 0),
+    ],
+)
+def test_an_aborted_transaction_that_cannot_be_is_found_in_the_log_again(tmp_path: Path, damaged: AbortedTxn) -> None:
+    dirs = started(tmp_path)
+    log = dirs.get_or_create(A)
+    log.producers.requires_verification = False
+    append(log, "before")
+    for data in (idempotent(["aborted"], 0, is_transactional=True), idempotent(["too"], 1, is_transactional=True)):
+        log.append_as_leader(data, 0, now_ms=NOW)
+    log.append_as_leader(marker(ControlType.ABORT), 0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+    dirs.close()
+    path = tmp_path / "a-0" / f"{0:020d}.txnindex"
+    path.write_bytes(struct.pack(">hqqqq", 0, *damaged))
+    dirs = started(tmp_path)
+    assert dirs.logs[A].aborted_transactions(0, 4) == [AbortedTxn(7, 1, 3, 4)]
     dirs.close()
 
 
