@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple, Self
+
+_DIR_NAME: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d{1,10})", re.ASCII).fullmatch
+_PARTITION_MAX: Final = 2**31 - 1
 
 
 class TopicPartition(NamedTuple):
@@ -21,10 +25,10 @@ class TopicPartition(NamedTuple):
     @classmethod
     def from_dir_name(cls, name: str) -> Self:
         """Inverse of ``str()``. Raises ``ValueError`` when `name` is no partition directory."""
-        topic, dash, partition = name.rpartition("-")
-        if not dash or not topic or not partition.isascii() or not partition.isdigit():
+        match = _DIR_NAME(name)
+        if match is None or int(match[2]) > _PARTITION_MAX:
             raise ValueError(f"{name!r} is not a topic-partition directory name")
-        return cls(topic, int(partition))
+        return cls(match[1], int(match[2]))
 
 
 def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

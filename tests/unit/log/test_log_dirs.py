@@ -343,15 +343,18 @@ def test_a_log_made_anew_after_a_deletion_is_not_cleaned_yet(tmp_path: Path) -> 
 
 
 def test_what_is_no_partition_stays_as_it_is(tmp_path: Path) -> None:
-    for name in ("not-to-delete", "notes", "a-future", "__cluster_metadata-0", "remote-log-index-cache"):
+    """A name of one that could be none would be written into every checkpoint, where it cannot be read."""
+    names = {
+        *("not-to-delete", "notes", "a-future", "__cluster_metadata-0", "remote-log-index-cache"),
+        *(os.fsdecode(b"caf\xe9-0"), "of a cat-0", "a-99999999999"),
+    }
+    for name in names:
         (tmp_path / name).mkdir()
         (tmp_path / name / "kept").write_text("")
     dirs = log_dirs(tmp_path)
     assert dirs.all_logs == []
     dirs.close()
-    assert {path.parent.name for path in tmp_path.glob("*/*")} == {
-        *("not-to-delete", "notes", "a-future", "__cluster_metadata-0", "remote-log-index-cache")
-    }
+    assert {path.parent.name for path in tmp_path.glob("*/*")} == names
 
 
 @pytest.mark.parametrize("migrates", ["true", "false"])
