@@ -305,27 +305,30 @@ class _Loading:
     def find_end(self, first: int, skip: Skip) -> Generator[int, None, int]:
         """Checks the segments from index `first` on, and those whose indexes do not fit; returns the log end offset."""
         for segment in _with_unfit_indexes(self.segments, first, skip):
-            if segment in self.segments:
-                yield from self.recover_alone(segment)
+            yield from self.index_anew(segment)
         checked = yield from self.recover_from(first)
         if checked is not None:
             return checked
         return (yield from self.end_of_clean_log())
 
-    def recover_alone(self, segment: Segment) -> Pieces:
-        """Recovers a segment that was flushed, for its indexes; where it is damaged, the log ends there."""
+    def index_anew(self, segment: Segment) -> Pieces:
+        """Makes the indexes of a segment that was flushed.
+
+        What is damaged in it stays, as where they were whole: whoever reads it is told, and no record behind it is
+        lost. (Apache cuts the segment there.)
+        """
         producers, start = self.producers, segment.base_offset
         producers.truncate_and_reload(self.log_start_offset, start)
         if producers.map_end_offset < start:
             yield from replaying_producers(self.segments, producers, self.log_start_offset, start)
-        cut = yield from segment.recover(
+        end = yield from segment.recover(
             self.settings.index_interval_bytes,
             self.flushed_offset,
-            lambda batch: True,
+            lambda batch, good: True,
             lambda batch: self._take_producers(segment, batch),
         )
-        if cut:
-            self._end_at(segment, cut, segment.next_offset())
+        if end < segment.size:
+            logger.error("the indexes of %s end at %d, where it is damaged", segment.path, end)
         segment.close_files()
         producers.take_snapshot(sync=True)  # the next one may begin with it
 
@@ -360,41 +363,41 @@ class _Loading:
                 producers.map_end_offset = segment.base_offset
             if index > first:
                 producers.take_snapshot(sync=True)
-            cut = yield from segment.recover(
+            end = yield from segment.recover(
                 self.settings.index_interval_bytes,
                 self.flushed_offset,
                 self._belongs,
                 lambda batch, segment=segment: self._take(segment, batch),  # type: ignore[misc]
             )
             next_offset = max(segment.base_offset, producers.map_end_offset)
-            if cut:
-                self._end_at(segment, cut, next_offset)
+            if end < segment.size:
+                self._end_at(segment, end, next_offset)
                 break
             segment.close_files()
         if self.epochs.entries != epochs_before:
             self.epochs.write()
         return next_offset
 
-    def _end_at(self, segment: Segment, cut: int, next_offset: int) -> None:
-        """Ends the log with a segment of which so many bytes are damaged."""
+    def _end_at(self, segment: Segment, size: int, next_offset: int) -> None:
+        """Ends the log with this segment, of which so many bytes are whole."""
         logger.warning(
             "[%s] recovered segment %s: %d bytes after offset %d are no whole batches and are cut",
             self.topic_partition,
             segment.path,
-            cut,
+            segment.size - size,
             next_offset,
         )
         self.drop(self.segments[self.segments.index(segment) + 1 :])
-        segment.cut_file()
+        segment.cut_file(size)
 
-    def _belongs(self, batch: StoredBatch) -> bool:
-        """Whether a batch belongs to the log: leader epochs never fall within it.
+    def _belongs(self, batch: StoredBatch, good: bool) -> bool:
+        """Whether a batch belongs to the log: its CRC is right, and leader epochs never fall within it.
 
         Where they fall, the batch was cut by a truncation and then overwritten in part, and a power loss brought the
         rest of it back: its CRC is right, and no leader has it at this offset. What was flushed is no such batch: logs
         of Apache's followers have epochs that fall, and so have those of a cluster that lost its znodes.
         """
-        return (
+        return good and (
             batch.leader_epoch < 0 or batch.leader_epoch >= self.last_epoch or batch.base_offset < self.flushed_offset
         )
 

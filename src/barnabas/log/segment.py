@@ -344,14 +344,14 @@ class Segment:
         self,
         index_interval_bytes: int,
         recovery_point: int,
-        belongs: Callable[[StoredBatch], bool],
+        belongs: Callable[[StoredBatch, bool], bool],
         take: Callable[[StoredBatch], None],
     ) -> Generator[int, None, int]:
-        """Checks every batch's CRC and makes the indexes anew; the segment ends after the last good one.
+        """Checks every batch's CRC and makes the indexes anew, up to the first bytes that are no batch of the log.
 
-        Asks for each whether it `belongs` to the log, and calls `take` for each good one. Yields after every piece of
-        about `RECOVERY_BYTES` how many bytes it had, and returns how many are left in the file: `cut_file` removes them
-        when the segments behind this one are gone.
+        Asks for each whether it `belongs` to the log, where its CRC is right and where it is not, and calls `take` for
+        each that does. Yields after every piece of about `RECOVERY_BYTES` how many bytes it had, and returns where the
+        last one ends: `cut_file` removes what follows, when the segments behind this one are gone.
         """
         self._forget()
         indexes = self.offset_index, self.time_index, self.txn_index
@@ -361,9 +361,7 @@ class Segment:
         self.file.read_ahead(2 * RECOVERY_BYTES, 0)
         last_offset = self.base_offset - 1
         for batch, good in self._checked(size):
-            if not good or batch.base_offset <= last_offset or not self.fits(batch.last_offset):
-                break
-            if not belongs(batch):
+            if batch.base_offset <= last_offset or not self.fits(batch.last_offset) or not belongs(batch, good):
                 break
             last_offset = batch.last_offset
             if batch.max_timestamp > self.max_timestamp:
@@ -379,21 +377,21 @@ class Segment:
                 self.file.read_ahead(RECOVERY_BYTES, valid + RECOVERY_BYTES)
                 yield valid - told
                 told = valid
-        self.size = valid
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         # Below the recovery point everything is synced, and no flush comes later: what is written here is synced now.
         for index in indexes:
             index.rebuilt(sync=last_offset < recovery_point)
-        return size - valid
+        return valid
 
-    def cut_file(self) -> None:
-        """Gives the file the segment's size, for good, and keeps the indexes as short.
+    def cut_file(self, size: int) -> None:
+        """Gives the file this size, for good, and keeps the indexes as short.
 
         The recovery point is not above the cut, so no later flush looks at this segment again: if a power loss brought
         the old length back, nobody would check the bytes behind the cut.
         """
         self.cuts += 1
-        self.file.truncate(self.size)
+        self.size = size
+        self.file.truncate(size)
         self.flush()
 
     def _checked(self, size: int) -> Iterator[tuple[StoredBatch, bool]]:
@@ -480,8 +478,7 @@ class Segment:
         self._index(self.time_index).truncate_to(offset)
         self.txn_index.truncate_to(offset)
         if position is not None:
-            self.size = position
-            self.cut_file()
+            self.cut_file(position)
         if self.size == 0:
             self.created_ms = now_ms
             return offset

@@ -367,3 +367,28 @@ def test_the_cleaner_sets_a_log_with_garbage_aside_by_its_offset_and_cleans_the_
     (kept,) = first.batches()
     assert [record.value for record in records_of(first.read_batch(kept), 0, kept.size)] == [b"2"]
     dirs.close()
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
+def test_a_flushed_segment_whose_indexes_are_made_anew_keeps_what_is_damaged_and_what_follows(
+    tmp_path: Path, suffix: str
+) -> None:
+    config = {"log.segment.bytes": "300"}
+    dirs = started(tmp_path, **config)
+    log = dirs.get_or_create(A)
+    for number in range(12):
+        append(log, f"{number}".ljust(50))
+    assert len(log.segments) > 3
+    segment, last_offset = log.segments[1], log.log_end_offset - 1
+    damaged = segment.base_offset
+    dirs.close()
+    content = bytearray(Path(segment.path).read_bytes())
+    content[HEADER_BYTES + 10] ^= 1
+    Path(segment.path).write_bytes(content)
+    Path(segment.path).with_suffix(suffix).write_bytes(b"x")
+    dirs = started(tmp_path, **config)
+    log = dirs.logs[A]
+    assert dirs.unreadable.counts == {"index": 1}
+    assert [offset for offset, _ in values(log, damaged + 1)] == [*range(damaged + 1, last_offset + 1)]
+    assert bytes(log.read(damaged, 1)) == bytes(content[: len(log.read(damaged, 1))])
+    dirs.close()
