@@ -73,11 +73,12 @@ class OffsetIndex(IndexFile):
         self._positions.append(position)
         self._add(_ENTRY.pack(relative, position))
 
-    def lookup(self, offset: int) -> int:
-        """Position of a batch that is not beyond the one that holds `offset`."""
+    def lookup(self, offset: int, passed_over: int = 0) -> int:
+        """Position of a batch that is not beyond the one that holds `offset`, as the nearest entry has it, or one so
+        many before."""
         self._load()
         relative = offset - self.base_offset
-        slot = bisect_right(self._relative_offsets, min(relative, MAX_RELATIVE_OFFSET)) - 1
+        slot = bisect_right(self._relative_offsets, min(relative, MAX_RELATIVE_OFFSET)) - 1 - passed_over
         return self._positions[slot] if slot >= 0 else 0
 
     def upper_bound_offset(self, position: int) -> int | None:

@@ -268,13 +268,28 @@ class Segment:
             position = positions[slot]
             following = slot + 1
             return position, (positions[following] if following < len(positions) else self.size) - position
-        return self._scan_for(offset, self._index(self.offset_index).lookup(offset))
+        index = self._index(self.offset_index)
+        passed_over = 0
+        while True:
+            try:
+                return self._scan_for(offset, index.lookup(offset, passed_over))
+            except CorruptIndex:
+                passed_over += 1  # the entry before leads there as well
 
-    def _scan_for(self, offset: int, position: int) -> tuple[int, int] | None:
-        """As `locate`, from a position before the batch on; reads no more of each header than it needs."""
+    def _scan_for(self, offset: int, indexed: int) -> tuple[int, int] | None:
+        """As `locate`, from the position on that the index has; reads no more of each header than it needs.
+
+        Raises `CorruptIndex` where what is there is no batch that begins at `offset` or before: the entry is wrong, or
+        the batch is. (Apache returns what comes next, and a consumer misses the records between.)
+        """
+        position = indexed
+        if indexed and indexed >= self.size:
+            raise CorruptIndex(f"{self.offset_index.path} has the position {indexed} of {self.size}")
         while position < self.size:
             data = self.file.pread(min(SCAN_BYTES, self.size - position), position)
             at, last = 0, len(data) - LAST_OFFSET_END
+            if indexed and position == indexed and not (last >= 0 and self._begins_before(offset, data)):
+                raise CorruptIndex(f"{self.offset_index.path} has no batch before {offset} at position {indexed}")
             while at <= last:
                 base_offset, batch_size = prefix(data, at)
                 if batch_size < LEGACY_MINIMUM:
@@ -291,6 +306,10 @@ class Segment:
         if position > self.size:
             raise CorruptBatch(f"{self.path} ends within a batch, {position - self.size} bytes before its end")
         return None
+
+    def _begins_before(self, offset: int, data: bytes) -> bool:
+        base_offset, size = prefix(data, 0)
+        return self.base_offset <= base_offset <= offset and size >= LEGACY_MINIMUM and data[MAGIC_AT] <= 2
 
     def batches(self, start: int = 0, end: int | None = None, *, chunk: int = SCAN_BYTES) -> Iterator[StoredBatch]:
         """The headers of all batches from position `start` on. Raises `CorruptBatch` where there is none."""
@@ -318,7 +337,8 @@ class Segment:
     def batches_not_before(self, timestamp: int, offset: int) -> Iterator[StoredBatch]:
         """The batches from `offset` on among which is the first with a record that is not older than `timestamp`."""
         _, from_offset = self._index(self.time_index).lookup(timestamp)
-        for batch in self.batches(self._index(self.offset_index).lookup(max(from_offset, offset))):
+        located = self.locate(max(from_offset, offset))
+        for batch in self.batches(self.size if located is None else located[0]):
             if batch.max_timestamp >= timestamp and batch.last_offset >= offset:
                 yield batch
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import shutil
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -391,4 +392,61 @@ def test_a_flushed_segment_whose_indexes_are_made_anew_keeps_what_is_damaged_and
     assert dirs.unreadable.counts == {"index": 1}
     assert [offset for offset, _ in values(log, damaged + 1)] == [*range(damaged + 1, last_offset + 1)]
     assert bytes(log.read(damaged, 1)) == bytes(content[: len(log.read(damaged, 1))])
+    dirs.close()
+
+
+@pytest.mark.parametrize(
+    ("entry", "position"),
+    [
+        (2, lambda position: position + 1),
+        (-1, lambda position: position + 1),
+        (-1, lambda position: position + 119),
+        (-1, lambda position: 2**31 - 1),
+    ],
+    ids=["amid a batch", "amid the last", "a later batch", "beyond the file"],
+)
+def test_an_index_that_leads_past_a_record_hides_it_from_nobody(
+    tmp_path: Path, entry: int, position: Callable[[int], int]
+) -> None:
+    config = {"log.segment.bytes": "1600", "log.index.interval.bytes": "200"}
+    dirs = started(tmp_path, **config)
+    log = dirs.get_or_create(A)
+    for number in range(30):
+        append(log, f"{number}".ljust(50), timestamp=NOW + number)
+    assert len(log.read(12, 1)) == 119
+    dirs.close()
+    index = tmp_path / "a-0" / f"{0:020d}.index"
+    rows = list(struct.iter_unpack(">ii", index.read_bytes()))
+    rows[entry] = (rows[entry][0], position(rows[entry][1]))
+    damaged = b"".join(struct.pack(">ii", *row) for row in rows)
+    index.write_bytes(damaged)
+    dirs = started(tmp_path, **config)
+    log = dirs.logs[A]
+    found = [int.from_bytes(log.read(offset, 1)[:8], "big") for offset in range(30)]
+    assert found == [*range(30)]
+    told = [dirs.logs[A].fetch_offset_by_timestamp(NOW + number) for number in range(30)]
+    assert [each and each.offset for each in told] == [*range(30)]
+    dirs.close()
+
+
+def test_a_segment_that_is_damaged_where_its_index_leads_is_read_before_and_behind(tmp_path: Path) -> None:
+    config = {"log.segment.bytes": "1600", "log.index.interval.bytes": "200"}
+    dirs = started(tmp_path, **config)
+    log = dirs.get_or_create(A)
+    for number in range(30):
+        append(log, f"{number}".ljust(50))
+    dirs.close()
+    index, segment = ((tmp_path / "a-0" / f"{0:020d}").with_suffix(suffix) for suffix in (".index", ".log"))
+    at, behind = (position for _, position in list(struct.iter_unpack(">ii", index.read_bytes()))[1:3])
+    content = segment.read_bytes()
+    segment.write_bytes(content[:at] + bytes(8 + 4) + content[at + 12 :])
+    dirs = started(tmp_path, **config)
+    log = dirs.logs[A]
+    for offset in range(30):
+        if at <= offset * 119 < behind:
+            with pytest.raises(KafkaError) as refused:
+                log.read(offset, 1)
+            assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+        else:
+            assert int.from_bytes(log.read(offset, 1)[:8], "big") == offset
     dirs.close()
