@@ -127,13 +127,15 @@ def _finish_interrupted_work(disk: Disk, directory: str, skip: Skip) -> None:
 
     Who marked them may have died before their new names were on the platter: a loss of power must not bring them back.
     """
-    names = disk.listdir(directory)
+    endings = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")
+    names = [
+        each for each in disk.listdir(directory) if each.endswith(endings) and not disk.is_dir(f"{directory}/{each}")
+    ]
     swapped = sorted(base for name in names if (base := base_offset_of(name, LOG_SUFFIX + SWAP_SUFFIX)) is not None)
     whole = tuple(f"{base:020d}" for base in swapped)
     for name in names:
         # A log file becomes a swap file after its indexes: without it they would wait here for the next one's.
-        half_made = name.endswith(SWAP_SUFFIX) and not name.startswith(whole)
-        if half_made or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+        if not (name.endswith(SWAP_SUFFIX) and name.startswith(whole)):
             disk.remove(f"{directory}/{name}")
     if not swapped:
         if any(name.endswith(DELETED_SUFFIX) for name in names):
@@ -144,8 +146,8 @@ def _finish_interrupted_work(disk: Disk, directory: str, skip: Skip) -> None:
         bases = [base for suffix in SUFFIXES if (base := base_offset_of(name, suffix)) is not None]
         if bases and swapped[0] <= bases[0] < max(ends):
             disk.remove(f"{directory}/{name}")
-    for name in disk.listdir(directory):
-        if name.endswith(SWAP_SUFFIX):
+    for name in names:
+        if name.endswith(SWAP_SUFFIX) and name.startswith(whole):
             disk.rename(f"{directory}/{name}", f"{directory}/{name[: -len(SWAP_SUFFIX)]}")
     disk.fsync_dir(directory)
 

@@ -450,3 +450,15 @@ def test_a_segment_that_is_damaged_where_its_index_leads_is_read_before_and_behi
         else:
             assert int.from_bytes(log.read(offset, 1)[:8], "big") == offset
     dirs.close()
+
+
+def test_directories_in_a_partitions_directory_are_left_alone(tmp_path: Path) -> None:
+    stopped(tmp_path)
+    names = ("notes.deleted", f"{0:020d}.log.cleaned", f"{0:020d}.log.swap", "partition.metadata.tmp")
+    for name in names:
+        (tmp_path / "a-0" / name).mkdir()
+        (tmp_path / "a-0" / name / "kept").write_text("")
+    dirs = started(tmp_path)
+    assert logs(dirs) == {"a": [(0, "a")], "b": [(0, "b")]}
+    assert all((tmp_path / "a-0" / name / "kept").exists() for name in names)
+    dirs.close()

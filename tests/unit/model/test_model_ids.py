@@ -24,7 +24,9 @@ def test_a_partition_prints_as_its_directory_and_is_read_from_it() -> None:
     assert TopicPartition.from_dir_name("a-b.c-12") == ("a-b.c", 12)
 
 
-@pytest.mark.parametrize("name", ["topic", "topic-", "-3", "topic-x", "topic-٣", "topic-2147483648", "a topic-0", "caf\udce9-0"])
+@pytest.mark.parametrize(
+    "name", ["topic", "topic-", "-3", "topic-x", "topic-٣", "topic-2147483648", "a topic-0", "caf\udce9-0"]
+)
 def test_other_directories_are_no_partitions(name: str) -> None:
     with pytest.raises(ValueError, match="directory"):
         TopicPartition.from_dir_name(name)
