@@ -16,11 +16,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final, NamedTuple
 
-from barnabas.log.checkpoints import decode_lines, encode_lines
+from barnabas.log.checkpoints import OFFSET_MAX, decode_lines, encode_lines
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET
 from barnabas.runtime import Disk
 
 FILE_NAME: Final = "leader-epoch-checkpoint"
+_EPOCH_MAX: Final = 2**31 - 1
 
 
 class EpochEntry(NamedTuple):
@@ -53,7 +54,7 @@ class LeaderEpochCache:
             return False
         entries = [EpochEntry(int(epoch), int(start)) for epoch, start in decode_lines(data, path)]
         for entry in entries:
-            if entry.epoch < 0 or entry.start_offset < 0:
+            if not (0 <= entry.epoch <= _EPOCH_MAX and 0 <= entry.start_offset <= OFFSET_MAX):
                 raise ValueError(f"{path} holds {entry}")
             self._assign(entry)
         self.written_epoch = self.latest_epoch

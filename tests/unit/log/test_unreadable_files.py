@@ -64,6 +64,16 @@ def test_an_empty_file_of_leader_epochs_is_nothing_to_complain_of(tmp_path: Path
     assert [tuple(entry) for entry in dirs.logs[A].leader_epochs.entries] == [(0, 0)]
 
 
+@pytest.mark.parametrize("line", ["99999999999 0", f"0 {1 << 63}", "-1 0", "0 -1"])
+def test_leader_epochs_that_no_answer_could_hold_are_read_from_the_log_instead(tmp_path: Path, line: str) -> None:
+    stopped(tmp_path)
+    (tmp_path / "a-0" / "leader-epoch-checkpoint").write_text(f"0\n1\n{line}\n")
+    dirs = started(tmp_path)
+    assert dirs.unreadable.counts == {"leader epochs": 1}
+    assert [tuple(entry) for entry in dirs.logs[A].leader_epochs.entries] == [(0, 0)]
+    dirs.close()
+
+
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"version: 7\ntopic_id: x", b"version: 0\ntopic_id: x"])
 def test_a_partition_whose_topic_id_cannot_be_read_takes_the_controllers(tmp_path: Path, content: bytes) -> None:
     stopped(tmp_path)
