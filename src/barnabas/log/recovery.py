@@ -154,12 +154,7 @@ def _finish_interrupted_work(disk: Disk, directory: str, skip: Skip) -> None:
 
 def _swap_end(disk: Disk, directory: str, base: int, skip: Skip) -> int:
     """The offset after the last batch of a swap file that can be read."""
-    segment = Segment.__new__(Segment)
-    segment._disk = disk
-    segment._file = None
-    segment.base_offset = base
-    segment.path = f"{directory}/{base:020d}{LOG_SUFFIX}{SWAP_SUFFIX}"
-    segment.size = disk.size(segment.path)
+    segment = Segment(disk, directory, base, index_bytes=0, now_ms=0, suffix=SWAP_SUFFIX)
     end = base
     try:
         for batch in segment.batches(chunk=RECOVERY_BYTES):
@@ -167,8 +162,7 @@ def _swap_end(disk: Disk, directory: str, base: int, skip: Skip) -> int:
     except CorruptBatch as error:
         skip("cleaned segment", segment.path, error)
     finally:
-        if segment._file is not None:
-            segment._file.close()
+        segment.close_files()
     return end
 
 
