@@ -14,8 +14,11 @@ from barnabas.replica.partition import Partition
 from barnabas.sim.world.loop import NS
 from barnabas.sim.world.trace import Happening
 from barnabas.sim.world.world import World, broker_name
+from barnabas.zk.protocol.ops import Check, Multi
+from barnabas.zk.protocol.session_ops import CloseSession
 
 EVERY_NS: Final = 20_000_000
+_LOOKED_AT: Final = ("/brokers/topics", "/controller")
 
 
 class Recorder:
@@ -38,7 +41,8 @@ class Recorder:
 
         def committed(operation: Any, session_id: int, result: Any, zxid: int) -> None:
             told_before(operation, session_id, result, zxid)
-            self._look_at_zookeeper()
+            if _may_change_who_leads(operation):
+                self._look_at_zookeeper()
             self._look_at_brokers()
 
         self._world.on_commit = committed
@@ -157,3 +161,11 @@ class Recorder:
             node, Happening.LOG, f"{partition}: {start} to {end}, high watermark {high_watermark}",
             partition=partition, log_start_offset=start, high_watermark=high_watermark, log_end_offset=end,
         )  # fmt: skip
+
+
+def _may_change_who_leads(operation: Any) -> bool:
+    """Or who rules: a session may have had the controller's znode."""
+    if type(operation) is CloseSession:
+        return True
+    parts = operation.operations if type(operation) is Multi else [operation]
+    return any(type(part) is not Check and part.path.startswith(_LOOKED_AT) for part in parts)
