@@ -829,6 +829,18 @@ def c24(cluster: Cluster) -> None:
         cluster.at(ruler, grant)
 
 
+def c25(cluster: Cluster) -> None:
+    """A broker goes by an earlier epoch of a partition, and nobody tells it of the present one."""
+    name = next(each for each in cluster.world.broker_names if each != cluster.world.controller())
+    metadata = cluster.world.brokers[name].metadata
+    kept, orders = metadata.image, metadata.image.topics["orders"]
+    before = replace(orders.partitions[0], leader_epoch=orders.partitions[0].leader_epoch - 1)
+    topics = {**kept.topics, "orders": replace(orders, partitions={**orders.partitions, 0: before})}
+    metadata.image = replace(kept, topics=topics)
+    noticed(cluster, "C25")
+    metadata.image = kept
+
+
 def c22(cluster: Cluster) -> None:
     """Another leads than the first of the replicas, and the controller does not mind."""
     with patched(cluster.world, "config_of", lambda *_: {**BALANCED, "broker.id": "0"}):
@@ -2528,7 +2540,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c21_of_a_replica_that_is_lost,
     c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c21_of_one_that_is_in_sync,
     c21_of_one_that_leaves_and_is_gone, c22, c23,
-    c23_of_a_topic_that_is_made_anew, c24, r1, r1_of_a_log_that_moves, r2, r3,
+    c23_of_a_topic_that_is_made_anew, c24, c25, r1, r1_of_a_log_that_moves, r2, r3,
     r4, r4_of_other_batches, r5, r5_of_an_end_that_nobody_asks_for, r6,
     r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost,
     r9_of_what_does_not_count, r10, r11, r12,

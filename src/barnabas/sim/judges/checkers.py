@@ -23,6 +23,7 @@ from barnabas.sim.judges.watch_coordinators import CoordinatorWatch
 from barnabas.sim.judges.watch_copies import CopyWatch
 from barnabas.sim.judges.watch_deadlines import DeadlineWatch
 from barnabas.sim.judges.watch_derived import DerivedWatch
+from barnabas.sim.judges.watch_duties import DutyWatch
 from barnabas.sim.judges.watch_fetch_sessions import FetchSessionWatch
 from barnabas.sim.judges.watch_forgotten import ForgottenWatch
 from barnabas.sim.judges.watch_former_lives import FormerLifeWatch
@@ -86,6 +87,7 @@ class Checkers:
         self.namesakes = NamesakeWatch(self.logs, self.probes)
         self.orders = OrderWatch(world, self.ensemble, self.probes)
         self.former_lives = FormerLifeWatch(world)
+        self.duties = DutyWatch(world, self.ensemble, self._reached_since, self.leftovers.calm_since_ns)
         knows, calm = self.ensemble.knows_config, self.leftovers.calm_since_ns
         self.quotas = QuotaWatch(world, self.probes)
         self.settings = SettingsWatch(world, self.history, knows, calm, self.probes)
@@ -130,6 +132,7 @@ class Checkers:
             self.deadlines.look()
             self.coordinators.look()
             self.alive.look()
+            self.duties.look()
             self.members.look()
             self.waiting.look()
             self.fetch_sessions.look()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from barnabas.controller.context import ControllerContext
 from barnabas.sim.judges.watch_logs import LogWatch
 from barnabas.sim.world.loop import Incarnation
 from barnabas.sim.world.world import ZOOKEEPER, World, broker_name, broker_number
@@ -469,12 +470,16 @@ class ZooKeeperWatch:
 
     def alive_to_controller(self) -> list[int] | None:
         """Whom the controller takes for alive; None while nobody rules, or has read what there is."""
+        context = self.known_to_controller()
+        return None if context is None else context.live_or_shutting_down_broker_ids
+
+    def known_to_controller(self) -> ControllerContext | None:
+        """What the controller knows; None while nobody rules, or has read what there is."""
         broker = self.world.brokers.get(broker_name(self.controller))
         reign = None if broker is None else broker.controller.reign
         if reign is None or reign.context.epoch != self.controller_epoch:
             return None
-        alive = reign.context.live_or_shutting_down_broker_ids
-        return alive if self.controller in alive else None
+        return reign.context if self.controller in reign.context.live_or_shutting_down_broker_ids else None
 
     def is_registered(self, number: int) -> bool:
         return number in self._registered_ns and number not in self.gone_ns

@@ -1,0 +1,109 @@
+"""What controllers owe: of each question a violation is made, by hand, in a cluster that is well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+import pytest
+from test_sim_invariants import Cluster, broken_by, invariant_of, patched
+
+from barnabas.sim.judges.watch_duties import DELETIONS, MOVES, NOTES, PREFERRED
+
+A_MINUTE: Final = 60_000_000_000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    made = Cluster()
+    yield made
+    made.checkers.__exit__()
+
+
+def is_owed_for_a_minute(cluster: Cluster) -> None:
+    """It is looked at, and then again, when nothing has come of it; all were well meanwhile."""
+    duties, loop = cluster.checkers.duties, cluster.world.loop
+    duties.look_once_more()
+    duties._since_ns = dict.fromkeys(duties._since_ns, loop.now_ns - A_MINUTE)
+    with (
+        patched(cluster.ensemble, "is_known_since", lambda *_: True),
+        patched(duties, "_reached_since", lambda *_: 0),
+        patched(duties, "_calm_since_ns", dict.fromkeys(cluster.world.broker_names, 0)),
+    ):
+        duties.look_once_more()
+    duties._since_ns.clear()
+
+
+def with_znode(cluster: Cluster, path: str, data: bytes) -> None:
+    znode = cluster.world.znode
+    with patched(cluster.world, "znode", lambda asked: data if asked == path else znode(asked)):
+        is_owed_for_a_minute(cluster)
+
+
+def with_children(cluster: Cluster, path: str, names: list[str]) -> None:
+    children = cluster.world.children
+    with patched(cluster.world, "children", lambda asked: names if asked == path else children(asked)):
+        is_owed_for_a_minute(cluster)
+
+
+def c25_of_a_partition_without_a_leader(cluster: Cluster) -> None:
+    kept = cluster.ensemble.states["orders-0"]
+    cluster.ensemble.states["orders-0"] = {**kept, "leader": -1}
+    is_owed_for_a_minute(cluster)
+    cluster.ensemble.states["orders-0"] = kept
+
+
+def c25_of_a_move_that_is_over(cluster: Cluster) -> None:
+    seen = cluster.ensemble.topics["orders"]
+    seen.removing[0] = seen.replicas[0][-1:]
+    is_owed_for_a_minute(cluster)
+    seen.removing.clear()
+
+
+def c25_of_a_broker_that_does_not_know_who_leads(cluster: Cluster) -> None:
+    metadata = cluster.world.brokers["broker-1"].metadata
+    kept, topics = metadata.image, {**metadata.image.topics}
+    orders = topics["orders"]
+    of_before = replace(orders.partitions[0], leader_epoch=orders.partitions[0].leader_epoch - 1)
+    topics["orders"] = replace(orders, partitions={**orders.partitions, 0: of_before})
+    metadata.image = replace(kept, topics=topics)
+    is_owed_for_a_minute(cluster)
+    metadata.image = kept
+
+
+def c25_of_a_follower_that_is_not_told(cluster: Cluster) -> None:
+    _, partition, _, _ = cluster.following(0)
+    partition.leader_epoch -= 1
+    is_owed_for_a_minute(cluster)
+    partition.leader_epoch += 1
+
+
+def c25_of_a_topic_that_does_not_go(cluster: Cluster) -> None:
+    with_children(cluster, DELETIONS, ["orders"])
+
+
+def c25_of_an_order_to_delete_what_is_not_there(cluster: Cluster) -> None:
+    with_children(cluster, DELETIONS, ["nobody's"])
+
+
+def c25_of_a_note_that_is_not_read(cluster: Cluster) -> None:
+    with_children(cluster, NOTES[0], ["isr_change_0000000000"])
+
+
+def c25_of_elections_that_are_asked_for(cluster: Cluster) -> None:
+    with_znode(cluster, PREFERRED, b'{"version":1,"partitions":[]}')
+
+
+def c25_of_a_move_that_does_not_begin(cluster: Cluster) -> None:
+    asked = {"topic": "orders", "partition": 0, "replicas": [0]}
+    with_znode(cluster, MOVES, json.dumps({"version": 1, "partitions": [asked]}).encode())
+
+
+MADE: Final = [made for name, made in globals().items() if name[0] == "c" and name[1:].partition("_")[0].isdigit()]
+
+
+@pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
+def test_a_made_violation_is_reported(cluster: Cluster, make: Callable[[Cluster], None]) -> None:
+    assert invariant_of(make) in broken_by(cluster, make)
