@@ -1,18 +1,24 @@
-"""What controllers owe: of each question a violation is made, by hand, in a cluster that is well."""
+"""What controllers owe, and what administrators are told: of each question a violation is made, by hand, in a cluster
+that is well."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from test_sim_invariants import Cluster, broken_by, invariant_of, patched
 
+from barnabas.client.admin import NewTopic
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
 from barnabas.sim.judges.watch_duties import DELETIONS, MOVES, NOTES, PREFERRED
+from barnabas.sim.judges.watch_told import Asked
 
 A_MINUTE: Final = 60_000_000_000
+PARTITION: Final = TopicPartition("orders", 0)
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +107,68 @@ def c25_of_a_move_that_does_not_begin(cluster: Cluster) -> None:
     with_znode(cluster, MOVES, json.dumps({"version": 1, "partitions": [asked]}).encode())
 
 
+def is_told(cluster: Cluster, facts: Any, said: Any, key: Any, code: ErrorCode) -> None:
+    """Somebody asks, and is told that; nothing is done."""
+    asked = Asked(facts(said))
+    outcome = None if code is ErrorCode.NONE else KafkaError(code)
+    cluster.checkers.told.is_told(asked, {key: outcome})
+
+
+def c26_of_a_move_that_does_not_begin(cluster: Cluster) -> None:
+    is_told(cluster, cluster.checkers.told.of_moves, {PARTITION: [2]}, PARTITION, ErrorCode.NONE)
+
+
+def c26_of_a_move_to_who_is_there(cluster: Cluster) -> None:
+    invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    is_told(cluster, cluster.checkers.told.of_moves, {PARTITION: [2, 1, 0]}, PARTITION, invalid)
+
+
+def c26_of_a_move_that_is_under_way(cluster: Cluster) -> None:
+    seen = cluster.ensemble.topics["orders"]
+    seen.removing[0] = [2]
+    none = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    is_told(cluster, cluster.checkers.told.of_moves, {PARTITION: None}, PARTITION, none)
+    seen.removing.clear()
+
+
+def c26_of_an_election(cluster: Cluster) -> None:
+    seen = cluster.ensemble.topics["orders"]
+    kept, seen.replicas[0] = seen.replicas[0], seen.replicas[0][::-1]
+    is_told(cluster, cluster.checkers.told.of_elections, [PARTITION], PARTITION, ErrorCode.ELECTION_NOT_NEEDED)
+    seen.replicas[0] = kept
+
+
+def c26_of_a_preferred_leader_who_is_there(cluster: Cluster) -> None:
+    missing = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    is_told(cluster, cluster.checkers.told.of_elections, [PARTITION], PARTITION, missing)
+
+
+def c26_of_a_topic_that_is_not_there(cluster: Cluster) -> None:
+    is_told(cluster, cluster.checkers.told.of_new_topics, [NewTopic("nobody's", 1)], "nobody's", ErrorCode.NONE)
+
+
+def c26_of_a_topic_that_stays(cluster: Cluster) -> None:
+    is_told(cluster, cluster.checkers.told.of_deletions, ["orders"], "orders", ErrorCode.NONE)
+
+
+def c26_of_partitions_that_are_not_added(cluster: Cluster) -> None:
+    is_told(cluster, cluster.checkers.told.of_more_partitions, {"orders": 99}, "orders", ErrorCode.NONE)
+
+
 MADE: Final = [made for name, made in globals().items() if name[0] == "c" and name[1:].partition("_")[0].isdigit()]
 
 
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
 def test_a_made_violation_is_reported(cluster: Cluster, make: Callable[[Cluster], None]) -> None:
     assert invariant_of(make) in broken_by(cluster, make)
+
+
+def test_what_is_so_for_a_moment_is_told_as_done(cluster: Cluster) -> None:
+    seen, told = cluster.ensemble.topics["orders"], cluster.checkers.told
+    asked = Asked(told.of_moves({PARTITION: [2]}))
+    kept, seen.replicas[0] = seen.replicas[0], [2]
+    asked.look()
+    seen.replicas[0] = kept
+    cluster.world.violations.clear()
+    told.is_told(asked, {PARTITION: None})
+    assert cluster.world.violations == []

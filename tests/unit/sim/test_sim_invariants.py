@@ -841,6 +841,19 @@ def c25(cluster: Cluster) -> None:
     metadata.image = kept
 
 
+def c26(cluster: Cluster) -> None:
+    """Who has a topic deleted is told that it is done, and it is there."""
+
+    async def says(*_: Any) -> dict[str, KafkaError | None]:
+        return {"orders": None}
+
+    async def story(_: object, client: ClusterClient) -> None:
+        await Admin(client).delete_topics(["orders"])
+
+    with patched(Admin, "_within_quota", says):
+        cluster.run(cluster.world.client(story, "admin-of-c26"))
+
+
 def c22(cluster: Cluster) -> None:
     """Another leads than the first of the replicas, and the controller does not mind."""
     with patched(cluster.world, "config_of", lambda *_: {**BALANCED, "broker.id": "0"}):
@@ -2540,7 +2553,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c21_of_a_replica_that_is_lost,
     c21_of_a_replica_that_was_known_to_be_lost, c21_of_one_that_is_back, c21_of_one_that_is_in_sync,
     c21_of_one_that_leaves_and_is_gone, c22, c23,
-    c23_of_a_topic_that_is_made_anew, c24, c25, r1, r1_of_a_log_that_moves, r2, r3,
+    c23_of_a_topic_that_is_made_anew, c24, c25, c26, r1, r1_of_a_log_that_moves, r2, r3,
     r4, r4_of_other_batches, r5, r5_of_an_end_that_nobody_asks_for, r6,
     r7, r7_of_a_leader_that_cut_what_its_platter_had, r8, r9, r9_of_an_end_that_may_be_lost,
     r9_of_what_does_not_count, r10, r11, r12,

@@ -39,6 +39,7 @@ from barnabas.sim.judges.watch_repeats import RepeatWatch
 from barnabas.sim.judges.watch_restarts import UNDER_WAY_NS
 from barnabas.sim.judges.watch_settings import SettingsWatch
 from barnabas.sim.judges.watch_stable import StableWatch
+from barnabas.sim.judges.watch_told import ToldWatch
 from barnabas.sim.judges.watch_verdicts import VerdictWatch
 from barnabas.sim.judges.watch_waiting import WaitingWatch
 from barnabas.sim.judges.watch_zookeeper import ZooKeeperWatch
@@ -88,6 +89,7 @@ class Checkers:
         self.orders = OrderWatch(world, self.ensemble, self.probes)
         self.former_lives = FormerLifeWatch(world)
         self.duties = DutyWatch(world, self.ensemble, self._reached_since, self.leftovers.calm_since_ns)
+        self.told = ToldWatch(world, self.ensemble, self.probes)
         knows, calm = self.ensemble.knows_config, self.leftovers.calm_since_ns
         self.quotas = QuotaWatch(world, self.probes)
         self.settings = SettingsWatch(world, self.history, knows, calm, self.probes)
@@ -102,6 +104,7 @@ class Checkers:
             self.ensemble.committed(*transaction)
             self.znodes.committed(*transaction)
             self.settings.committed(*transaction)
+            self.told.look()
 
         world.on_commit = committed
         world.on_coordinator = self.znodes.began
