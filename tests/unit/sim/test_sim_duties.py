@@ -12,8 +12,10 @@ import pytest
 from test_sim_invariants import Cluster, broken_by, invariant_of, patched
 
 from barnabas.client.admin import NewTopic
+from barnabas.controller.context import ControllerContext
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.sim.judges import watch_proposals
 from barnabas.sim.judges.watch_duties import DELETIONS, MOVES, NOTES, PREFERRED
 from barnabas.sim.judges.watch_told import Asked
 
@@ -26,6 +28,14 @@ def cluster() -> Iterator[Cluster]:
     made = Cluster()
     yield made
     made.checkers.__exit__()
+
+
+def ruling(cluster: Cluster) -> tuple[str, ControllerContext]:
+    name = cluster.world.controller()
+    assert name is not None
+    reign = cluster.world.brokers[name].controller.reign
+    assert reign is not None
+    return name, reign.context
 
 
 def is_owed_for_a_minute(cluster: Cluster) -> None:
@@ -105,6 +115,16 @@ def c25_of_elections_that_are_asked_for(cluster: Cluster) -> None:
 def c25_of_a_move_that_does_not_begin(cluster: Cluster) -> None:
     asked = {"topic": "orders", "partition": 0, "replicas": [0]}
     with_znode(cluster, MOVES, json.dumps({"version": 1, "partitions": [asked]}).encode())
+
+
+def c24_of_a_leader_of_another_epoch(cluster: Cluster) -> None:
+    """Whatever a leader wants it gets."""
+    name, context = ruling(cluster)
+    leadership = context.partition_leadership_info(PARTITION)
+    assert leadership is not None
+    now = replace(leadership.leader_and_isr, partition_epoch=7)
+    with patched(watch_proposals, "judge", lambda *_: None):
+        cluster.checkers.proposals.ask(name, context, PARTITION, now)
 
 
 def is_told(cluster: Cluster, facts: Any, said: Any, key: Any, code: ErrorCode) -> None:

@@ -34,6 +34,7 @@ from barnabas.sim.judges.watch_logs import LogWatch
 from barnabas.sim.judges.watch_members import MemberWatch
 from barnabas.sim.judges.watch_namesakes import NamesakeWatch
 from barnabas.sim.judges.watch_orders import OrderWatch
+from barnabas.sim.judges.watch_proposals import ProposalWatch
 from barnabas.sim.judges.watch_quotas import QuotaWatch
 from barnabas.sim.judges.watch_repeats import RepeatWatch
 from barnabas.sim.judges.watch_restarts import UNDER_WAY_NS
@@ -90,6 +91,7 @@ class Checkers:
         self.former_lives = FormerLifeWatch(world)
         self.duties = DutyWatch(world, self.ensemble, self._reached_since, self.leftovers.calm_since_ns)
         self.told = ToldWatch(world, self.ensemble, self.probes)
+        self.proposals = ProposalWatch(world)
         knows, calm = self.ensemble.knows_config, self.leftovers.calm_since_ns
         self.quotas = QuotaWatch(world, self.probes)
         self.settings = SettingsWatch(world, self.history, knows, calm, self.probes)
@@ -140,6 +142,7 @@ class Checkers:
             self.waiting.look()
             self.fetch_sessions.look()
             self.former_lives.look()
+            self.proposals.look()
             self.settings.look()
             self.cleaner.look()
         self.cluster.look_at_groups()

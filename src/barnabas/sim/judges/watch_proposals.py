@@ -1,0 +1,78 @@
+"""Asks controllers what they would answer to leaders that want other ISRs: C24, that an ISR is changed by who leads, in
+the epoch in which it leads and from what it is now, and to brokers that are there.
+
+A leader asks for what it may have in nearly all cases, and what ZooKeeper refuses is not seen by anybody. What is to be
+answered is decided from values alone and changes nothing, so each controller is asked once about each partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from barnabas.controller.alter_partition import judge
+from barnabas.controller.context import ControllerContext
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import TopicPartition
+from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
+from barnabas.sim.world.world import World
+
+NOBODY: Final = 9_999
+"""A broker that there is not."""
+VERSION: Final = 3
+"""Of AlterPartition: the last that there is."""
+Answer = LeaderAndIsr | ErrorCode | None
+
+
+class ProposalWatch:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._asked: dict[tuple[str, int, TopicPartition], None] = {}
+        """By controller and its epoch."""
+
+    def look(self) -> None:
+        for name, broker in self.world.brokers.items():
+            reign = broker.controller.reign
+            if reign is None:
+                continue
+            context = reign.context
+            for partition, leadership in context.partitions_leadership_info.items():
+                key = name, context.epoch, partition
+                # After a first change there is one before it.
+                if key not in self._asked and leadership.leader_and_isr.partition_epoch:
+                    self._asked[key] = None
+                    self.ask(name, context, partition, leadership.leader_and_isr)
+
+    def ask(self, name: str, context: ControllerContext, partition: TopicPartition, current: LeaderAndIsr) -> None:
+        for proposed, right in proposals(context, current):
+            self.world.check("C24")
+            told = judge(context, partition, proposed, VERSION)
+            if told != right:
+                self.world.violated(
+                    "C24", f"{name} would answer {told} to a leader that asks for {proposed}, where {current} is so; "
+                    f"{right} is right", str(partition), name,
+                )  # fmt: skip
+
+
+def proposals(context: ControllerContext, current: LeaderAndIsr) -> Iterator[tuple[LeaderAndIsr, Answer]]:
+    """What a leader may ask, and the answer: None where it gets that."""
+    leader, before = current.leader, current.partition_epoch - 1
+    recovered = current.leader_recovery_state is LeaderRecoveryState.RECOVERED
+    if not context.is_live_broker(leader) or not recovered:
+        return  # who recovers may have nobody beside itself
+    alone = replace(current, isr=(leader,))
+    yield current, current
+    yield replace(current, partition_epoch=before), current
+    yield replace(alone, leader_epoch=current.leader_epoch + 1), ErrorCode.NOT_CONTROLLER
+    yield replace(alone, partition_epoch=current.partition_epoch + 1), ErrorCode.NOT_CONTROLLER
+    yield replace(alone, leader_epoch=current.leader_epoch - 1), ErrorCode.FENCED_LEADER_EPOCH
+    yield replace(current, isr=(leader, NOBODY)), ErrorCode.INELIGIBLE_REPLICA
+    yield replace(current, isr=(leader, NOBODY), partition_epoch=before), ErrorCode.INVALID_UPDATE_VERSION
+    yield replace(current, leader=NOBODY, isr=(NOBODY,)), ErrorCode.INVALID_REQUEST
+    yield replace(current, isr=(NOBODY,)), ErrorCode.INVALID_REQUEST
+    for leaving in context.shutting_down_broker_ids:
+        yield replace(current, isr=(leader, leaving)), ErrorCode.INELIGIBLE_REPLICA
+    yield replace(alone, leader_recovery_state=LeaderRecoveryState.RECOVERING), ErrorCode.INVALID_REQUEST
+    if len(current.isr) > 1:
+        yield alone, None
