@@ -117,6 +117,15 @@ def c25_of_a_move_that_does_not_begin(cluster: Cluster) -> None:
     with_znode(cluster, MOVES, json.dumps({"version": 1, "partitions": [asked]}).encode())
 
 
+def c10_of_one_that_comes_later(cluster: Cluster) -> None:
+    """Of two that may lead the second of the replicas is elected."""
+    _, context = ruling(cluster)
+    first, second, _ = context.partition_replica_assignment(PARTITION)
+    cluster.ensemble.is_the_first("orders-0", first, [second, first])
+    assert not cluster.world.violations
+    cluster.ensemble.is_the_first("orders-0", second, [second, first])
+
+
 def c24_of_a_leader_of_another_epoch(cluster: Cluster) -> None:
     """Whatever a leader wants it gets."""
     name, context = ruling(cluster)

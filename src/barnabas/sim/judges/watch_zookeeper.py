@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from barnabas.controller.context import ControllerContext
+from barnabas.model.ids import TopicPartition
 from barnabas.sim.judges.watch_logs import LogWatch
 from barnabas.sim.world.loop import Incarnation
 from barnabas.sim.world.world import ZOOKEEPER, World, broker_name, broker_number
@@ -441,6 +442,7 @@ class ZooKeeperWatch:
             world.check("C10")
             if self._known_gone(leader):
                 world.violated("C10", f"{leader} was elected for {partition} and is not registered", partition)
+            self.is_the_first(partition, leader, before["isr"])
         for member in isr:
             if member in before["isr"] or member == leader:
                 continue
@@ -455,6 +457,19 @@ class ZooKeeperWatch:
                 world.violated(
                     "C9", f"{member} came into the ISR of {partition} after its shutdown was granted", partition
                 )
+
+    def is_the_first(self, partition: str, leader: int, isr: list[int]) -> None:
+        """C10: of those in sync who may lead, the first of the replicas leads, as the controller knows them."""
+        context = self.known_to_controller()
+        if context is None:
+            return
+        topic, _, number = partition.rpartition("-")
+        each = TopicPartition(topic, int(number))
+        able = context.online_replicas(context.partition_replica_assignment(each), each)
+        if (first := [replica for replica in able if replica in isr][:1]) != [leader]:
+            self.world.violated(
+                "C10", f"{leader} was elected for {partition}, whose ISR was {isr}, and {first} comes before", partition
+            )
 
     def _known_gone(self, number: int) -> bool:
         """Whether the broker is not registered, and the controller knows it, or any must have heard of it."""
