@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.plan import MS, SECOND, Plan, Step, with_actions, within
+from barnabas.sim.plans.widen_between import BETWEEN
 
 PASSING: Final = "passing"
 """A topic that nobody writes to."""
@@ -99,4 +100,4 @@ def disputed(plan: Plan, chance: Chance) -> Plan:
     return with_actions(replace(plan, config=config), within(plan, more))
 
 
-ORDERS: Final = (by_znodes, disputed, deleted_on_the_way)
+ORDERS: Final = (by_znodes, disputed, deleted_on_the_way, *BETWEEN)
