@@ -41,7 +41,7 @@ class Recorder:
 
         def committed(operation: Any, session_id: int, result: Any, zxid: int) -> None:
             told_before(operation, session_id, result, zxid)
-            if _may_change_who_leads(operation):
+            if _may_change_who_leads(self._world.as_named(operation)):
                 self._look_at_zookeeper()
             self._look_at_brokers()
 
@@ -93,8 +93,7 @@ class Recorder:
     def _tell_state(self, partition: str, data: bytes, replicas: tuple[int, ...]) -> None:
         read = json.loads(data)
         topic, _, number = partition.rpartition("-")
-        assert self._world.coordinator is not None
-        node = self._world.coordinator.committed.node(f"/brokers/topics/{topic}/partitions/{number}/state")
+        node = self._world.tree_node(f"/brokers/topics/{topic}/partitions/{number}/state")
         leader = f"leader {read['leader']}" if read["leader"] >= 0 else "no leader"
         self._world.trace.tell(
             "",

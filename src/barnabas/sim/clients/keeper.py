@@ -13,7 +13,7 @@ from barnabas.client.connected import Cluster
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.plan import Action
-from barnabas.sim.world.world import ZOOKEEPER, ZOOKEEPER_PORT, World
+from barnabas.sim.world.world import World
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.client.handlers import StateChangeHandler, ZNodeChangeHandler, ZNodeChildChangeHandler
 from barnabas.zk.protocol.errors import NodeExists, NoNode, ZooKeeperError
@@ -44,8 +44,8 @@ class KeeperView:
         return (self.counter, self.names) == (world.znode(COUNTER), world.children(LIST))
 
 
-def connected(runtime: Runtime, name: str) -> ZooKeeperClient:
-    connect = f"{ZOOKEEPER}:{ZOOKEEPER_PORT}"
+def connected(world: World, runtime: Runtime, name: str) -> ZooKeeperClient:
+    connect = world.zookeeper_connect
     return ZooKeeperClient(runtime, connect, session_timeout_ms=6_000, connection_timeout_ms=6_000, name=name)
 
 
@@ -60,7 +60,7 @@ class Keeper:
         self._written = 0
 
     async def work(self, runtime: Runtime, cluster: Cluster) -> None:
-        zk = connected(runtime, self.client)
+        zk = connected(self.workload.world, runtime, self.client)
         world = self.workload.world
         try:
             await zk.start()
@@ -135,7 +135,7 @@ class Looker:
 
     async def work(self, runtime: Runtime, cluster: Cluster) -> None:
         while not self.workload.stopping:
-            zk = connected(runtime, self.client)
+            zk = connected(self.workload.world, runtime, self.client)
             zk.register_node_change_handler(ZNodeChangeHandler(COUNTER, *[self._changed] * 3))
             zk.register_node_change_handler(ZNodeChangeHandler(LIST, *[self._changed] * 3))
             zk.register_node_child_change_handler(ZNodeChildChangeHandler(LIST, self._changed))

@@ -42,7 +42,7 @@ class Mirror:
 
     async def work(self, runtime: Runtime, cluster: Cluster) -> None:
         while not self.workload.stopping:
-            zk = connected(runtime, self.client)
+            zk = connected(self.workload.world, runtime, self.client)
             zk.register_state_change_handler(StateChangeHandler("mirror", after_initializing_session=self._begin_anew))
             self._begin_anew()
             try:

@@ -10,6 +10,7 @@ from barnabas.client.admin import Admin
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.clients.keeper import connected
 from barnabas.sim.plans.plan import Action, number_of
+from barnabas.sim.world.world import World
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 from barnabas.zk.protocol.errors import ZooKeeperError
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 async def depose(workload: Workload, admin: Admin, action: Action) -> str:
     """Somebody deletes ``/controller``, so that another broker is elected."""
     runtime = admin.cluster.runtime
-    return await _in_zookeeper(runtime, lambda client: KafkaZkClient(runtime, client).delete_path("/controller"))
+    return await _in_zookeeper(
+        workload.world, runtime, lambda client: KafkaZkClient(runtime, client).delete_path("/controller")
+    )
 
 
 async def legacy_reassign(workload: Workload, admin: Admin, action: Action) -> str:
@@ -30,21 +33,21 @@ async def legacy_reassign(workload: Workload, admin: Admin, action: Action) -> s
     assert isinstance(also, list)
     names = [f"{said['topic']}-{number_of(action, 'partition', 0)}", *map(str, also)]
     asked = [{**_of_partition(name), "replicas": said["replicas"]} for name in names]
-    return await _ask_by_znode(admin.cluster.runtime, "/admin/reassign_partitions", asked)
+    return await _ask_by_znode(workload.world, admin.cluster.runtime, "/admin/reassign_partitions", asked)
 
 
 async def legacy_elect(workload: Workload, admin: Admin, action: Action) -> str:
     topic = str(action.arguments["topic"])
     known = (await admin.cluster.refresh([topic])).partitions(topic)
     asked = [_of_partition(str(partition)) for partition in known]
-    return await _ask_by_znode(admin.cluster.runtime, "/admin/preferred_replica_election", asked)
+    return await _ask_by_znode(workload.world, admin.cluster.runtime, "/admin/preferred_replica_election", asked)
 
 
 async def legacy_delete(workload: Workload, admin: Admin, action: Action) -> str:
     topic, now_ns = str(action.arguments["topic"]), workload.world.loop.now_ns
     workload.history.recreated_ns[topic] = now_ns
     return await _in_zookeeper(
-        admin.cluster.runtime, lambda client: client.create(f"/admin/delete_topics/{topic}", b"")
+        workload.world, admin.cluster.runtime, lambda client: client.create(f"/admin/delete_topics/{topic}", b"")
     )
 
 
@@ -58,12 +61,12 @@ async def legacy_grow(workload: Workload, admin: Admin, action: Action) -> str:
         there["partitions"][str(len(there["partitions"]))] = there["partitions"]["0"]
         await client.set(path, json.dumps(there).encode(), stat.version)
 
-    return await _in_zookeeper(admin.cluster.runtime, grow)
+    return await _in_zookeeper(workload.world, admin.cluster.runtime, grow)
 
 
-async def _in_zookeeper(runtime: Runtime, do: Callable[[ZooKeeperClient], Awaitable[object]]) -> str:
+async def _in_zookeeper(world: World, runtime: Runtime, do: Callable[[ZooKeeperClient], Awaitable[object]]) -> str:
     """What an administrator does with a session of its own."""
-    client = connected(runtime, "admin")
+    client = connected(world, runtime, "admin")
     try:
         await client.start()
         await do(client)
@@ -74,9 +77,9 @@ async def _in_zookeeper(runtime: Runtime, do: Callable[[ZooKeeperClient], Awaita
     return "done"
 
 
-async def _ask_by_znode(runtime: Runtime, path: str, partitions: list[dict[str, Any]]) -> str:
+async def _ask_by_znode(world: World, runtime: Runtime, path: str, partitions: list[dict[str, Any]]) -> str:
     data = json.dumps({"version": 1, "partitions": partitions}).encode()
-    return await _in_zookeeper(runtime, lambda client: client.create(path, data))
+    return await _in_zookeeper(world, runtime, lambda client: client.create(path, data))
 
 
 def _of_partition(name: str) -> dict[str, Any]:

@@ -102,10 +102,11 @@ class Checkers:
         )
         self.znodes = ZnodeWatch(world, self.probes)
 
-        def committed(*transaction: Any) -> None:
-            self.ensemble.committed(*transaction)
-            self.znodes.committed(*transaction)
-            self.settings.committed(*transaction)
+        def committed(operation: Any, *done: Any) -> None:
+            named = world.as_named(operation)
+            self.ensemble.committed(named, *done)
+            self.znodes.committed(operation, *done)
+            self.settings.committed(named, *done)
             self.told.look()
 
         world.on_commit = committed
@@ -153,9 +154,8 @@ class Checkers:
         world = self.world
         world.check("C4")
         self.logs.restarts.serves(name)
-        assert world.coordinator is not None
         try:
-            registered = world.coordinator.committed.node(f"/brokers/ids/{broker.broker_id}").czxid
+            registered = world.tree_node(f"/brokers/ids/{broker.broker_id}").czxid
         except NoNode:
             return
         if broker.broker_epoch > registered:

@@ -152,9 +152,8 @@ class ZooKeeperWatch:
         if not checked:
             world.violated("C1", f"{path} was written without a check of the controller's epoch")
             return
-        assert world.coordinator is not None
         try:
-            owner = world.coordinator.committed.node("/controller").ephemeral_owner
+            owner = world.tree_node("/controller").ephemeral_owner
         except Exception:
             return  # nobody rules: the epoch alone fences
         if owner != session:
@@ -188,13 +187,12 @@ class ZooKeeperWatch:
     def _look_for_the_missing(self) -> None:
         """A session ended: its ephemeral znodes are gone."""
         world = self.world
-        assert world.coordinator is not None
-        registered = world.coordinator.committed.node("/brokers/ids").children
+        registered = world.tree_node("/brokers/ids").children
         for name in world.broker_names:
             number = int(name.split("-")[1])
             if str(number) not in registered:
                 self.gone_ns.setdefault(number, world.loop.now_ns)
-        if self.controller >= 0 and "controller" not in world.coordinator.committed.node("/").children:
+        if self.controller >= 0 and "controller" not in world.tree_node("/").children:
             self._resigned()
 
     # Topics

@@ -1,5 +1,6 @@
 """Widens a drawn plan by what ZooKeeper has to do besides: it starts again from a snapshot and what came behind it, and
-an application's znodes go by themselves, copied by others whose connections are lost amid the events of a transaction.
+an application's znodes go by themselves, copied by others whose connections are lost amid the events of a transaction,
+and the cluster has a part of its tree.
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.plan import MS, SECOND, Plan, Step, with_actions, within
 
 ZOOKEEPER: Final = "zookeeper"
+CONNECTED: Final = (
+    "zookeeper:2181/kafka", "zookeeper:2181/clusters/one", "zookeeper:2182,zookeeper:2181/kafka",
+    "zookeeper:2182,zookeeper:2181",
+)  # fmt: skip
+"""Nobody listens at 2182."""
 OF_COORDINATORS: Final = ("bounce", "bounce", "kill", "power-loss", "pause")
 
 
@@ -46,4 +52,13 @@ def mirrored(plan: Plan, chance: Chance) -> Plan:
     return with_actions(replace(plan, coordinator={**plan.coordinator, **passing}), within(plan, more))
 
 
-ZNODES: Final = (snapped, mirrored)
+def elsewhere(plan: Plan, chance: Chance) -> Plan:
+    """The cluster has a part of ZooKeeper's tree to itself, or knows a server that does not answer, beside one that
+    does."""
+    if not chance.happens(0.2):
+        return plan
+    connect = chance.one_of(CONNECTED)
+    return replace(plan, config={**plan.config, "zookeeper.connect": connect})
+
+
+ZNODES: Final = (snapped, mirrored, elsewhere)

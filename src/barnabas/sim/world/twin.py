@@ -30,7 +30,7 @@ def start_twin(world: World, original: str, action: int, chance: Chance) -> Call
             world.note(f"the twin of {original} is up", name)
             assert world.coordinator is not None
             number = broker_number(original)
-            owner = world.coordinator.committed.node(f"/brokers/ids/{number}").ephemeral_owner
+            owner = world.tree_node(f"/brokers/ids/{number}").ephemeral_owner
             if world.coordinator.session_nodes.get(owner) != name:
                 world.violated("C4", f"a twin of {original} serves beside it", node=name)
             world.loop.call_later(0, node.kill, context=world.context)

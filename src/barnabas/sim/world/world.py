@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import copy
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -27,9 +28,12 @@ from barnabas.sim.world.network import Link, SimulatedNetwork
 from barnabas.sim.world.node import Node
 from barnabas.sim.world.trace import Happening, Trace, Violation
 from barnabas.sim.world.zookeeper import Ensemble
+from barnabas.zk.client.chroot import absolute, relative
+from barnabas.zk.client.connect_string import parse_connect
 from barnabas.zk.protocol.errors import NoNode, ZooKeeperError
 from barnabas.zk.protocol.ops import Multi
 from barnabas.zk.server.config import coordinator_config
+from barnabas.zk.server.tree import Znode
 
 T = TypeVar("T")
 
@@ -110,6 +114,8 @@ class World:
         self._config = config or {}
         self._coordinator_config = coordinator_config(coordinator or {})
         self.metadata_version = metadata_version_of(broker_config(self._config))
+        self.zookeeper_connect = self.config_of(0, "")["zookeeper.connect"]
+        _, self._chroot = parse_connect(self.zookeeper_connect)
         self.context = contextvars.copy_context()
         self._stall_at_start: dict[str, tuple[int, Chance]] = {}
         self._states: dict[str, tuple[bytes, Mapping[str, Any]]] = {}
@@ -399,12 +405,28 @@ class World:
 
     # ---- looking
 
+    def tree_node(self, path: str) -> Znode:
+        """What the coordinator's tree has at `path`, as brokers name it, who may have a chroot. Raises `NoNode`."""
+        assert self.coordinator is not None
+        return self.coordinator.committed.node(absolute(path, self._chroot))
+
+    def as_named(self, operation: Any) -> Any:
+        """An operation of the coordinator's with its paths as brokers name them."""
+        if not self._chroot:
+            return operation
+        named = copy.copy(operation)
+        if type(named) is Multi:
+            named.operations = [self.as_named(part) for part in named.operations]
+        elif hasattr(named, "path"):
+            named.path = relative(named.path, self._chroot)
+        return named
+
     def znode(self, path: str) -> bytes | None:
         """What the coordinator's tree holds at `path`, without asking over the network."""
         if self.coordinator is None:
             return None
         try:
-            return self.coordinator.committed.node(path).data or b""
+            return self.tree_node(path).data or b""
         except NoNode:
             return None
 
@@ -412,7 +434,7 @@ class World:
         if self.coordinator is None:
             return []
         try:
-            return sorted(self.coordinator.committed.node(path).children)
+            return sorted(self.tree_node(path).children)
         except NoNode:
             return []
 
