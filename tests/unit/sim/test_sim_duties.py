@@ -16,6 +16,7 @@ from barnabas.controller.context import ControllerContext
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.sim.judges import watch_proposals
+from barnabas.sim.judges.judgement import Judgement
 from barnabas.sim.judges.watch_duties import DELETIONS, MOVES, NOTES, PREFERRED
 from barnabas.sim.judges.watch_told import Asked
 
@@ -62,6 +63,24 @@ def with_children(cluster: Cluster, path: str, names: list[str]) -> None:
     children = cluster.world.children
     with patched(cluster.world, "children", lambda asked: names if asked == path else children(asked)):
         is_owed_for_a_minute(cluster)
+
+
+def goes_by(cluster: Cluster, **other: Any) -> None:
+    """A broker knows something else of a partition, when all is over."""
+    metadata = cluster.world.brokers["broker-1"].metadata
+    kept, orders = metadata.image, metadata.image.topics["orders"]
+    changed = {**orders.partitions, 0: replace(orders.partitions[0], **other)}
+    metadata.image = replace(kept, topics={**kept.topics, "orders": replace(orders, partitions=changed)})
+    cluster.run(Judgement(cluster.checkers).caches_agree())
+    metadata.image = kept
+
+
+def c14_of_a_replica_that_counts_as_offline(cluster: Cluster) -> None:
+    goes_by(cluster, offline_replicas=(2,))
+
+
+def c14_of_replicas_that_were(cluster: Cluster) -> None:
+    goes_by(cluster, replicas=(0, 9))
 
 
 def c25_of_a_partition_without_a_leader(cluster: Cluster) -> None:

@@ -169,10 +169,14 @@ def unlike_zookeeper(world: World, topics: Mapping[str, Mapping[int, list[int]]]
         for topic, partitions in topics.items():
             if strangers := sorted(image.topics[topic].partitions.keys() - partitions):
                 wrong.append(f"{name} knows the partitions {strangers} of {topic}, which are not in ZooKeeper")
-            for number in partitions:
+            for number, replicas in partitions.items():
                 state, info = world.state(f"{topic}-{number}"), image.topics[topic].partitions.get(number)
-                known = None if info is None else (info.leader, info.leader_epoch, sorted(info.isr))
-                there = None if state is None else (state["leader"], state["leader_epoch"], sorted(state["isr"]))
+                known = None if info is None else (info.leader, info.leader_epoch, sorted(info.isr), [*info.replicas])
+                there = None
+                if state is not None:
+                    there = state["leader"], state["leader_epoch"], sorted(state["isr"]), replicas
+                if info is not None and info.offline_replicas:
+                    wrong.append(f"{name} takes {info.offline_replicas} of {topic}-{number} for offline")
                 if known != there:
                     wrong.append(f"{name} has {topic}-{number} as {known}, ZooKeeper as {there}")
     return wrong
