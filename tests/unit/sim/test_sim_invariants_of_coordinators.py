@@ -7,11 +7,17 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
-from test_sim_invariants import Cluster, broken_by, invariant_of
+from test_sim_invariants import Cluster, broken_by, coordinated, invariant_of, joined, patched, watched
 
 from barnabas.client.asking import ConnectionLost, NeverSent
 from barnabas.client.transaction_requests import TransactionIdentity
+from barnabas.coordinator.group_coordinator import GroupCoordinator
+from barnabas.coordinator.group_values import PREPARING, Now
+from barnabas.coordinator.offsets_records import OffsetAndMetadata
+from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
+from barnabas.sim.judges.watch_admissions import AdmissionWatch
+from barnabas.sim.world.probes import Probes
 
 ORDERS: Final = TopicPartition("orders", 0)
 
@@ -36,8 +42,49 @@ def t10_of_a_request_that_may_come_yet(cluster: Cluster) -> None:
     begins(cluster, ConnectionLost("nobody answered"))
 
 
+def g9_of_a_share_that_the_log_has_not(cluster: Cluster) -> None:
+    _, group = joined(cluster, "shares otherwise")
+    (member,) = group.members.values()
+    kept, member.assignment = member.assignment, b"another"
+    cluster.checkers.coordinators.judge()
+    member.assignment = kept
+
+
+def g9_of_a_group_that_the_log_has_not(cluster: Cluster) -> None:
+    """It has gone on to a generation of which nothing is written."""
+    _, group = joined(cluster, "is ahead")
+    group.generation_id += 1
+    cluster.checkers.coordinators.judge()
+    group.generation_id -= 1
+
+
+def g9_of_one_that_is_not_told_of_a_rebalance(cluster: Cluster) -> None:
+    _, group = joined(cluster, "shares in silence")
+    (member_id,) = group.members
+    kept, group.state = group.state, PREPARING
+    watched(cluster, group, "heartbeat", ErrorCode.NONE, member_id, None, group.generation_id, Now(0, 0))
+    group.state = kept
+
+
+def g9_of_offsets_of_a_topic_that_is_deleted(cluster: Cluster) -> None:
+    async def partitions_deleted(*_: object) -> None:
+        """Nothing is forgotten."""
+
+    probes = Probes()
+    with coordinated(cluster, "goes on in another topic") as offsets:
+        offsets.replay(ORDERS, OffsetAndMetadata(7), 1 << 40, 4711)
+        of_all = [broker.groups for broker in cluster.world.brokers.values()]
+        groups = next(each for each in of_all for one in each.owned if offsets.group_id in one.groups)
+        with patched(GroupCoordinator, "partitions_deleted", partitions_deleted):
+            AdmissionWatch(cluster.world, probes)
+            cluster.run(groups.partitions_deleted([ORDERS]))
+            probes.remove()
+
+
 MADE: Final = (
-    t10_of_a_request_that_may_come_yet,                         )  # fmt: skip
+    t10_of_a_request_that_may_come_yet, g9_of_a_share_that_the_log_has_not, g9_of_a_group_that_the_log_has_not,
+    g9_of_one_that_is_not_told_of_a_rebalance, g9_of_offsets_of_a_topic_that_is_deleted,
+                    )  # fmt: skip
 
 
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)

@@ -7,12 +7,13 @@ read nothing. So each answer is looked at when it is given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_members import Sync, SyncResult, Ticket
-from barnabas.coordinator.group_values import COMPLETING, DEAD, EMPTY, STABLE, GroupDecision, GroupState, Now
+from barnabas.coordinator.group_offsets import CommitRecord
+from barnabas.coordinator.group_values import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupDecision, GroupState, Now
 from barnabas.coordinator.groups import Group
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
@@ -35,6 +36,7 @@ class AdmissionWatch:
         probes.after(Group, "tick", self._has_room)
         probes.after(Group, "join", self._has_room)
         probes.around(GroupCoordinator, "delete_offsets", self._around_delete_offsets)
+        probes.around(GroupCoordinator, "partitions_deleted", self._around_partitions_deleted)
 
     def _wrong(self, group: Group, sentence: str) -> None:
         self.world.violated("G9", f"{node()} {sentence} group {group.group_id}, which is {group.state.value} in "
@@ -51,6 +53,8 @@ class AdmissionWatch:
         self.world.check("G9")
         if error in _HEARD:
             self._is_heard(group, "heartbeat", member_id, name, generation_id)
+            if (error is ErrorCode.REBALANCE_IN_PROGRESS) != (group.state is PREPARING):
+                self._wrong(group, f"says {error.name} to {member_id!r}, of")
 
     def _synced(self, decided: GroupDecision, group: Group, sync: Sync, ticket: Ticket, now: Now) -> None:
         """Who asks for its share is told, or waits, or is refused."""
@@ -120,6 +124,34 @@ class AdmissionWatch:
             return outcome
 
         return delete_offsets
+
+    def _around_partitions_deleted(self, original: Any) -> Any:
+        """Nobody begins in a topic where its namesake was left: what was committed for that is gone."""
+
+        async def partitions_deleted(groups: GroupCoordinator, topic_partitions: Iterable[TopicPartition]) -> None:
+            deleted = list(topic_partitions)
+            before = [
+                (partition, group, key, known)
+                for partition in groups.owned
+                for group in partition.groups.values()
+                for key in deleted
+                for known in _committed(group, key)
+            ]
+            await original(groups, deleted)
+            self.world.check("G9")
+            for partition, group, key, known in before:
+                is_there = partition in groups.owned and partition.groups.get(group.group_id) is group
+                if is_there and any(known is each for each in _committed(group, key)):
+                    self._wrong(group, f"has heard that {key} is deleted, and keeps what was committed for it by")
+
+        return partitions_deleted
+
+
+def _committed(group: Group, key: TopicPartition) -> Iterator[CommitRecord]:
+    """What counts, and what is about to, be its transaction open."""
+    for known in (group.offsets.committed, *group.offsets.pending_transactional.values()):
+        if key in known:
+            yield known[key]
 
 
 def _subscribed(group: Group) -> dict[str, None]:

@@ -8,17 +8,17 @@ more: when it has loaded them, and at the end. What it knows and has not written
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
 from barnabas.broker.offsets_log import ReplicatedLog
 from barnabas.broker.server import Broker
 from barnabas.coordinator.group_members import Join, Ticket
-from barnabas.coordinator.group_values import STABLE, GroupDecision, GroupState, Now, Write
+from barnabas.coordinator.group_values import EMPTY, STABLE, GroupDecision, GroupState, Now, Write
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_partition import OffsetsPartition
-from barnabas.coordinator.offsets_records import OffsetKey, read_key, read_offset
+from barnabas.coordinator.offsets_records import GroupKey, OffsetKey, StoredGroup, read_group, read_key, read_offset
 from barnabas.coordinator.transaction_coordinator import TransactionCoordinator
 from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id
 from barnabas.coordinator.transactions import (
@@ -54,6 +54,8 @@ class ToldOffsets:
     committed: dict[Place, tuple[int, int]] = field(default_factory=dict)
     in_transactions: dict[int, dict[Place, tuple[int, int]]] = field(default_factory=dict)
     """By producer id, of transactions without an end."""
+    groups: dict[str, StoredGroup] = field(default_factory=dict)
+    """Those that have shared something."""
 
     def take(self, header: BatchHeader, kind: LinkKind, key: bytes, value: bytes | None) -> None:
         read = None if kind in (LinkKind.COMMIT, LinkKind.ABORT) else read_key(key)
@@ -74,6 +76,10 @@ class ToldOffsets:
                     places.pop(place, None)
             else:
                 of_kind[place] = header.base_offset, read_offset(value).offset
+        elif isinstance(read, GroupKey):
+            self.groups.pop(read.group_id, None)
+            if value is not None:
+                self.groups[read.group_id] = read_group(read.group_id, value)
 
 
 class CoordinatorWatch:
@@ -84,6 +90,8 @@ class CoordinatorWatch:
         """By node, partition and whether it leads: since when it does not coordinate what it leads, or the reverse."""
         self._unwritten: dict[tuple[str, int, str], None] = {}
         """By node, life and partition: of what it could not write its log may have all the same, or nothing."""
+        self._writing: dict[tuple[str, int, str], int] = {}
+        """By node, life and partition: how many records are on their way to the log."""
         self._given: dict[str, ProducerIdAndEpoch] = {}
         """By transactional id: whom it was last given to."""
         probes.after(OffsetsPartition, "complete", self._loaded)
@@ -235,6 +243,15 @@ class CoordinatorWatch:
             for place, (_, offset) in places.items()
         }
         self._differ("G9", name, kept_in, "of open transactions' offsets", known_in_transactions, right_in_transactions)
+        self._compare_shares(name, kept_in, partition, told)
+
+    def _compare_shares(self, name: str, kept_in: str, partition: OffsetsPartition, told: ToldOffsets) -> None:
+        """Who is in a group, and what each has, of groups that do not share anew just now."""
+        groups = partition.groups
+        known = {group_id: shared for group_id, group in groups.items() if (shared := _shared(group)) is not None}
+        at_rest = [group_id for group_id in {**told.groups, **known} if group_id in known or group_id not in groups]
+        right = {group_id: _settled(told.groups[group_id]) for group_id in at_rest if group_id in told.groups}
+        self._differ("G9", name, kept_in, "of groups", known, right)
 
     def _differ(
         self, invariant: str, name: str, kept_in: str, of_what: str, known: dict[Any, Any], right: dict[Any, Any]
@@ -250,7 +267,8 @@ class CoordinatorWatch:
 
     def _may_be_unwritten(self, name: str, kept_in: str, invariant: str) -> bool:
         process = self.world.nodes[name].process
-        if process is None or (name, process.number, kept_in) in self._unwritten:
+        key = (name, -1 if process is None else process.number, kept_in)
+        if process is None or key in self._unwritten or self._writing.get(key):
             self.world.check(invariant)
             self.world.waive(invariant)
             return True
@@ -259,11 +277,14 @@ class CoordinatorWatch:
     def _around_append(self, original: Any) -> Any:
         async def append(log: ReplicatedLog, partition: TopicPartition, *arguments: Any, **named: Any) -> int:
             key = node(), life(), str(partition)
+            self._writing[key] = self._writing.get(key, 0) + 1
             try:
                 offset: int = await original(log, partition, *arguments, **named)
             except KafkaError:
                 self._unwritten[key] = None
                 raise
+            finally:
+                self._writing[key] -= 1
             return offset
 
         return append
@@ -401,6 +422,25 @@ class CoordinatorWatch:
             return _told(broker.transactions.coordinator.describe(transactional_id))
         except KafkaError:
             return None
+
+
+def _shared(group: Group) -> StoredGroup | None:
+    """What its log has to tell of a group; none where it never shared anything, or is about to do so anew."""
+    members, name = group.members.values(), group.protocol_name
+    if not group.generation_id or group.state not in (STABLE, EMPTY) or any(each.awaits_join for each in members):
+        return None
+    stored = tuple(each.stored(name, each.assignment) for each in members if name is not None)
+    written_ms = group.current_state_timestamp_ms
+    return _settled(
+        StoredGroup(
+            group.group_id, group.protocol_type or "", group.generation_id, name, group.leader, written_ms, stored
+        )
+    )
+
+
+def _settled(told: StoredGroup) -> StoredGroup:
+    """A group that has members is at rest only when its record is written."""
+    return replace(told, current_state_timestamp_ms=0) if told.members else told
 
 
 def _told(metadata: TransactionMetadata) -> tuple[object, ...]:
