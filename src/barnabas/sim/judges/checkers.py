@@ -25,6 +25,7 @@ from barnabas.sim.judges.watch_deadlines import DeadlineWatch
 from barnabas.sim.judges.watch_derived import DerivedWatch
 from barnabas.sim.judges.watch_duties import DutyWatch
 from barnabas.sim.judges.watch_epochs import EpochWatch
+from barnabas.sim.judges.watch_fencing import FencingWatch
 from barnabas.sim.judges.watch_fetch_sessions import FetchSessionWatch
 from barnabas.sim.judges.watch_forgotten import ForgottenWatch
 from barnabas.sim.judges.watch_former_lives import FormerLifeWatch
@@ -102,6 +103,7 @@ class Checkers:
             or self.offsets_partition(group) in self.logs.leaders.begun_anew
         )
         self.znodes = ZnodeWatch(world, self.probes)
+        self.fencing = FencingWatch(world, self.probes)
         self.epochs = EpochWatch(world, self.probes)
 
         def committed(operation: Any, *done: Any) -> None:

@@ -1,0 +1,125 @@
+"""Asks coordinators what they would say to those whom nobody is to hear any more: T9 of producers, G9 of members.
+
+Who was fenced, was a member in an earlier generation, or ends what is over, comes late and seldom, and mostly finds
+another coordinator. So each is asked for at once where something was decided: whatever is answered by an error changes
+nothing. An offset that would expire now if it was kept for no time at all (G9) is none that a transaction is about to
+replace, and none of a topic that the group reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from barnabas.coordinator.group_offsets import GroupOffsets
+from barnabas.coordinator.group_values import STABLE, GroupState, Now, Write
+from barnabas.coordinator.groups import Group
+from barnabas.coordinator.transactions import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    ONGOING,
+    PREPARED,
+    TransactionMachine,
+    TransactionMetadata,
+)
+from barnabas.model.errors import ErrorCode
+from barnabas.model.ids import TopicPartition
+from barnabas.sim.world.probes import Probes, node
+from barnabas.sim.world.world import World
+
+SOMEBODY: Final = "somebody"
+_SOMEWHERE: Final = frozenset({TopicPartition("somewhere", 0)})
+_AN_AGE_MS: Final = 1 << 50
+
+
+class FencingWatch:
+    def __init__(self, world: World, probes: Probes) -> None:
+        self.world = world
+        probes.after(TransactionMachine, "write", self._changes)
+        probes.after(TransactionMachine, "written", self._changed)
+        probes.across(Group, "stored", lambda group: group.state, self._stored)
+        for name in ("prepare", "append_transactional"):
+            probes.after(GroupOffsets, name, self._is_to_count)
+
+    # T9
+
+    def _changes(self, _: object, machine: TransactionMachine, __: TransactionMetadata) -> None:
+        """While one change is on its way to the log there is no other."""
+        self._are_refused(machine, "is changing", self._asked_in(machine, machine.metadata.producer_epoch))
+        self._is_left_alone(machine, "is changing")
+
+    def _changed(self, _: object, machine: TransactionMachine, metadata: TransactionMetadata) -> None:
+        producer_id, epoch, now_ms = metadata.producer_id, metadata.producer_epoch, metadata.last_update_ms
+        self._are_refused(machine, f"has epoch {epoch}", self._asked_in(machine, epoch - 1))
+        if metadata.state in PREPARED:
+            self._are_refused(machine, "is ending", self._asked_in(machine, epoch))
+            taken = machine.init_producer_id(metadata.timeout_ms, None, None, now_ms)
+            self._are_refused(machine, "is ending", iter([("init_producer_id", taken)]))
+            self._is_left_alone(machine, "is ending")
+        elif metadata.state in (COMPLETE_COMMIT, COMPLETE_ABORT):
+            other = machine.end(producer_id, epoch, metadata.state is COMPLETE_ABORT, now_ms)
+            self._are_refused(machine, "has ended otherwise", iter([("end", other)]))
+        elif metadata.state is ONGOING and machine.is_expired(0, now_ms + _AN_AGE_MS):
+            self._wrong(machine, "is open", "is_expired")
+
+    def _asked_in(self, machine: TransactionMachine, epoch: int) -> Iterator[tuple[str, object]]:
+        """What whoever has that epoch may ask for."""
+        producer_id, now_ms = machine.metadata.producer_id, machine.metadata.last_update_ms
+        yield "add_partitions", machine.add_partitions(producer_id, epoch, _SOMEWHERE, now_ms)
+        yield "end", machine.end(producer_id, epoch, True, now_ms)
+        yield "end", machine.end(producer_id, epoch, False, now_ms)
+
+    def _are_refused(self, machine: TransactionMachine, why: str, asked: Iterator[tuple[str, object]]) -> None:
+        self.world.check("T9")
+        for what, told in asked:
+            if not isinstance(told, ErrorCode) or told is ErrorCode.NONE:
+                self._wrong(machine, why, what)
+
+    def _is_left_alone(self, machine: TransactionMachine, why: str) -> None:
+        later_ms = machine.metadata.last_update_ms + _AN_AGE_MS
+        if machine.is_expired(0, later_ms):
+            self._wrong(machine, why, "is_expired")
+        if machine.time_out(later_ms) is not None:
+            self._wrong(machine, why, "time_out")
+
+    def _wrong(self, machine: TransactionMachine, why: str, what: str) -> None:
+        self.world.violated(
+            "T9", f"{node()} has {machine.transactional_id!r}, which {why}, and would do what {what} asks for "
+            "all the same", node=node(),
+        )  # fmt: skip
+
+    # G9
+
+    def _stored(self, before: GroupState, _: object, group: Group, write: Write, error: ErrorCode, now: Now) -> None:
+        """A generation has its share: those of the one before, and who has another's name, are heard no more."""
+        if before is STABLE or group.state is not STABLE:
+            return
+        self.world.check("G9")
+        generation = group.generation_id
+        of_before = (next(iter(group.members)), None, generation - 1)
+        named = [(SOMEBODY, name, generation) for name in group.static_members]
+        for member_id, name, told in (of_before, (SOMEBODY, None, generation), *named):
+            beaten = group.heartbeat(member_id, name, told, now)
+            commits = [group.commit_error(member_id, name, told, now, transactional=each) for each in (False, True)]
+            if ErrorCode.NONE in (beaten, *commits):
+                self.world.violated(
+                    "G9", f"{node()} would take {member_id!r}, called {name}, for a member of group {group.group_id} "
+                    f"in generation {told}; it is in {generation}", node=node(),
+                )  # fmt: skip
+        read = group.subscribed_topics
+        over = group.expired_offsets(0, now._replace(wall_ms=_AN_AGE_MS)) if read is not None else []
+        if over := [key for key in over if read and key.topic in read]:
+            self.world.violated(
+                "G9", f"{node()} would let what group {group.group_id} has committed for {over[0]} expire, which it "
+                "reads", str(over[0]), node(),
+            )  # fmt: skip
+
+    def _is_to_count(self, _: object, known: GroupOffsets, offsets: Iterable[TopicPartition], *__: object) -> None:
+        """With an offset that expires goes what a transaction that is open, or a commit, is about to put there."""
+        self.world.check("G9")
+        over = known.expired(None, frozenset(), 0, _AN_AGE_MS)
+        if over := [key for key in offsets if key in over]:
+            self.world.violated(
+                "G9", f"{node()} would let what group {known.group_id} has committed for {over[0]} expire; another "
+                "offset is about to count", str(over[0]), node(),
+            )  # fmt: skip
