@@ -86,7 +86,7 @@ def _run(plan: Plan, until_ns: int | None) -> Outcome:
     with checkers, Unforeseen(world), small_slices(plan.slices):
         members = checkers.members
         workload.on_goes_on, workload.on_goes_back = members.goes_on, members.goes_no_further_back
-        workload.on_begins = checkers.answers.begins
+        workload.on_begins, workload.calm_since_ns = checkers.answers.begins, checkers.leftovers.calm_since_ns
         Recorder(world).attach()
         try:
             world.loop.run_until_complete(_story(world, plan, workload, checkers), until_ns=until_ns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -28,6 +28,7 @@ from barnabas.sim.clients.near import NearConsumer
 from barnabas.sim.clients.operator import Operator
 from barnabas.sim.clients.pipeliner import Pipeliner
 from barnabas.sim.clients.readers import Reader
+from barnabas.sim.clients.rover import Rover
 from barnabas.sim.clients.rules import forbid, permit, set_quota
 from barnabas.sim.clients.sender import AFTERWARDS, Sender
 from barnabas.sim.clients.silent_member import SilentMember
@@ -100,6 +101,8 @@ class Workload:
         self.on_begins: Callable[[str, str, int], None] = lambda *_: None
         """A consumer that went to a partition's beginning was given its first record from there."""
         self.coordinators_lost_something: Callable[[], bool] = lambda: False
+        self.calm_since_ns: Mapping[str, int] = {}
+        """By broker: since when nothing has happened to it."""
         self._waiting: list[Callable[[], None]] = []
         self._stories: dict[str, Callable[[Action], None]] = {
             "produce": self._produce,
@@ -108,7 +111,8 @@ class Workload:
             "silent-member": self._silent_member,
             "transact": self._transact,
             "wander": partial(self._play, Wanderer),
-            "work": self._work,
+            "work": partial(self._begin_again, Worker),
+            "roam": partial(self._begin_again, Rover),
             "pipeline": self._pipeline,
             "keep-books": self._keep_books,
             "ask": partial(self._play, Asker),
@@ -238,6 +242,7 @@ class Workload:
         max_ms: int,
         sought: dict[TopicPartition, int | None] | None = None,
         floors: dict[TopicPartition, int] | None = None,
+        most: int | None = None,
     ) -> dict[TopicPartition, int]:
         """One poll: what is given, and how far positions went. One that was reset has not passed what is between, nor
         has one whose partition another member had meanwhile. Returns where what is given begins.
@@ -247,7 +252,7 @@ class Workload:
         """
         history, before = self.history, consumer.positions()
         generation = -1 if consumer.member is None else consumer.member.generation
-        records = await consumer.poll(max_ms)
+        records = await consumer.poll(max_ms, max_records=most)
         first: dict[TopicPartition, int] = {}
         for topic, number, record in records:
             partition = f"{topic}-{number}"
@@ -321,9 +326,10 @@ class Workload:
         self.books.append(keeper := Bookkeeper(self, action))
         self.consumers.append(self.world.client(keeper.work, keeper.client))
 
-    def _work(self, action: Action) -> None:
-        worker = Worker(self, action)
-        self.consumers.append(self.world.client(worker.work, worker.client, again=True))
+    def _begin_again(self, part: Callable[[Workload, Action], Player], action: Action) -> None:
+        """It may be killed."""
+        player = part(self, action)
+        self.consumers.append(self.world.client(player.work, player.client, again=True))
 
     def _silent_member(self, action: Action) -> None:
         group, topic = str(action.arguments["group"]), str(action.arguments["topic"])

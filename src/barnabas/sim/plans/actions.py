@@ -76,6 +76,8 @@ CLIENTS: Final[dict[str, str]] = {
     "group": "client, group, topic, also (another topic, from also_ms on), session_timeout_ms, rebalance_timeout_ms, "
     "assignors (names, the best first), static, stays (until all has healed and is read), auto_commit_ms (its consumer "
     "commits by itself). A member of a consumer group that commits what it has read",
+    "roam": "as group, and pattern (it subscribes by one), instance (the name of another that is static). A member "
+    "with habits: it holds partitions back, goes back, is busy for too long, takes other topics, and begins anew",
     "visit": "client, group, topic, partitions (of the topic). A member that speaks the group's protocol by hand, and "
     "wrongly now and then",
     "tend": "client, group, topic, fences (a transactional id). Describes groups and transactions, deletes what a "

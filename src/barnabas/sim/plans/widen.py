@@ -27,6 +27,7 @@ from barnabas.sim.plans.plan import (
 )
 from barnabas.sim.plans.widen_amid import AMID
 from barnabas.sim.plans.widen_apart import APART
+from barnabas.sim.plans.widen_coordinated import COORDINATED
 from barnabas.sim.plans.widen_dense import DENSE
 from barnabas.sim.plans.widen_guests import GUESTS
 from barnabas.sim.plans.widen_habits import HABITS
@@ -104,11 +105,8 @@ _CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
     "replica.fetch.response.max.bytes": (300, 100_000),
     "replica.fetch.max.bytes": (200, 100_000),
 }
-"""Of the brokers: from, to.
-
-``producer.id.expiration.check.interval.ms`` is none of them (`_forgetful`): a producer that is forgotten while it sends
-a batch again has it appended twice, in Kafka as here.
-"""
+"""Of the brokers: from, to. ``producer.id.expiration.check.interval.ms`` is none of them (`_forgetful`): a producer
+that is forgotten while it sends a batch again has it appended twice, in Kafka as here."""
 
 
 def widen(plan: Plan, base: Chance) -> Plan:
@@ -120,7 +118,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time, cut_short, alone,
         grown_amid_moves, deleted_by_both, drowsy, together, by_themselves, far, uneven, unheard, called_off,
         interrupted, nearby, brisk, stopped_then_lost, *MOMENTS, *DENSE, *WINDOWS, *RIVALS, *AMID, *APART, *HABITS,
-        *RULES, *ORDERS, *ZNODES, *GUESTS, *LOGS,
+        *RULES, *ORDERS, *ZNODES, *GUESTS, *LOGS, *COORDINATED,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))

@@ -1,0 +1,65 @@
+"""Widens a drawn plan by what coordinators meet of clients with habits, and of words that are lost or late: members
+that hold partitions back, take other topics, are busy for too long and come again by their names; answers of
+coordinators that nobody hears; logs that are read slowly while they change hands; requests that come when who sent them
+has given them up; topics that move, or go, when a transaction ends; and transactions whose time is over while they
+grow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.plan import (
+    MS,
+    RESULTS,
+    SECOND,
+    Action,
+    Argument,
+    Plan,
+    Step,
+    with_actions,
+    within,
+)
+
+_PATTERNS: Final = 0.4
+
+
+def roaming(plan: Plan, chance: Chance) -> Plan:
+    """Members have the habits of people's applications; some are static, and two may have one name."""
+    members = [each for each in plan.actions if each.name == "group"]
+    if not members or not chance.happens(0.3):
+        return plan
+    short: dict[str, Argument] = {}
+    config = dict(plan.config)
+    if chance.happens(0.4):
+        short = {"session_timeout_ms": chance.whole(800, 1_500), "rebalance_timeout_ms": chance.whole(1_000, 2_500)}
+        config["group.min.session.timeout.ms"] = "500"
+    is_pattern, share = chance.happens(_PATTERNS), chance.one_of([0.5, 1.0])
+    also = {"also": plan.topics[-1].name} if len(plan.topics) > 1 and plan.topics[-1].name != RESULTS else {}
+
+    def roams(action: Action) -> Action:
+        if action.name != "group" or not chance.happens(share):
+            return action
+        said = {**also, **action.arguments, **short, "pattern": is_pattern}
+        if chance.happens(0.3):
+            said["static"] = True
+        return replace(action, name="roam", arguments=said)
+
+    plan = replace(plan, actions=tuple(map(roams, plan.actions)), config=config)
+    rovers = [each for each in plan.actions if each.name == "roam"]
+    more: list[Step] = []
+    for number in range(chance.whole(1, 3) if rovers else 0):
+        like, at_ns = chance.one_of(rovers), chance.whole(SECOND, plan.length_ns - 4 * SECOND)
+        name = str(like.arguments["client"])
+        if chance.happens(0.5):
+            more.append((at_ns, "kill", {"node": name}, chance.whole(10, 2_500) * MS))
+        else:
+            twin = {**like.arguments, "client": f"twin-rover-{number}", "stays": False}
+            if like.arguments.get("static"):
+                twin["instance"] = name
+            more.append((at_ns, "roam", twin, chance.whole(300, 4_000) * MS))
+    return with_actions(plan, within(plan, more))
+
+
+COORDINATED: Final = (roaming,)
