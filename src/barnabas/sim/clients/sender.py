@@ -49,6 +49,8 @@ class Sender:
         self.skew_ms = action.whole("skew_ms", 0)
         self.keys = keys_of(action)
         self.headed = bool(action.arguments.get("headers"))
+        self.keyless = action.whole("keyless", 0) / 100
+        self.at_once = action.whole("at_once", 1)
         self.tombstones = action.whole("tombstones", 0) / 100
         self.chance = Chance(workload.world.seed, f"action/{action.number}")
         self.ends_ns = workload.world.loop.now_ns + action.duration_ns
@@ -140,10 +142,11 @@ class Sender:
         future.add_done_callback(lambda done: self._settle(sent, done))
         self._last = future
         self._pending.append(future)
-        await asyncio.sleep(chance.exponential_ns(self.pause_ns) / 1e9)
+        if (number + 1) % self.at_once == 0:
+            await asyncio.sleep(chance.exponential_ns(self.pause_ns * self.at_once) / 1e9)
 
-    def _key(self) -> bytes:
-        return self.chance.one_of(self.keys)
+    def _key(self) -> bytes | None:
+        return None if self.keyless and self.chance.happens(self.keyless) else self.chance.one_of(self.keys)
 
     def _settle(self, sent: Sent, future: asyncio.Future[Any]) -> None:
         sent.answered_ns = self.workload.world.loop.now_ns

@@ -62,8 +62,8 @@ FAULTS: Final[dict[str, str]] = {
 CLIENTS: Final[dict[str, str]] = {
     "produce": "client, topic, records, acks, idempotent, sequence, linger_ms, request_timeout_ms, "
     "delivery_timeout_ms, batch_bytes, compression, skew_ms (timestamps are up to so much before or after now), "
-    "headers, keys (so few, those of end markers among them), tombstones (a key is deleted behind so "
-    "many of a hundred). Distinct values over its duration",
+    "headers, keys (so few, those of end markers among them), keyless (so many of a hundred have none), tombstones (a "
+    "key is deleted behind so many of a hundred), at_once (so many of them). Distinct values over its duration",
     "transact": "client, topic, also (another topic, for some records), keys, transactional_id (another client's, "
     "which this one succeeds), records, transaction_timeout_ms, delivery_timeout_ms, request_timeout_ms, batch_bytes, "
     "nap_ms (the first that is written to stays open for so long), dawdle_ms (from record to record). A few records at "

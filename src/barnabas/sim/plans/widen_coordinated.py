@@ -62,4 +62,26 @@ def roaming(plan: Plan, chance: Chance) -> Plan:
     return with_actions(plan, within(plan, more))
 
 
-COORDINATED: Final = (roaming,)
+def too_large(plan: Plan, chance: Chance) -> Plan:
+    """Batches that are larger than their topic takes are halved, and halved again; some of their records have no key,
+    and go wherever a batch is begun."""
+    topics = [topic for topic in plan.ordinary_topics if not topic.is_compacted]
+    if not topics or not chance.happens(0.25):
+        return plan
+    topic = chance.one_of(topics)
+    small = replace(topic, configs={**topic.configs, "max.message.bytes": str(chance.whole(500, 1_200))})
+
+    def at_once(action: Action) -> Action:
+        if action.name != "produce" or action.arguments["topic"] != topic.name:
+            return action
+        more = {"at_once": chance.whole(4, 12), "keyless": chance.one_of([0, 50, 100]), "linger_ms": 5}
+        return replace(action, arguments={**more, **action.arguments})
+
+    topics_then = tuple(small if each is topic else each for each in plan.topics)
+    return replace(plan, topics=topics_then, actions=tuple(map(at_once, plan.actions)))
+
+
+COORDINATED: Final = (
+    roaming,
+    too_large,
+)
