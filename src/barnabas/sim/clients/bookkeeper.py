@@ -10,18 +10,22 @@ forgotten it by then, and says so. Kafka's never waits (``GroupMetadataManager.c
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.client.admin import Admin
 from barnabas.client.asking import RETRY_BACKOFF_MS
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.offsets import CommittedOffset
+from barnabas.client.transaction import Transaction
+from barnabas.client.transaction_requests import ConsumerGroupMetadata, TransactionIdentity, errors_of
 from barnabas.client.transactions import TransactionalProducer
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
+from barnabas.sim.clients.ledger import Ledger
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.plan import MS, Action
+from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 
 if TYPE_CHECKING:
     from barnabas.sim.clients.workload import Workload
@@ -34,6 +38,14 @@ IN_TRANSACTIONS: Final = 0.4
 """How often it commits both within a transaction and behind it."""
 ABORTS: Final = 0.3
 TRANSACTION_TIMEOUT_MS: Final = 5_000
+STORIES: Final = 0.5
+"""How often one who is `thorough` has several transactions open at once in one place, and writes and deletes there
+meanwhile."""
+DAWDLES_NS: Final = 150_000_000
+KEPT_MS: Final = 800
+"""What is kept for a time of its own is kept for so long, or for less."""
+RETENTION_VERSION: Final = 3
+"""The last of OffsetCommit in which a commit says for how long it is to be kept."""
 
 
 class Bookkeeper:
@@ -44,6 +56,8 @@ class Bookkeeper:
         self.topic = str(action.arguments["topic"])
         self.chance = Chance(workload.world.seed, f"action/{action.number}")
         self.ends_ns = workload.world.loop.now_ns + action.duration_ns
+        self.thorough = bool(action.arguments.get("thorough"))
+        self.pause_ns = action.whole("pause_ms", PAUSE_NS // MS) * MS
         self.written: dict[TopicPartition, int] = {}
         """What was acknowledged last, `NOTHING` where that was a deletion."""
         self.perhaps: dict[TopicPartition, dict[int, None]] = {}
@@ -58,13 +72,16 @@ class Bookkeeper:
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
         admin = Admin(cluster)
         while not self.workload.stopping and self.workload.world.loop.now_ns < self.ends_ns:
-            await asyncio.sleep(self.chance.exponential_ns(PAUSE_NS) / 1e9)
+            await asyncio.sleep(self.chance.exponential_ns(self.pause_ns) / 1e9)
             try:
                 partitions = (await cluster.refresh([self.topic])).partitions(self.topic)
             except (KafkaError, OSError):
                 continue
             if partitions and (not self._unsettled or await self._settle(cluster) is not None):
-                await self._write(admin, self.chance.one_of(partitions))
+                if self.thorough and self.chance.happens(STORIES):
+                    await self._tell(admin, self.chance.one_of(partitions))
+                else:
+                    await self._write(admin, self.chance.one_of(partitions))
 
     async def _settle(self, cluster: ClusterClient) -> TransactionalProducer | None:
         """Takes its transactional id anew, which waits for the end of the transaction before."""
@@ -120,6 +137,73 @@ class Bookkeeper:
                     self.unburied[each] = before
             if not is_done or took_ms >= RETRY_BACKOFF_MS:
                 self.perhaps.setdefault(each, {}).update(dict.fromkeys(values))
+
+    async def _tell(self, admin: Admin, place: TopicPartition) -> None:
+        """Of transactions that are open at once in one place, of what is written and deleted there meanwhile, and of
+        the order in which they end. Where any of it may have been asked for twice all of it may count."""
+        chance, ledger = self.chance, Ledger(self.written.get(place, NOTHING))
+        names = [self.client, f"{self.client} too"][: chance.whole(1, 2)]
+        meanwhile = chance.shuffled(["write", "delete", "write briefly"])[: chance.whole(0, 2)]
+        asked, is_sure = {NOTHING: None, ledger.value: None}, True
+        self._unsettled = True
+        try:
+            open_now = {name: await self._begun(admin.cluster, name) for name in names}
+            for step in chance.shuffled([*names, *meanwhile]):
+                await asyncio.sleep(chance.exponential_ns(DAWDLES_NS) / 1e9)
+                self._number += 1
+                asked[self._number] = None
+                is_sure = await self._step(admin, place, step, open_now.get(step), ledger) and is_sure
+            for name in chance.shuffled(names):
+                await asyncio.sleep(chance.exponential_ns(DAWDLES_NS) / 1e9)
+                committed = not chance.happens(ABORTS)
+                await open_now[name].end(committed=committed)
+                ledger.end(name, committed=committed)
+                is_sure = is_sure and not open_now[name].answer_lost
+        except (KafkaError, OSError):
+            is_sure = False
+        if is_sure:
+            self.written[place] = ledger.value
+            self.unburied.pop(place, None)
+        else:
+            self.perhaps.setdefault(place, {}).update(asked)
+        if any(step == "write briefly" for step in meanwhile):
+            self.perhaps.setdefault(place, {})[NOTHING] = None
+
+    async def _begun(self, cluster: ClusterClient, name: str) -> Transaction[Any]:
+        transaction = Transaction(cluster, TransactionIdentity(name), timeout_ms=TRANSACTION_TIMEOUT_MS)
+        await transaction.initialize(TRANSACTION_TIMEOUT_MS)
+        self.workload.history.transactional_ids[transaction.identity.producer_id] = name
+        transaction.begin()
+        return transaction
+
+    async def _step(
+        self, admin: Admin, place: TopicPartition, step: str, transaction: Transaction[Any] | None, ledger: Ledger
+    ) -> bool:
+        """Whether it is done, and was asked for but once."""
+        value, begun_ns = self._number, self.workload.world.loop.now_ns
+        if transaction is not None:
+            await transaction.add_offsets(ConsumerGroupMetadata(self.group), {place: CommittedOffset(value)})
+            ledger.write(value, step)
+            return not transaction.answer_lost
+        if step == "delete":
+            error = (await admin.delete_group_offsets(self.group, [place])).get(place)
+            ledger.delete()
+        elif step == "write":
+            error = (await admin.alter_group_offsets(self.group, {place: CommittedOffset(value)})).get(place)
+            ledger.write(value)
+        else:
+            error = await self._write_briefly(admin.cluster, place, value)
+            ledger.write(value)
+        return error is None and (self.workload.world.loop.now_ns - begun_ns) / MS < RETRY_BACKOFF_MS
+
+    async def _write_briefly(self, cluster: ClusterClient, place: TopicPartition, value: int) -> KafkaError | None:
+        """It is gone after a while, unless something else is written there."""
+        coordinator = await cluster.coordinator(self.group)
+        partitions = [OffsetCommitRequest.OffsetCommitRequestPartition(place.partition, value, committed_metadata="")]
+        topics = [OffsetCommitRequest.OffsetCommitRequestTopic(place.topic, partitions)]
+        request = OffsetCommitRequest(self.group, -1, "", None, self.chance.whole(1, KEPT_MS), topics)
+        answer = await coordinator.send(request, RETENTION_VERSION)
+        return next((KafkaError(code) for code in errors_of(answer)), None)
 
     def _commit_timeout_ms(self) -> int:
         brokers = self.workload.world.brokers.values()

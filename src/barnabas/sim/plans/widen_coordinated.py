@@ -81,7 +81,19 @@ def too_large(plan: Plan, chance: Chance) -> Plan:
     return replace(plan, topics=topics_then, actions=tuple(map(at_once, plan.actions)))
 
 
+def kept_thoroughly(plan: Plan, chance: Chance) -> Plan:
+    """Somebody commits for a group without members in several transactions at once, and for a while only, and what
+    expires is looked for all the time."""
+    if not chance.happens(0.25):
+        return plan
+    said = {"client": "thorough-keeper", "topic": chance.one_of(plan.topics).name, "thorough": True, "pause_ms": 300}
+    config = {**plan.config, "offsets.retention.check.interval.ms": str(chance.whole(200, 1_000))}
+    at_ns = chance.whole(0, plan.length_ns // 3)
+    return with_actions(replace(plan, config=config), [(at_ns, "keep-books", said, plan.length_ns - at_ns)])
+
+
 COORDINATED: Final = (
     roaming,
     too_large,
+    kept_thoroughly,
 )
