@@ -7,9 +7,11 @@ grow."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.plans.chance import Chance
+from barnabas.sim.plans.events import RPC
 from barnabas.sim.plans.plan import (
     MS,
     RESULTS,
@@ -21,7 +23,16 @@ from barnabas.sim.plans.plan import (
     with_actions,
     within,
 )
+from barnabas.sim.plans.widen_dense import PASSING, deleted_under_transactions
 
+_FORGETFUL: Final = "producer.id.expiration.check.interval.ms"
+_OF_GROUPS: Final = (
+    "OffsetFetch", "OffsetCommit", "Heartbeat", "LeaveGroup", "JoinGroup", "SyncGroup", "FindCoordinator",
+)  # fmt: skip
+_OF_TRANSACTIONS: Final = (
+    "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "EndTxn", "WriteTxnMarkers",
+)  # fmt: skip
+_SWEEP: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 _PATTERNS: Final = 0.4
 
 
@@ -62,6 +73,115 @@ def roaming(plan: Plan, chance: Chance) -> Plan:
     return with_actions(plan, within(plan, more))
 
 
+def unheard_answers(plan: Plan, chance: Chance) -> Plan:
+    """Nobody hears what coordinators answer, when it is done."""
+    in_transactions = any(each.name in ("transact", "work", "keep-books") for each in plan.actions)
+    if not chance.happens(0.3):
+        return plan
+    more: list[Step] = []
+    for _ in range(chance.whole(2, 5)):
+        api = chance.one_of(_OF_TRANSACTIONS if in_transactions and chance.happens(0.6) else _OF_GROUPS)
+        said: dict[str, Any] = {"node": "there", "api": api, "count": chance.whole(1, 2)}
+        said |= {"when": f"{RPC} {api}", "nth": chance.whole(1, 20)}
+        more.append((chance.whole(0, plan.length_ns * 2 // 3), "lose-reply", said, 2 * SECOND))
+    return with_actions(plan, more)
+
+
+def read_slowly(plan: Plan, chance: Chance) -> Plan:
+    """Who coordinates changes, and who is next reads its log a few records at a time on a slow machine, while it is
+    asked; meanwhile it may die, stand still, lose what it reads from, or lead no more."""
+    if not chance.happens(0.25):
+        return plan
+    few = str(chance.whole(100, 600))
+    config = {"offsets.load.buffer.size": few, "transaction.state.log.load.buffer.size": few}
+    more: list[Step] = []
+    for _ in range(chance.whole(1, 3)):
+        topic, number = chance.one_of([GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC]), chance.whole(0, 2)
+        at_ns, replicas = chance.whole(2 * SECOND, plan.length_ns - 6 * SECOND), chance.shuffled(range(plan.brokers))
+        node, place = f"broker-{replicas[0]}", f"{topic}-{number}"
+        changes_ns, loads_ns = at_ns + 600 * MS, at_ns + (600 + chance.whole(20, 700)) * MS
+        more += [
+            (at_ns, "reassign", {"topic": topic, "partition": number, "replicas": replicas[:3]}, 0),
+            (at_ns + 500 * MS, "slow-cpu", {"node": node, "lag_ns": chance.whole(10, 80) * MS}, 3 * SECOND),
+            (changes_ns, "elect", {"topic": topic, "unclean": False}, 0),
+        ]
+        amid: list[tuple[str, dict[str, Any], int]] = [
+            ("bounce", {"node": node}, chance.whole(20, 800) * MS),
+            ("pause", {"node": node}, chance.whole(300, 3_000) * MS),
+            ("eio-read", {"node": node, "path": f"/kafka/a/{place}"}, chance.whole(500, 3_000) * MS),
+            ("reassign", {"topic": topic, "partition": number, "replicas": replicas[1:3]}, 0),
+            ("zk-expire", {"node": node}, 0),
+        ]
+        if chance.happens(0.7):
+            more.append((loads_ns, *chance.one_of(amid)))
+    return with_actions(replace(plan, config={**plan.config, **config}, slices=plan.slices or 3), within(plan, more))
+
+
+def overtaken(plan: Plan, chance: Chance) -> Plan:
+    """What clients in transactions have asked for comes when they have given it up, and have gone on; not where brokers
+    soon forget producers."""
+    tellers = [each for each in plan.actions if each.name in ("transact", "work", "pipeline")]
+    if not tellers or _FORGETFUL in plan.config or not chance.happens(0.35):
+        return plan
+    impatient: dict[str, Argument] = {"delivery_timeout_ms": chance.whole(800, 2_500), "request_timeout_ms": 500}
+    late = chance.one_of(tellers)
+    actions = (
+        replace(each, arguments={**each.arguments, **impatient}) if each is late else each for each in plan.actions
+    )
+    name = str(late.arguments["client"])
+    kept_in = plan.kept_in(TRANSACTION_STATE_TOPIC, str(late.arguments.get("transactional_id", name)))
+    written = [place for place in plan.partition_names if place.startswith(f"{late.arguments['topic']}-")]
+    more: list[Step] = []
+    for _ in range(chance.whole(2, 5)):
+        place = chance.one_of([kept_in, *written, chance.one_of(written)]) if written else kept_in
+        said: dict[str, Any] = {"links": [f"{name}>leader:{place}"], "delay_ns": chance.whole(700, 4_000) * MS}
+        more.append((chance.whole(SECOND, plan.length_ns - 3 * SECOND), "delay", said, chance.whole(300, 2_500) * MS))
+    return with_actions(replace(plan, actions=tuple(actions)), within(plan, more))
+
+
+def ended_elsewhere(plan: Plan, chance: Chance) -> Plan:
+    """When a transaction ends, a partition that it has written to moves, gets another leader or goes with its topic;
+    and who is to end it there, or who coordinates it, does not see ZooKeeper."""
+    tellers = [each for each in plan.actions if each.name in ("transact", "work")]
+    topics = [topic for topic in plan.topics if topic.name in {each.arguments["topic"] for each in tellers}]
+    if not topics or not chance.happens(0.35):
+        return plan
+    more: list[Step] = []
+    for _ in range(chance.whole(2, 5)):
+        topic, numbers = chance.one_of(topics), chance.shuffled(range(plan.brokers))
+        amid = {"when": f"{RPC} {chance.one_of(['EndTxn', 'EndTxn', 'WriteTxnMarkers'])}", "nth": chance.whole(1, 8)}
+        place = chance.whole(0, topic.partitions - 1)
+        moved = {"topic": topic.name, "partition": place, "replicas": numbers[: chance.whole(2, 3)]}
+        silent = {"node": "there", "others": ["zookeeper"]}
+        ways: list[tuple[str, dict[str, Any], int]] = [
+            ("reassign", moved, 0),
+            ("elect", {"topic": topic.name, "unclean": False}, 0),
+            ("partition", silent, chance.whole(500, 3_000) * MS),
+            ("kill", {"node": f"leader:{topic.name}-{place}"}, chance.whole(100, 4_000) * MS),
+            ("reset", {"links": ["here>there", "there>here"]}, 0),
+        ]
+        name, said, lasts_ns = chance.one_of(ways)
+        more.append((chance.whole(SECOND, plan.length_ns - 4 * SECOND), name, {**said, **amid}, lasts_ns))
+    if plan.tells_topics_apart and all(topic.name != PASSING for topic in plan.topics) and chance.happens(0.5):
+        plan = deleted_under_transactions(plan, chance)
+    return with_actions(plan, within(plan, more))
+
+
+def out_of_time(plan: Plan, chance: Chance) -> Plan:
+    """Transactions whose time is short, and over while partitions are added to them, and coordinators that look for
+    those again and again."""
+    tellers = [each for each in plan.actions if each.name == "transact" and "nap_ms" not in each.arguments]
+    if not tellers or not chance.happens(0.3):
+        return plan
+    late = chance.one_of(tellers)
+    timeout_ms = chance.whole(500, 1_500)
+    said: dict[str, Argument] = {"transaction_timeout_ms": timeout_ms}
+    said["dawdle_ms"] = chance.whole(timeout_ms // 4, timeout_ms)
+    actions = (replace(each, arguments={**each.arguments, **said}) if each is late else each for each in plan.actions)
+    config = {**plan.config, _SWEEP: str(chance.whole(50, 400))}
+    return replace(plan, actions=tuple(actions), config=config)
+
+
 def too_large(plan: Plan, chance: Chance) -> Plan:
     """Batches that are larger than their topic takes are halved, and halved again; some of their records have no key,
     and go wherever a batch is begun."""
@@ -93,7 +213,5 @@ def kept_thoroughly(plan: Plan, chance: Chance) -> Plan:
 
 
 COORDINATED: Final = (
-    roaming,
-    too_large,
-    kept_thoroughly,
-)
+    roaming, unheard_answers, read_slowly, overtaken, ended_elsewhere, out_of_time, too_large, kept_thoroughly,
+)  # fmt: skip

@@ -38,6 +38,11 @@ def passing(plan: Plan, chance: Chance) -> Plan:
     """A topic is deleted under open transactions, and made again a while later."""
     if not _has_tellers(plan) or not chance.happens(_often(plan, "TXN", 0.7)):
         return plan
+    return deleted_under_transactions(plan, chance)
+
+
+def deleted_under_transactions(plan: Plan, chance: Chance) -> Plan:
+    """Again and again, of a plan that has none of the name."""
     plan = with_arguments(plan, "transact", lambda: {"also": PASSING} if chance.happens(0.8) else {})
     more: list[Step] = []
     at_ns = chance.whole(2 * SECOND, plan.length_ns // 2)
