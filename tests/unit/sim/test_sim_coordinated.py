@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 from widened import widened
 
+from barnabas.sim.clients.ledger import NOTHING, Ledger
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.draw import drawn_from
-from barnabas.sim.plans.plan import Plan, with_actions
+from barnabas.sim.plans.plan import Plan, TopicPlan, with_actions
 from barnabas.sim.plans.widen_coordinated import COORDINATED
 from barnabas.sim.run import run_plan
 from barnabas.sim.scenarios import at, plan, produce
@@ -25,6 +26,56 @@ def with_transactions(seed: int) -> Plan:
 @pytest.mark.parametrize("widen", COORDINATED, ids=lambda widen: widen.__name__)
 def test_some_plans_have_each_and_most_have_not(widen: Callable[[Plan, Chance], Plan]) -> None:
     widened(widen, with_transactions)
+
+
+def test_of_what_is_written_in_one_place_the_later_record_counts() -> None:
+    ledger = Ledger(7)
+    ledger.write(8, "first")
+    ledger.write(9, "second")
+    ledger.end("second", committed=True)
+    ledger.end("first", committed=True)
+    assert ledger.value == 9
+    ledger.write(10, "third")
+    ledger.delete()
+    ledger.end("third", committed=True)
+    assert ledger.value == NOTHING
+    ledger.write(11, "fourth")
+    ledger.end("fourth", committed=False)
+    assert ledger.value == NOTHING
+
+
+def test_books_are_right_where_transactions_commit_at_once_and_offsets_expire() -> None:
+    said = {"topic": "orders", "thorough": True, "pause_ms": 200}
+    outcome = run_plan(
+        plan(
+            at(0, "keep-books", 14, client="keeper-1", **said),
+            at(0, "keep-books", 14, client="keeper-2", **said),
+            at(5, "bounce", 0.3, node="leader:__consumer_offsets-0"),
+            at(8, "elect", topic="__consumer_offsets", unclean=False),
+            length=15,
+            configs={"min.insync.replicas": "2"},
+            config={"offsets.retention.check.interval.ms": "300"},
+        )
+    )
+    assert outcome.good, list(map(str, outcome.violations))
+    assert outcome.checked["G1"] > 0
+
+
+def test_batches_that_are_larger_than_their_topic_takes_are_written_all_the_same() -> None:
+    """Some of their records have no key."""
+    said = {"acks": -1, "idempotent": True, "records": 60, "at_once": 10, "keyless": 50, "linger_ms": 5}
+    small = TopicPlan("small", 2, 3, {"min.insync.replicas": "2", "max.message.bytes": "300"})
+    outcome = run_plan(
+        plan(
+            at(0, "produce", 9, client="producer", topic="small", **said),
+            at(4, "bounce", 0.3, node="leader:small-0"),
+            more_topics=(small,),
+            length=10,
+            configs={},
+        )
+    )
+    assert outcome.good, list(map(str, outcome.violations))
+    assert outcome.acknowledged >= 60
 
 
 @pytest.mark.parametrize("assignors", ["range", "cooperative-sticky"])

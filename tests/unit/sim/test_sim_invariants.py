@@ -1804,7 +1804,8 @@ def t5_of_one_that_is_prepared(cluster: Cluster) -> None:
 
 def g1_of_books(cluster: Cluster) -> None:
     """What somebody wrote for a group is not what it has."""
-    book: Any = SimpleNamespace(group="books", written={TopicPartition("orders", 0): 7}, perhaps={}, unburied={})
+    kept: Any = {TopicPartition("orders", 0): 7}
+    book: Any = SimpleNamespace(group="books", written=kept, perhaps={}, unburied={}, brief={})
     cluster.workload.books.append(book)
     story = cluster.world.client(lambda _, it: books_are_right(cluster.checkers, cluster.workload, it), "auditor-7")
     cluster.run(story)

@@ -26,6 +26,7 @@ from barnabas.coordinator.transactions import (
 )
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
+from barnabas.sim.judges.judge_books import LOOKED_FOR, is_kept_too_long
 from barnabas.sim.judges.watch_admissions import AdmissionWatch
 from barnabas.sim.judges.watch_fencing import FencingWatch
 from barnabas.sim.world.probes import Probes
@@ -157,8 +158,17 @@ def t9_of_one_that_times_out_amid_its_end(cluster: Cluster) -> None:
     changes(cluster, "time_out", TransactionMetadata(4731, 4, 60_000), PREPARE_COMMIT)
 
 
+def g8_of_what_is_kept_too_long(cluster: Cluster) -> None:
+    """Nobody looks for what has expired."""
+    keeper: Any = SimpleNamespace(group="kept", brief={ORDERS: None})
+    looks = replace(cluster.checkers.plan, config={LOOKED_FOR: "500"})
+    with patched(cluster.checkers, "plan", looks):
+        is_kept_too_long(cluster.checkers, keeper, ORDERS, 7)
+
+
 MADE: Final = (
-    t10_of_a_request_that_may_come_yet, g9_of_a_share_that_the_log_has_not, g9_of_a_group_that_the_log_has_not,
+    g8_of_what_is_kept_too_long, t10_of_a_request_that_may_come_yet, g9_of_a_share_that_the_log_has_not,
+    g9_of_a_group_that_the_log_has_not,
     g9_of_one_that_is_not_told_of_a_rebalance, g9_of_offsets_of_a_topic_that_is_deleted,
     g9_of_a_heartbeat_of_the_generation_before, g9_of_a_commit_of_the_generation_before,
     g9_of_what_is_read_and_expires, g9_of_what_a_transaction_is_about_to_replace_and_expires,

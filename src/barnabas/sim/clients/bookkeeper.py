@@ -44,6 +44,7 @@ meanwhile."""
 DAWDLES_NS: Final = 150_000_000
 KEPT_MS: Final = 800
 """What is kept for a time of its own is kept for so long, or for less."""
+BRIEFLY: Final = "write for a moment"
 RETENTION_VERSION: Final = 3
 """The last of OffsetCommit in which a commit says for how long it is to be kept."""
 
@@ -62,6 +63,8 @@ class Bookkeeper:
         """What was acknowledged last, `NOTHING` where that was a deletion."""
         self.perhaps: dict[TopicPartition, dict[int, None]] = {}
         """What may have been written, or may be still."""
+        self.brief: dict[TopicPartition, None] = {}
+        """Where what was acknowledged last is to be kept for a moment only."""
         self.unburied: dict[TopicPartition, int] = {}
         """What was there before a deletion that took as long as its tombstones are waited for."""
         self._number = 0
@@ -131,6 +134,7 @@ class Bookkeeper:
         for each in places:
             if is_done:
                 before, self.written[each] = self.written.get(each, NOTHING), values[-1]
+                self.brief.pop(each, None)
                 if values != [NOTHING]:
                     self.unburied.pop(each, None)
                 elif before != NOTHING and took_ms >= self._commit_timeout_ms():
@@ -143,8 +147,8 @@ class Bookkeeper:
         the order in which they end. Where any of it may have been asked for twice all of it may count."""
         chance, ledger = self.chance, Ledger(self.written.get(place, NOTHING))
         names = [self.client, f"{self.client} too"][: chance.whole(1, 2)]
-        meanwhile = chance.shuffled(["write", "delete", "write briefly"])[: chance.whole(0, 2)]
-        asked, is_sure = {NOTHING: None, ledger.value: None}, True
+        meanwhile = chance.shuffled(["write", "delete", BRIEFLY])[: chance.whole(0, 2)]
+        asked, is_sure, brief = {NOTHING: None, ledger.value: None}, True, NOTHING
         self._unsettled = True
         try:
             open_now = {name: await self._begun(admin.cluster, name) for name in names}
@@ -152,6 +156,7 @@ class Bookkeeper:
                 await asyncio.sleep(chance.exponential_ns(DAWDLES_NS) / 1e9)
                 self._number += 1
                 asked[self._number] = None
+                brief = self._number if step == BRIEFLY else brief
                 is_sure = await self._step(admin, place, step, open_now.get(step), ledger) and is_sure
             for name in chance.shuffled(names):
                 await asyncio.sleep(chance.exponential_ns(DAWDLES_NS) / 1e9)
@@ -161,13 +166,14 @@ class Bookkeeper:
                 is_sure = is_sure and not open_now[name].answer_lost
         except (KafkaError, OSError):
             is_sure = False
-        if is_sure:
+        if not is_sure:
+            self.perhaps.setdefault(place, {}).update(asked)
+        elif ledger.value != self.written.get(place, NOTHING):
             self.written[place] = ledger.value
             self.unburied.pop(place, None)
-        else:
-            self.perhaps.setdefault(place, {}).update(asked)
-        if any(step == "write briefly" for step in meanwhile):
-            self.perhaps.setdefault(place, {})[NOTHING] = None
+            self.brief.pop(place, None)
+            if ledger.value == brief:
+                self.brief[place] = None
 
     async def _begun(self, cluster: ClusterClient, name: str) -> Transaction[Any]:
         transaction = Transaction(cluster, TransactionIdentity(name), timeout_ms=TRANSACTION_TIMEOUT_MS)

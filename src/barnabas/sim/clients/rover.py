@@ -196,6 +196,8 @@ class Rover:
         """For longer than it may be between two polls, and than its session lasts."""
         assert consumer.member is not None
         member_id, world, before = consumer.member.member_id, self.workload.world, self._coordinated()
+        if consumer.member.generation < 0:
+            return  # it is let in whether it polls or not, and others may take their time
         begun_ns, away_ms = world.loop.now_ns, self.poll_interval_ms + self.session_ms + MISSED_MS
         is_far = False
         for _ in range(LOOKS):
