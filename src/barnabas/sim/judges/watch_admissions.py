@@ -115,7 +115,7 @@ class AdmissionWatch:
             partition = groups.partition_for(group_id)
             owned = next((each for each in groups.owned if each.partition == partition), None)
             group = None if owned is None else owned.groups.get(group_id)
-            read = {} if group is None else _subscribed(group)
+            read = {} if group is None else subscribed(group)
             outcome: Mapping[TopicPartition, ErrorCode] = await original(groups, group_id, *arguments)
             self.world.check("G9")
             gone = [key for key, error in outcome.items() if error is ErrorCode.NONE and key.topic in read]
@@ -154,7 +154,7 @@ def _committed(group: Group, key: TopicPartition) -> Iterator[CommitRecord]:
             yield known[key]
 
 
-def _subscribed(group: Group) -> dict[str, None]:
+def subscribed(group: Group) -> dict[str, None]:
     """What members of a group that is at work have said that they read, as far as all of that can be read."""
     topics: dict[str, None] = {}
     if group.state is not STABLE or group.protocol_type != "consumer":

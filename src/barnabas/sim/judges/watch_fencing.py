@@ -24,6 +24,7 @@ from barnabas.coordinator.transactions import (
 )
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
+from barnabas.sim.judges.watch_admissions import subscribed
 from barnabas.sim.world.probes import Probes, node
 from barnabas.sim.world.world import World
 
@@ -106,9 +107,8 @@ class FencingWatch:
                     "G9", f"{node()} would take {member_id!r}, called {name}, for a member of group {group.group_id} "
                     f"in generation {told}; it is in {generation}", node=node(),
                 )  # fmt: skip
-        read = group.subscribed_topics
-        over = group.expired_offsets(0, now._replace(wall_ms=_AN_AGE_MS)) if read is not None else []
-        if over := [key for key in over if read and key.topic in read]:
+        read = subscribed(group)
+        if over := [key for key in group.expired_offsets(0, now._replace(wall_ms=_AN_AGE_MS)) if key.topic in read]:
             self.world.violated(
                 "G9", f"{node()} would let what group {group.group_id} has committed for {over[0]} expire, which it "
                 "reads", str(over[0]), node(),
