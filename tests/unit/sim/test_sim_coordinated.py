@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from widened import widened
 
+from barnabas.client.producing import PartitionQueue, Producing
 from barnabas.sim.clients.ledger import NOTHING, Ledger
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.draw import drawn_from
@@ -14,6 +15,7 @@ from barnabas.sim.plans.plan import Plan, TopicPlan, with_actions
 from barnabas.sim.plans.widen_coordinated import COORDINATED
 from barnabas.sim.run import run_plan
 from barnabas.sim.scenarios import at, plan, produce
+from barnabas.sim.world.probes import Probes
 
 
 def with_transactions(seed: int) -> Plan:
@@ -63,8 +65,11 @@ def test_books_are_right_where_transactions_commit_at_once_and_offsets_expire() 
 
 def test_batches_that_are_larger_than_their_topic_takes_are_written_all_the_same() -> None:
     """Some of their records have no key."""
-    said = {"acks": -1, "idempotent": True, "records": 60, "at_once": 10, "keyless": 50, "linger_ms": 5}
-    small = TopicPlan("small", 2, 3, {"min.insync.replicas": "2", "max.message.bytes": "300"})
+    said = {"acks": -1, "idempotent": True, "records": 60, "at_once": 10, "keyless": 50, "linger_ms": 5, "bytes": 200}
+    small = TopicPlan("small", 2, 3, {"min.insync.replicas": "2", "max.message.bytes": "500"})
+    halved = list[PartitionQueue]()
+    probes = Probes()
+    probes.after(Producing, "_halve", lambda _, __, queue: halved.append(queue))
     outcome = run_plan(
         plan(
             at(0, "produce", 9, client="producer", topic="small", **said),
@@ -74,8 +79,10 @@ def test_batches_that_are_larger_than_their_topic_takes_are_written_all_the_same
             configs={},
         )
     )
+    probes.remove()
     assert outcome.good, list(map(str, outcome.violations))
-    assert outcome.acknowledged >= 60
+    assert outcome.acknowledged > 30
+    assert len(halved) > 3
 
 
 @pytest.mark.parametrize("assignors", ["range", "cooperative-sticky"])

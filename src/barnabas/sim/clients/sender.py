@@ -148,6 +148,12 @@ class Sender:
     def _key(self) -> bytes | None:
         return None if self.keyless and self.chance.happens(self.keyless) else self.chance.one_of(self.keys)
 
+    def _may_be_refused(self, sent: Sent, error: KafkaError) -> None:
+        """L1: what it sends is well, but for records without a key where they are compacted."""
+        self.workload.world.check("L1")
+        if error.code is ErrorCode.INVALID_RECORD and sent.key is not None:
+            self.workload.world.violated("L1", f"{self.client} is told that its record is none: {error!r}")
+
     def _settle(self, sent: Sent, future: asyncio.Future[Any]) -> None:
         sent.answered_ns = self.workload.world.loop.now_ns
         error = future.exception()
@@ -158,6 +164,7 @@ class Sender:
             self.workload.history.on_acknowledged(sent)
         elif isinstance(error, KafkaError) and error.code in _SURELY_NOT:
             sent.answered = f"refused: {error.code.name}"
+            self._may_be_refused(sent, error)
         else:
             sent.answered = f"unknown: {error!r}"
 

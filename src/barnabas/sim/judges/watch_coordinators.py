@@ -54,8 +54,8 @@ class ToldOffsets:
     committed: dict[Place, tuple[int, int]] = field(default_factory=dict)
     in_transactions: dict[int, dict[Place, tuple[int, int]]] = field(default_factory=dict)
     """By producer id, of transactions without an end."""
-    groups: dict[str, StoredGroup] = field(default_factory=dict)
-    """Those that have shared something."""
+    groups: dict[str, bytes] = field(default_factory=dict)
+    """The last record of each that has shared something."""
 
     def take(self, header: BatchHeader, kind: LinkKind, key: bytes, value: bytes | None) -> None:
         read = None if kind in (LinkKind.COMMIT, LinkKind.ABORT) else read_key(key)
@@ -79,7 +79,7 @@ class ToldOffsets:
         elif isinstance(read, GroupKey):
             self.groups.pop(read.group_id, None)
             if value is not None:
-                self.groups[read.group_id] = read_group(read.group_id, value)
+                self.groups[read.group_id] = value
 
 
 class CoordinatorWatch:
@@ -250,7 +250,8 @@ class CoordinatorWatch:
         groups = partition.groups
         known = {group_id: shared for group_id, group in groups.items() if (shared := _shared(group)) is not None}
         at_rest = [group_id for group_id in {**told.groups, **known} if group_id in known or group_id not in groups]
-        right = {group_id: _settled(told.groups[group_id]) for group_id in at_rest if group_id in told.groups}
+        read = ((group_id, told.groups[group_id]) for group_id in at_rest if group_id in told.groups)
+        right = {group_id: _settled(read_group(group_id, record)) for group_id, record in read}
         self._differ("G9", name, kept_in, "of groups", known, right)
 
     def _differ(

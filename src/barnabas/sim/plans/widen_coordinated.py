@@ -189,13 +189,13 @@ def too_large(plan: Plan, chance: Chance) -> Plan:
     if not topics or not chance.happens(0.25):
         return plan
     topic = chance.one_of(topics)
-    small = replace(topic, configs={**topic.configs, "max.message.bytes": str(chance.whole(500, 1_200))})
+    small = replace(topic, configs={**topic.configs, "max.message.bytes": str(chance.whole(450, 800))})
 
     def at_once(action: Action) -> Action:
         if action.name != "produce" or action.arguments["topic"] != topic.name:
             return action
-        more = {"at_once": chance.whole(4, 12), "keyless": chance.one_of([0, 50, 100]), "linger_ms": 5}
-        return replace(action, arguments={**more, **action.arguments})
+        said = {"linger_ms": 5, **action.arguments, "at_once": chance.whole(6, 15), "bytes": chance.whole(100, 200)}
+        return replace(action, arguments={**said, "keyless": chance.one_of([0, 50, 100])})
 
     topics_then = tuple(small if each is topic else each for each in plan.topics)
     return replace(plan, topics=topics_then, actions=tuple(map(at_once, plan.actions)))
