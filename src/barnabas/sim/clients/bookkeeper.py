@@ -38,10 +38,10 @@ IN_TRANSACTIONS: Final = 0.4
 """How often it commits both within a transaction and behind it."""
 ABORTS: Final = 0.3
 TRANSACTION_TIMEOUT_MS: Final = 5_000
-STORIES: Final = 0.5
+STORIES: Final = 0.7
 """How often one who is `thorough` has several transactions open at once in one place, and writes and deletes there
 meanwhile."""
-DAWDLES_NS: Final = 150_000_000
+DAWDLES_NS: Final = 60_000_000
 KEPT_MS: Final = 800
 """What is kept for a time of its own is kept for so long, or for less."""
 BRIEFLY: Final = "write for a moment"
@@ -147,7 +147,7 @@ class Bookkeeper:
         the order in which they end. Where any of it may have been asked for twice all of it may count."""
         chance, ledger = self.chance, Ledger(self.written.get(place, NOTHING))
         names = [self.client, f"{self.client} too"][: chance.whole(1, 2)]
-        meanwhile = chance.shuffled(["write", "delete", BRIEFLY])[: chance.whole(0, 2)]
+        meanwhile = chance.shuffled(["write", "delete", BRIEFLY])[: chance.whole(0, 3)]
         asked, is_sure, brief = {NOTHING: None, ledger.value: None}, True, NOTHING
         self._unsettled = True
         try:

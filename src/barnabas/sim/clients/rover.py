@@ -77,6 +77,7 @@ class Rover:
         while not self._is_over:
             consumer = self._consumer(cluster)
             self._forget_where_it_went()
+            self._has_to_read(consumer)
             try:
                 await self._live(consumer)
                 await consumer.close()
@@ -102,7 +103,7 @@ class Rover:
             self._ask_where_it_is, *([] if self.auto_commit_ms else [self._go_back, self._go_back]),
             *([self._be_busy] if self.poll_interval_ms + self.session_ms <= SHORT_MS else []),
         ]  # fmt: skip
-        for _ in range(self.chance.whole(4, 14)):
+        for _ in range(self.chance.whole(2, 9)):
             if self._is_over or self.workload.healed.is_set():
                 break
             await self.chance.one_of(habits)(consumer)
@@ -254,14 +255,18 @@ class Rover:
         for place, offset in sorted((await consumer.committed()).items() if consumer.assignment else ()):
             told(str(place), offset)
 
+    def _has_to_read(self, consumer: Consumer) -> None:
+        if self.stays:
+            topics = tuple(name for name in self.workload.world.children("/brokers/topics") if name in self.topics)
+            self.workload.reading[self.client] = Reader(consumer, self.group, topics, committed=False, commits=True)
+
     async def _read_to_the_end(self, consumer: Consumer) -> None:
         """With some partitions held back for a moment, behind what was fetched of them already."""
         if consumer.paused:
             consumer.resume(*consumer.paused)
         await self._subscribe(consumer)
         while not self._is_over:
-            topics = tuple(name for name in self.workload.world.children("/brokers/topics") if name in self.topics)
-            self.workload.reading[self.client] = Reader(consumer, self.group, topics, committed=False, commits=True)
+            self._has_to_read(consumer)
             await self._take(consumer, POLL_MS, 1 if self.chance.happens(0.5) else None)
             if consumer.positions() and self.chance.happens(0.2):
                 held = self.chance.one_of(sorted(consumer.positions()))

@@ -53,7 +53,7 @@ def roaming(plan: Plan, chance: Chance) -> Plan:
         if action.name != "group" or not chance.happens(share):
             return action
         said = {**also, **action.arguments, **short, "pattern": is_pattern}
-        if chance.happens(0.3):
+        if chance.happens(0.5):
             said["static"] = True
         return replace(action, name="roam", arguments=said)
 
@@ -79,17 +79,17 @@ def unheard_answers(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(0.3):
         return plan
     more: list[Step] = []
-    for _ in range(chance.whole(2, 5)):
+    for _ in range(chance.whole(3, 6)):
         api = chance.one_of(_OF_TRANSACTIONS if in_transactions and chance.happens(0.6) else _OF_GROUPS)
         said: dict[str, Any] = {"node": "there", "api": api, "count": chance.whole(1, 2)}
-        said |= {"when": f"{RPC} {api}", "nth": chance.whole(1, 20)}
+        said |= {"when": f"{RPC} {api}", "nth": chance.whole(1, 8)}
         more.append((chance.whole(0, plan.length_ns * 2 // 3), "lose-reply", said, 2 * SECOND))
     return with_actions(plan, more)
 
 
 def read_slowly(plan: Plan, chance: Chance) -> Plan:
-    """Who coordinates changes, and who is next reads its log a few records at a time on a slow machine, while it is
-    asked; meanwhile it may die, stand still, lose what it reads from, or lead no more."""
+    """Who coordinates changes, and who is next stands still when it is told so: then it reads its log, a few records at
+    a time, while it is asked; meanwhile it may die, lose what it reads from, or lead no more."""
     if not chance.happens(0.25):
         return plan
     few = str(chance.whole(100, 600))
@@ -102,12 +102,12 @@ def read_slowly(plan: Plan, chance: Chance) -> Plan:
         changes_ns, loads_ns = at_ns + 600 * MS, at_ns + (600 + chance.whole(20, 700)) * MS
         more += [
             (at_ns, "reassign", {"topic": topic, "partition": number, "replicas": replicas[:3]}, 0),
-            (at_ns + 500 * MS, "slow-cpu", {"node": node, "lag_ns": chance.whole(10, 80) * MS}, 3 * SECOND),
             (changes_ns, "elect", {"topic": topic, "unclean": False}, 0),
+            (changes_ns, "pause", {"node": node, "when": f"{RPC} LeaderAndIsr"}, chance.whole(200, 1_500) * MS),
         ]
         amid: list[tuple[str, dict[str, Any], int]] = [
             ("bounce", {"node": node}, chance.whole(20, 800) * MS),
-            ("pause", {"node": node}, chance.whole(300, 3_000) * MS),
+            ("slow-cpu", {"node": node, "lag_ns": chance.whole(500, 2_000) * MS}, 3 * SECOND),
             ("eio-read", {"node": node, "path": f"/kafka/a/{place}"}, chance.whole(500, 3_000) * MS),
             ("reassign", {"topic": topic, "partition": number, "replicas": replicas[1:3]}, 0),
             ("zk-expire", {"node": node}, 0),
@@ -206,7 +206,7 @@ def kept_thoroughly(plan: Plan, chance: Chance) -> Plan:
     expires is looked for all the time."""
     if not chance.happens(0.25):
         return plan
-    said = {"client": "thorough-keeper", "topic": chance.one_of(plan.topics).name, "thorough": True, "pause_ms": 300}
+    said = {"client": "thorough-keeper", "topic": chance.one_of(plan.topics).name, "thorough": True, "pause_ms": 150}
     config = {**plan.config, "offsets.retention.check.interval.ms": str(chance.whole(200, 1_000))}
     at_ns = chance.whole(0, plan.length_ns // 3)
     return with_actions(replace(plan, config=config), [(at_ns, "keep-books", said, plan.length_ns - at_ns)])
