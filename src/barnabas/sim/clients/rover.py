@@ -196,6 +196,7 @@ class Rover:
     async def _be_busy(self, consumer: Consumer) -> None:
         """For longer than it may be between two polls, and than its session lasts."""
         assert consumer.member is not None
+        await self._read(consumer)
         member_id, world, before = consumer.member.member_id, self.workload.world, self._coordinated()
         if consumer.member.generation < 0:
             return  # it is let in whether it polls or not, and others may take their time

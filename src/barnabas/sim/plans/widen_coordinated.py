@@ -60,6 +60,9 @@ def roaming(plan: Plan, chance: Chance) -> Plan:
     plan = replace(plan, actions=tuple(map(roams, plan.actions)), config=config)
     rovers = [each for each in plan.actions if each.name == "roam"]
     more: list[Step] = []
+    if short and rovers:
+        alone = {**rovers[0].arguments, "client": "rover-alone", "group": "one", "stays": True}
+        more.append((SECOND, "roam", alone, plan.length_ns - SECOND))
     for number in range(chance.whole(1, 3) if rovers else 0):
         like, at_ns = chance.one_of(rovers), chance.whole(SECOND, plan.length_ns - 4 * SECOND)
         name = str(like.arguments["client"])
