@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
-from barnabas.client.consumer import Consumer
 from barnabas.client.fetcher import Asked
 from barnabas.client.positions import Place
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import NO_BROKER, NO_EPOCH, TopicPartition
+from barnabas.sim.clients.aged import AgedConsumer
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 
 LEASE_MS: Final = 60_000
 """Kafka's consumer has ``metadata.max.age.ms`` for it (``SubscriptionState.preferredReadReplica``)."""
 
 
-class NearConsumer(Consumer):
+class NearConsumer(AgedConsumer):
     """Whoever it was sent to is asked until that goes wrong, or its lease is over: one that is no replica any more may
     not know it, and then nothing goes wrong. Then the leader is asked, which may send it there again."""
 

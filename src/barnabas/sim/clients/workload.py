@@ -18,6 +18,7 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import ElectionType
 from barnabas.runtime.doors import Runtime
+from barnabas.sim.clients.aged import AgedConsumer
 from barnabas.sim.clients.asker import Asker
 from barnabas.sim.clients.bookkeeper import Bookkeeper
 from barnabas.sim.clients.guest import Guest
@@ -34,6 +35,7 @@ from barnabas.sim.clients.sender import AFTERWARDS, Sender
 from barnabas.sim.clients.silent_member import SilentMember
 from barnabas.sim.clients.surveyor import Surveyor
 from barnabas.sim.clients.teller import Teller
+from barnabas.sim.clients.veteran import Veteran
 from barnabas.sim.clients.wanderer import Wanderer
 from barnabas.sim.clients.worker import Worker
 from barnabas.sim.clients.znode_tools import depose, legacy_delete, legacy_elect, legacy_grow, legacy_reassign
@@ -105,7 +107,7 @@ class Workload:
         """By broker: since when nothing has happened to it."""
         self._waiting: list[Callable[[], None]] = []
         self._stories: dict[str, Callable[[Action], None]] = {
-            "produce": self._produce,
+            "produce": partial(self._write, Sender),
             "consume": self._consume,
             "group": self._group,
             "silent-member": self._silent_member,
@@ -113,7 +115,8 @@ class Workload:
             "wander": partial(self._play, Wanderer),
             "work": partial(self._begin_again, Worker),
             "roam": partial(self._begin_again, Rover),
-            "pipeline": self._pipeline,
+            "pipeline": partial(self._write, Pipeliner),
+            "produce-old": partial(self._write, Veteran),
             "keep-books": self._keep_books,
             "ask": partial(self._play, Asker),
             "survey": partial(self._play, Surveyor),
@@ -175,10 +178,6 @@ class Workload:
 
     # Producers
 
-    def _produce(self, action: Action) -> None:
-        sender = Sender(self, action)
-        self.producers.append(self.world.client(sender.work, sender.client))
-
     def _transact(self, action: Action) -> None:
         chance, loop = Chance(self.world.seed, f"action/{action.number}"), self.world.loop
         teller = Teller(self.history, action, chance, lambda: loop.now_ns)
@@ -195,21 +194,19 @@ class Workload:
 
         self.producers.append(self.world.client(story, teller.client, again=True))
 
-    def _pipeline(self, action: Action) -> None:
-        pipeliner = Pipeliner(self, action)
-        self.producers.append(self.world.client(pipeliner.work, pipeliner.client))
+    def _write(self, part: Callable[[Workload, Action], Player], action: Action) -> None:
+        player = part(self, action)
+        self.producers.append(self.world.client(player.work, player.client))
 
     # Consumers
 
     def _consume(self, action: Action) -> None:
-        client, topic = str(action.arguments["client"]), str(action.arguments["topic"])
-        isolation = isolation_level(str(action.arguments.get("isolation", "read_uncommitted")))
-        rack = str(action.arguments.get("rack", ""))
+        client = str(action.arguments["client"])
 
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             while not self.stopping:
                 try:
-                    await self._follow(cluster, client, topic, isolation, rack)
+                    await self._follow(cluster, client, action)
                 except (KafkaError, OSError, ValueError) as error:
                     # The topic is gone, records were deleted, no broker answers: begin again with what is there now.
                     self.failed(client, error)
@@ -217,18 +214,22 @@ class Workload:
 
         self.consumers.append(self.world.client(story, client))
 
-    async def _follow(self, cluster: ClusterClient, client: str, topic: str, isolation: int, rack: str) -> None:
+    async def _follow(self, cluster: ClusterClient, client: str, action: Action) -> None:
+        topic, rack = str(action.arguments["topic"]), str(action.arguments.get("rack", ""))
+        isolation = isolation_level(str(action.arguments.get("isolation", "read_uncommitted")))
         metadata = await cluster.refresh([topic])
         partitions = metadata.partitions(topic)
         if not partitions:
             await asyncio.sleep(0.3)
             return
         self.history.reads_committed[client] = isolation == READ_COMMITTED
-        consumer = (NearConsumer if rack else Consumer)(cluster, isolation_level=isolation, max_wait_ms=300)
+        consumer = (NearConsumer if rack else AgedConsumer)(cluster, isolation_level=isolation, max_wait_ms=300)
+        consumer.is_as(action, self.history)
         if isinstance(consumer, NearConsumer):
             consumer.rack = rack
         await consumer.assign({TopicPartition(topic, number): EARLIEST for number in range(len(partitions))})
-        self.reading[client] = Reader(consumer, "", (topic,), isolation == READ_COMMITTED)
+        if consumer.knows_batches:
+            self.reading[client] = Reader(consumer, "", (topic,), isolation == READ_COMMITTED)
         while not self.stopping:
             await self.take(consumer, client, "", 500)
             await asyncio.sleep(0.1)
@@ -296,13 +297,14 @@ class Workload:
         async def story(runtime: Runtime, cluster: ClusterClient) -> None:
             while not self.stopping and loop.now_ns < ends_ns:
                 # A join is waited for as long as a poll, also at a coordinator that lost power and cannot say so.
-                consumer = Consumer(
+                consumer = AgedConsumer(
                     cluster, group=group, max_wait_ms=300, session_timeout_ms=session_ms,
                     max_poll_interval_ms=_number(action, "rebalance_timeout_ms", 20_000),
                     heartbeat_interval_ms=min(3_000, session_ms // 3), assignors=assignors,
                     group_instance_id=instance, metadata_max_age_ms=METADATA_MAX_AGE_MS,
                     auto_commit_interval_ms=auto_commit_ms,
                 )  # fmt: skip
+                consumer.is_as(action, self.history)
                 try:
                     while not self.stopping and loop.now_ns < ends_ns:
                         has_all = loop.now_ns >= also_ns

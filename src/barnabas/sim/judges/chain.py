@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.runtime.doors import Bytes
 from barnabas.sim.world.disk import Inode
-from barnabas.wire.records import BatchHeader, check_crc, records_of
+from barnabas.sim.world.node import EPOCH_MS
+from barnabas.wire.records import MAGIC_AT, MAX_TIMESTAMP_AT, BatchHeader, check_crc, records_of
 
 SEQUENCES: Final = 1 << 31
 
@@ -41,6 +42,11 @@ class ChainedBatch(NamedTuple):
     stamped: bool = False
     """Whether that is the broker's, and the time of every record of the batch (``LogAppendTime``)."""
     kind: LinkKind = LinkKind.PLAIN
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether any record of it says when it was made; messages of magic 0 do not."""
+        return self.timestamp_ms + EPOCH_MS >= 0
 
 
 @dataclass
@@ -122,6 +128,13 @@ def kind_of(header: BatchHeader, data: Bytes, start: int, end: int) -> LinkKind:
         return LinkKind.DATA
     keys = [record.key or b"" for record in records_of(data, start, end)]
     return {b"\0\0": LinkKind.ABORT, b"\0\1": LinkKind.COMMIT}.get(keys[0][2:4] if keys else b"", LinkKind.PLAIN)
+
+
+def youngest_by(records: memoryview) -> int | None:
+    """The time of its youngest record by what a batch says; messages of old say it one by one."""
+    if len(records) <= MAGIC_AT or records[MAGIC_AT] < 2:
+        return None
+    return int.from_bytes(records[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8], "big", signed=True)
 
 
 def bytes_in(names: dict[str, Any], prefix: str) -> int:

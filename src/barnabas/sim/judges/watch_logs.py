@@ -18,7 +18,7 @@ from typing import Any, Final
 from barnabas.log.log import AppendInfo, Log
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.replica.partition import Partition
-from barnabas.sim.judges.chain import SEQUENCES, Chain, ChainedBatch, Committed, kind_of
+from barnabas.sim.judges.chain import SEQUENCES, Chain, ChainedBatch, Committed, kind_of, youngest_by
 from barnabas.sim.judges.watch_inquiries import InquiryWatch
 from barnabas.sim.judges.watch_leaders import LeaderWatch
 from barnabas.sim.judges.watch_losses import AppendedBatch, LossWatch, owners_in
@@ -29,7 +29,7 @@ from barnabas.sim.world.node import EPOCH_MS
 from barnabas.sim.world.probes import Probes, life, node
 from barnabas.sim.world.trace import Happening
 from barnabas.sim.world.world import World, broker_name, broker_number
-from barnabas.wire.records import LOG_APPEND_TIME, MAX_TIMESTAMP_AT, batches, check_crc
+from barnabas.wire.records import LOG_APPEND_TIME, batches, check_crc
 
 _FETCH_NAMES_EPOCH: Final = 9
 """The version of Fetch since which a leader is told in which epoch it is followed (KIP-320)."""
@@ -355,7 +355,7 @@ class LogWatch:
         def append_as_leader(log: Log, records: Any, leader_epoch: int, **named: Any) -> Any:
             end = log.log_end_offset
             chain = self.chain_of(log)
-            said = bytes(memoryview(records)[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8])
+            said = youngest_by(memoryview(records))
             try:
                 with self.under_way(chain):
                     info = original(log, records, leader_epoch, **named)
@@ -372,15 +372,15 @@ class LogWatch:
                 with self.world.nodes[chain.node].disk.as_it_is():
                     view = memoryview(log.active_segment.file.pread(info.size, log.active_segment.size - info.size))
             self._appended(log, chain, view, leader_epoch)
-            self.is_as_young_as_it_says(log, chain, info, int.from_bytes(said, "big", signed=True))
+            self.is_as_young_as_it_says(log, chain, info, said)
             return info
 
         return append_as_leader
 
-    def is_as_young_as_it_says(self, log: Log, chain: Chain, info: AppendInfo, said_ms: int) -> None:
+    def is_as_young_as_it_says(self, log: Log, chain: Chain, info: AppendInfo, said_ms: int | None) -> None:
         """R22: whoever made a batch says rightly how young its youngest record is; brokers need not believe it."""
         self.world.check("R22")
-        if not log.settings.log_append_time and said_ms != info.max_timestamp:
+        if not log.settings.log_append_time and said_ms not in (None, info.max_timestamp):
             self.world.violated(
                 "R22", f"the batch at {info.first_offset} of {chain.partition} says that it is of {said_ms}; its "
                 f"youngest record is of {info.max_timestamp}", chain.partition, chain.node,

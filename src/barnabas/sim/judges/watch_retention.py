@@ -104,7 +104,7 @@ class RetentionWatch:
         self.world.check("R17")
         what = f"{chain.node} keeps what is before {segments[1].base_offset} of {chain.partition}"
         of_first = [link for link in chain.links if segments[0].base_offset <= link.base < segments[1].base_offset]
-        youngest_ms = max((link.timestamp_ms for link in of_first), default=now_ms)
+        youngest_ms = max((link.timestamp_ms for link in of_first if link.is_timed), default=now_ms)
         if 0 <= settings.retention_ms < now_ms - EPOCH_MS - youngest_ms:
             sentence = f"{what}, older than retention.ms {settings.retention_ms}"
             self.world.violated("R17", sentence, chain.partition, chain.node)

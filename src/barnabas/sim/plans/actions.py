@@ -70,12 +70,14 @@ CLIENTS: Final[dict[str, str]] = {
     "once; some transactions are slow, some are aborted, and now and then it begins anew",
     "pipeline": "client, topic, records, transactional. Several batches of a partition are under way at once, as with "
     "the producers of Java and of librdkafka",
-    "consume": "client, topic, isolation, rack (it reads from the replica there). Follows every partition to its end",
+    "produce-old": "client, topic, records. Messages of magic 0 and 1, some of them in wrappers, by Produce 0 to 2",
+    "consume": "client, topic, isolation, rack (it reads from the replica there), sessions (it fetches in some), "
+    "fetch_version (the version of an old one). Follows every partition to its end",
     "stranger": "node. Somebody connects and sends what is no request",
     "silent-member": "client, group, topic. Joins a group and sends heartbeats, and never asks for its share",
     "group": "client, group, topic, also (another topic, from also_ms on), session_timeout_ms, rebalance_timeout_ms, "
     "assignors (names, the best first), static, stays (until all has healed and is read), auto_commit_ms (its consumer "
-    "commits by itself). A member of a consumer group that commits what it has read",
+    "commits by itself), sessions, fetch_version. A member of a consumer group that commits what it has read",
     "roam": "as group, and pattern (it subscribes by one), instance (the name of another that is static). A member "
     "with habits: it holds partitions back, goes back, is busy for too long, takes other topics, and begins anew",
     "visit": "client, group, topic, partitions (of the topic). A member that speaks the group's protocol by hand, and "

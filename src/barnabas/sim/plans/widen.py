@@ -25,6 +25,7 @@ from barnabas.sim.plans.plan import (
     with_actions,
     with_arguments,
 )
+from barnabas.sim.plans.widen_ages import AGES
 from barnabas.sim.plans.widen_amid import AMID
 from barnabas.sim.plans.widen_apart import APART
 from barnabas.sim.plans.widen_coordinated import COORDINATED
@@ -118,7 +119,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time, cut_short, alone,
         grown_amid_moves, deleted_by_both, drowsy, together, by_themselves, far, uneven, unheard, called_off,
         interrupted, nearby, brisk, stopped_then_lost, *MOMENTS, *DENSE, *WINDOWS, *RIVALS, *AMID, *APART, *HABITS,
-        *RULES, *ORDERS, *ZNODES, *GUESTS, *LOGS, *COORDINATED,
+        *RULES, *ORDERS, *ZNODES, *GUESTS, *LOGS, *COORDINATED, *AGES,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
