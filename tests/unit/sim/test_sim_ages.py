@@ -1,4 +1,4 @@
-"""Plans are widened by clients of other makes and ages, and these are served."""
+"""Plans are widened by clients of other makes and ages, and by brokers that are upgraded; and these are served."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barnabas.replica.fetch_session import FetchContext, FetchSessions
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.draw import draw, drawn_from
 from barnabas.sim.plans.plan import Argument, Plan
-from barnabas.sim.plans.widen_ages import AGES, in_sessions
+from barnabas.sim.plans.widen_ages import AGES, VERSION, in_sessions
 from barnabas.sim.run import Outcome, run_plan
 from barnabas.sim.scenarios import at, consume, plan, produce
 from barnabas.sim.world.probes import Probes
@@ -88,3 +88,12 @@ def test_an_old_consumer_is_given_what_an_old_producer_has_written(version: int)
     assert version in versions
     assert {0, 1, 2} <= magics.keys()
     assert outcome.acknowledged > 60
+
+
+def test_brokers_are_upgraded_one_after_the_other() -> None:
+    probes = Probes()
+    versions = versions_of(probes, of_followers=True)
+    upgrade = at(4, "rolling-restart", 0, pause_ns=500_000_000, version="2.8")
+    outcome = played(plan(produce(20, 80), upgrade, length=20, configs={}, config={VERSION: "2.6"}), probes)
+    assert outcome.faults["shutdown"] == 3
+    assert {11, 12} <= versions.keys()

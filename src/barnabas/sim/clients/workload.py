@@ -17,6 +17,7 @@ from barnabas.model.config import AlterOperation
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import ElectionType
+from barnabas.model.metadata_version import KEY as PROTOCOL
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.clients.aged import AgedConsumer
 from barnabas.sim.clients.asker import Asker
@@ -393,6 +394,8 @@ class Workload:
             if self.stopping:
                 return
             self.world.struck("shutdown", await self.world.shut_down(name))
+            if (version := action.arguments.get("version")) is not None:
+                self.world.own_config[name] = {PROTOCOL: str(version)}
             self.world.start(name)
             await asyncio.sleep(_number(action, "pause_ns", 2_000_000_000) / 1e9)
 

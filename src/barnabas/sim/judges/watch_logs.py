@@ -191,9 +191,13 @@ class LogWatch:
 
     def chain_of(self, log: Log) -> Chain | None:
         chain = self.chains.get(log)
-        if chain is not None and not chain.topic_id and log.topic_id is not None:
-            chain.topic_id = str(log.topic_id)
+        if chain is not None and not chain.topic_id:
+            chain.topic_id = self._id_of(log)
         return chain
+
+    def _id_of(self, log: Log) -> str:
+        """Where topics get their ids when brokers are upgraded, none tells one from the next of its name."""
+        return str(log.topic_id or "") if self.world.metadata_version.is_topic_ids_supported else ""
 
     def _around_opening(self, original: Any) -> Any:
         def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
@@ -217,7 +221,7 @@ class LogWatch:
 
     def _taken_in(self, name: str, log: Log) -> Chain:
         partition = str(log.topic_partition)
-        chain = Chain(name, life(), partition, "" if log.topic_id is None else str(log.topic_id))
+        chain = Chain(name, life(), partition, self._id_of(log))
         chain.log_start = log.log_start_offset
         with self.world.nodes[name].disk.as_it_is():
             for segment in log.segments:

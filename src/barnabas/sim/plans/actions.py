@@ -119,7 +119,8 @@ ADMINISTRATION: Final[dict[str, str]] = {
     "move-replica": "topic, partition, broker, path. To another of its log directories",
     "lookup": "topic, partition, back_ms. The first record that is not older than so long ago",
     "depose": "The controller's znode is deleted: another broker, or the same, is elected",
-    "rolling-restart": "pause_ns. Each broker in turn: controlled shutdown, start",
+    "rolling-restart": "pause_ns, version (of the protocol among brokers, from now on). Each broker in turn: "
+    "controlled shutdown, start",
 }
 
 INVARIANTS: Final = (

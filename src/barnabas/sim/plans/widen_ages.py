@@ -1,15 +1,20 @@
 """Widens a drawn plan by clients of other makes and ages: consumers that fetch within sessions, as Kafka's own do, or
 as those did that knew no sessions, no leader epochs or no record batches, and a producer that writes messages of magic
-0 and 1."""
+0 and 1. And by brokers of which one after the other begins to speak as newer ones do."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, Final
 
+from barnabas.model.metadata_version import KEY as VERSION
 from barnabas.sim.plans.chance import Chance
-from barnabas.sim.plans.plan import Action, Argument, Plan, with_actions, with_arguments
+from barnabas.sim.plans.plan import MS, SECOND, Action, Argument, Plan, with_actions, with_arguments, within
 
+_UPGRADES: Final = (
+    ("2.3", "2.6"), ("2.6", "2.7"), ("2.6", "2.7"), ("2.6", "2.8"), ("2.6", "2.8"), ("2.7", "2.8"), ("2.7", "3.9"),
+    ("1.1", "3.9"),
+)  # fmt: skip
 _AGES: Final = (2, 3, 3, 4, 6, 8, 9, 10, 11, 11, 12)
 """Versions of Fetch: 2 and 3 are given messages of magic 1."""
 _NO_BATCHES: Final = (2, 3)
@@ -59,4 +64,24 @@ def veterans(plan: Plan, chance: Chance) -> Plan:
     return with_actions(plan, more)
 
 
-AGES: Final = (in_sessions, of_an_age, veterans)
+def upgraded(plan: Plan, chance: Chance) -> Plan:
+    """All brokers speak as older ones do, until one after the other is restarted with another version of the protocol
+    among them; perhaps one of them goes meanwhile."""
+    spoken = plan.config.get(VERSION, "")
+    if not chance.happens(0.3 if spoken else 0.07):
+        return plan
+    before, after = chance.one_of([each for each in _UPGRADES if spoken in ("", each[0])] or [(spoken, "3.9")])
+    # Without topic ids nothing tells a topic from the next of its name.
+    actions = tuple(each for each in plan.actions if each.name != "recreate-topic")
+    at_ns, pause_ms = chance.whole(2 * SECOND, plan.length_ns // 2), chance.whole(200, 3_000)
+    said: dict[str, Any] = {"pause_ns": pause_ms * MS, "version": after}
+    older = replace(plan, actions=actions, config={**plan.config, VERSION: before})
+    more = [(at_ns, "rolling-restart", said, 0)]
+    if chance.happens(0.5):
+        goes_ns = at_ns + chance.whole(500, 8_000) * MS
+        node = {"node": chance.one_of([*plan.broker_names, "controller"])}
+        more.append((goes_ns, chance.one_of(["kill", "bounce", "pause"]), node, chance.whole(200, 4_000) * MS))
+    return with_actions(older, within(plan, more))
+
+
+AGES: Final = (in_sessions, of_an_age, veterans, upgraded)

@@ -112,6 +112,8 @@ class World:
         self.begin_again: dict[str, Callable[[], None]] = {}
         """By client that may be killed: what starts it again."""
         self._config = config or {}
+        self.own_config: dict[str, dict[str, str]] = {}
+        """By broker: what it is started with beside what all are."""
         self._coordinator_config = coordinator_config(coordinator or {})
         self.metadata_version = metadata_version_of(broker_config(self._config))
         self.zookeeper_connect = self.config_of(0, "")["zookeeper.connect"]
@@ -209,6 +211,7 @@ class World:
             "log.flush.interval.ms": "4000",
             **({"broker.rack": f"rack-{number}"} if SELECTOR in self._config else {}),
             **self._config,
+            **self.own_config.get(host, {}),
         }
 
     async def start_all(self) -> None:
