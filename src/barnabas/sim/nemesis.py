@@ -86,7 +86,7 @@ class Nemesis:
         struck_node = places.get(str(action.arguments.get("node")), world.broker_names[0])
         if struck_node not in world.broker_names and not (action.name == "pause" and self._may_stand_still):
             return
-        said = {key: value for key, value in action.arguments.items() if key not in ("when", "nth")}
+        said = {key: value for key, value in action.arguments.items() if key not in ("when", "nth", "later_ms")}
         for name in [key for key in ("node", "others", "links") if key in said]:
             said[name] = in_places(said[name], places)
         struck = replace(action, arguments=said)
@@ -101,7 +101,11 @@ class Nemesis:
             if action.duration_ns:
                 world.loop.call_later(action.duration_ns / NS, self.undo, action, context=world.context)
 
-        if kind == DISK:
+        later_ms = number_of(action, "later_ms", 0)
+        if later_ms:
+            waiting = world.loop.call_later(later_ms / 1000, strike, context=world.context)
+            self._undo[action.number] = waiting.cancel
+        elif kind == DISK:
             world.context.copy().run(strike)
         else:
             world.loop.call_soon(strike, context=world.context)

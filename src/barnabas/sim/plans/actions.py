@@ -3,8 +3,8 @@
 Where an argument is a `node`, it is a node's name (``broker-1``, ``zookeeper``) or a role that is looked up when the
 action begins: ``controller``, ``leader:topic-0``, ``follower:topic-0`` (the first of the ISR that does not lead).
 
-Every fault takes `when` and `nth`: it strikes at the n-th event of that kind from its time on, and lasts from there
-(`barnabas.sim.plans.events`).
+Every fault takes `when`, `nth` and `later_ms`: it strikes at the n-th event of that kind from its time on, or so long
+behind it, and lasts from there (`barnabas.sim.plans.events`).
 """
 
 from __future__ import annotations

@@ -59,6 +59,7 @@ from barnabas.sim.plans.widen_operations import (
 )
 from barnabas.sim.plans.widen_orders import ORDERS
 from barnabas.sim.plans.widen_races import brisk, called_off, interrupted, nearby, stopped_then_lost, uneven, unheard
+from barnabas.sim.plans.widen_replicas import REPLICAS
 from barnabas.sim.plans.widen_rivals import RIVALS
 from barnabas.sim.plans.widen_rules import RULES
 from barnabas.sim.plans.widen_windows import WINDOWS
@@ -119,7 +120,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
         book_kept, moved_on_disk, one_directory, operations_at_events, small_batches, one_at_a_time, cut_short, alone,
         grown_amid_moves, deleted_by_both, drowsy, together, by_themselves, far, uneven, unheard, called_off,
         interrupted, nearby, brisk, stopped_then_lost, *MOMENTS, *DENSE, *WINDOWS, *RIVALS, *AMID, *APART, *HABITS,
-        *RULES, *ORDERS, *ZNODES, *GUESTS, *LOGS, *COORDINATED, *AGES,
+        *RULES, *ORDERS, *ZNODES, *GUESTS, *LOGS, *COORDINATED, *AGES, *REPLICAS,
     ):  # fmt: skip
         plan = kind(plan, base.stream(kind.__name__))
     return replace(plan, actions=tuple(sorted(plan.actions, key=lambda action: (action.at_ns, action.number))))
