@@ -38,6 +38,7 @@ from barnabas.sim.judges.watch_namesakes import NamesakeWatch
 from barnabas.sim.judges.watch_orders import OrderWatch
 from barnabas.sim.judges.watch_proposals import ProposalWatch
 from barnabas.sim.judges.watch_quotas import QuotaWatch
+from barnabas.sim.judges.watch_refusals import RefusalWatch
 from barnabas.sim.judges.watch_repeats import RepeatWatch
 from barnabas.sim.judges.watch_restarts import UNDER_WAY_NS
 from barnabas.sim.judges.watch_settings import SettingsWatch
@@ -87,6 +88,7 @@ class Checkers:
         self.knowledge = KnowledgeWatch(world, self.probes)
         self.fetch_sessions = FetchSessionWatch(world, self.probes)
         self.repeats = RepeatWatch(world, self.probes)
+        self.refusals = RefusalWatch(world, self.probes)
         self.verdicts = VerdictWatch(world, self.probes)
         self.namesakes = NamesakeWatch(self.logs, self.probes)
         self.orders = OrderWatch(world, self.ensemble, self.probes)
