@@ -37,6 +37,7 @@ from barnabas.sim.judges.watch_members import MemberWatch
 from barnabas.sim.judges.watch_namesakes import NamesakeWatch
 from barnabas.sim.judges.watch_orders import OrderWatch
 from barnabas.sim.judges.watch_proposals import ProposalWatch
+from barnabas.sim.judges.watch_power import PowerWatch
 from barnabas.sim.judges.watch_quotas import QuotaWatch
 from barnabas.sim.judges.watch_refusals import RefusalWatch
 from barnabas.sim.judges.watch_repeats import RepeatWatch
@@ -71,6 +72,7 @@ class Checkers:
         self.logs = LogWatch(world, self.probes)
         self.derived = DerivedWatch(world, self.logs, self.probes)
         self.copies = CopyWatch(world, self.logs, self.derived, self.probes)
+        self.power = PowerWatch(world, self.logs, self.copies, self.probes)
         self.cleaner = CleanerWatch(world, self.probes, self._may_differ)
         self.ensemble = ZooKeeperWatch(world, self.logs)
         self.lag = LagWatch(world, self.logs, self.ensemble.states, self.probes)

@@ -199,8 +199,11 @@ class CopyWatch:
                 copied.modified_ms = inode.modified_ms
         return volume
 
-    def opened(self, log: Log, files: Volume) -> Log:
-        """`log` as a start finds it in `files`; no process's, so that nothing of it is watched."""
+    def opened(
+        self, log: Log, files: Volume, *, recovery_point: int | None = None, log_start_offset: int | None = None
+    ) -> Log:
+        """`log` as a start finds it in `files`, with what checkpoints say (what the log has, by default); no process's,
+        so that nothing of it is watched."""
         disk = SimDisk(files, lambda *_: None, self._now_ms)
         disk.makedirs(log.directory)
         whose = current_incarnation.set(None)
@@ -208,7 +211,9 @@ class CopyWatch:
             return at_once(
                 OPENING(
                     disk, log.directory, log.topic_partition, log.config, now_ms=self._now_ms(), clean=False,
-                    recovery_point=log.recovery_point, log_start_offset=log.log_start_offset, topic_id=log.topic_id,
+                    recovery_point=log.recovery_point if recovery_point is None else recovery_point,
+                    log_start_offset=log.log_start_offset if log_start_offset is None else log_start_offset,
+                    topic_id=log.topic_id,
                     producer_id_expiration_ms=log.producers.producer_id_expiration_ms,
                 )
             )  # fmt: skip

@@ -44,6 +44,12 @@ class Inode:
         self.modified_ms = 0
         """By the clock of the machine that wrote last. It is told at once and survives every loss of power."""
 
+    def copied(self) -> Inode:
+        copy = Inode()
+        copy.cached[:], copy.durable[:], copy.modified_ms = self.cached, self.durable, self.modified_ms
+        copy.dirty, copy.forsaken = dict(self.dirty), dict(self.forsaken)
+        return copy
+
     def touch(self, start: int, end: int) -> None:
         for page in range(start // PAGE, max(start, end - 1) // PAGE + 1):
             self.dirty[page] = None
@@ -194,6 +200,29 @@ class Volume:
     def cached_files(self, prefix: str) -> dict[str, bytes]:
         """What processes read below `prefix`."""
         return {name: bytes(inode.cached) for name, inode in self.names.items() if name.startswith(prefix)}
+
+    def copied(self, directory: str) -> Volume:
+        """A volume of its own with the files in the directory, and with those beside it: with what processes read, what
+        is on the platter, and the changes of names in between."""
+        copy, inodes = Volume(), dict[int, Inode]()
+        beside = _parent(directory)
+
+        def is_there(path: str) -> bool:
+            return path.startswith(f"{directory}/") or _parent(path) == beside
+
+        def of(inode: Inode) -> Inode:
+            if id(inode) not in inodes:
+                inodes[id(inode)] = inode.copied()
+            return inodes[id(inode)]
+
+        copy.names = {path: of(inode) for path, inode in self.names.items() if is_there(path)}
+        copy._durable_names = {path: of(inode) for path, inode in self._durable_names.items() if is_there(path)}
+        copy._pending = [
+            (parent, path, None if inode is None else of(inode))
+            for parent, path, inode in self._pending
+            if is_there(path)
+        ]
+        return copy
 
     def release_locks(self) -> None:
         self._locks.clear()
