@@ -18,6 +18,8 @@ from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.world.world import World, leading_logs
 
+FAST: Final = 1 << 30
+"""Bytes a second."""
 WITHIN_S: Final = 90.0
 """For members to be missed, for others to join, and for what they have not read."""
 IN_VAIN_S: Final = 30.0
@@ -68,6 +70,26 @@ async def everything_works(world: World, topics: Mapping[str, Iterable[int]]) ->
         await world.client(story, "survivor")
     except (KafkaError, OSError) as error:
         world.violated("L1", f"a record could not be produced after all had healed: {error!r}")
+
+
+async def moves_come_to_their_end(world: World) -> None:
+    """L1: a replica that is on its way to another log directory gets there, where nobody bounds that any more."""
+    world.check("L1")
+
+    def under_way() -> list[str]:
+        return [
+            f"{log.topic_partition} on {name}"
+            for name, broker in world.brokers.items()
+            if broker.replicas.quotas.log_dir_moves.bytes_per_second >= FAST
+            for log in broker.log_dirs.all_logs
+            if log.is_future and broker.replicas.partition(log.topic_partition) is not None
+        ]
+
+    try:
+        await world.until(lambda: not under_way(), "replicas in their log directories", WITHIN_S)
+    except TimeoutError:
+        for which in under_way()[:3]:
+            world.violated("L1", f"{which} does not get to its other log directory")
 
 
 async def records_can_be_deleted(world: World, topics: Mapping[str, Iterable[int]]) -> None:

@@ -45,6 +45,7 @@ from barnabas.sim.judges.watch_restarts import UNDER_WAY_NS
 from barnabas.sim.judges.watch_settings import SettingsWatch
 from barnabas.sim.judges.watch_stable import StableWatch
 from barnabas.sim.judges.watch_told import ToldWatch
+from barnabas.sim.judges.watch_throttles import ThrottleWatch
 from barnabas.sim.judges.watch_verdicts import VerdictWatch
 from barnabas.sim.judges.watch_waiting import WaitingWatch
 from barnabas.sim.judges.watch_zookeeper import ZooKeeperWatch
@@ -91,6 +92,7 @@ class Checkers:
         self.fetch_sessions = FetchSessionWatch(world, self.probes)
         self.repeats = RepeatWatch(world, self.probes)
         self.refusals = RefusalWatch(world, self.probes)
+        self.throttles = ThrottleWatch(world, self.probes)
         self.verdicts = VerdictWatch(world, self.probes)
         self.namesakes = NamesakeWatch(self.logs, self.probes)
         self.orders = OrderWatch(world, self.ensemble, self.probes)

@@ -14,7 +14,12 @@ from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STA
 from barnabas.sim.clients.history import Sent
 from barnabas.sim.clients.keeper import lookers_know
 from barnabas.sim.clients.mirror import mirrors_are_right
-from barnabas.sim.clients.readers import everything_works, readers_get_to_the_end, records_can_be_deleted
+from barnabas.sim.clients.readers import (
+    everything_works,
+    moves_come_to_their_end,
+    readers_get_to_the_end,
+    records_can_be_deleted,
+)
 from barnabas.sim.clients.worker import every_record_has_one_result
 from barnabas.sim.clients.workload import Workload
 from barnabas.sim.judges.checkers import Checkers
@@ -52,6 +57,7 @@ class Judgement:
         await checkers.high_watermarks_are_told()
         await checkers.log_starts_are_told()
         await everything_works(world, checkers.topics())
+        await moves_come_to_their_end(world)
         await world.until(lambda: checkers.replicas_in_sync(), "every replica in sync for the audit")
         await nothing_stays_open(world, self.history, self._transaction_may_hang)
         await lookers_know(world, workload)

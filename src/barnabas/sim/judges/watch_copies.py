@@ -89,8 +89,19 @@ class CopyWatch:
         if opened.log_end_offset != at:
             self._wrong(chain, f"a cut at {at} leaves it with the end {opened.log_end_offset}")
             return
+        self.ask_whether_it_is_the_same(log, opened, chain)
         self.derived.look(opened, left)
         self.derived.look_at_timestamps(opened, left)
+
+    def ask_whether_it_is_the_same(self, log: Log, opened: Log, chain: Chain) -> None:
+        """R15: of two copies in two directories a start drops one where they are the same; not where one of them lacks
+        the last batch."""
+        self.world.check("R15")
+        if chain.links[-1].base not in (log.log_start_offset, opened.log_start_offset) and opened.ends_as(log):
+            self.world.violated(
+                "R15", f"{chain.node} would drop one of two copies of {chain.partition}, which end at "
+                f"{log.log_end_offset} and at {opened.log_end_offset}", chain.partition, chain.node,
+            )  # fmt: skip
 
     # R15: what a kill amid a swap leaves
 

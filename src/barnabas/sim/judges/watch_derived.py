@@ -11,11 +11,11 @@ What lies before the log's start is not compared, nor is a log that the cleaner 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from barnabas.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS
+from barnabas.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from barnabas.log.index_file import CorruptIndex
 from barnabas.log.leader_epoch_cache import FILE_NAME as EPOCHS
 from barnabas.log.log import Log
@@ -24,18 +24,21 @@ from barnabas.log.producer_state import ProducerEntry, ProducerStateManager
 from barnabas.log.segment import LOG_SUFFIX, Segment, base_offset_of
 from barnabas.model.ids import TopicPartition
 from barnabas.model.sentinels import NO_TIMESTAMP
+from barnabas.replica.high_watermark_checkpoints import HighWatermarkCheckpoints
+from barnabas.replica.partition import Partition
 from barnabas.sim.judges.chain import Chain, ChainedBatch, LinkKind, checkpointed
 from barnabas.sim.judges.watch_logs import LogWatch
 from barnabas.sim.world.disk import SimDisk, Volume
 from barnabas.sim.world.node import EPOCH_MS
 from barnabas.sim.world.probes import Probes, node
-from barnabas.sim.world.world import World
+from barnabas.sim.world.world import DATA, World
 
 RETAINED: Final = 5
 """So many batches of a producer are remembered."""
 NOTHING_OPEN: Final = -1
 FOR_EVER_MS: Final = 1 << 62
 
+DIRECTORIES: Final = (f"{DATA}/a", f"{DATA}/b")
 UPKEEP: Final = ("flush", "delete_old_segments", "delete_marked_files")
 """Of a log, what is done for all logs now and then."""
 
@@ -134,6 +137,7 @@ class DerivedWatch:
         probes.after(LogDirs, "checkpoint_log_start_offsets", self._starts_written)
         probes.after(LogDirs, "checkpoint_recovery_points", self._recovery_points_written)
         probes.around(LogDirs, "replace_with_future", self._around_replace_with_future)
+        probes.around(HighWatermarkCheckpoints, "write", self._around_high_watermarks)
         probes.around(ProducerStateManager, "remove_expired", self._around_remove_expired)
 
     def _around_opening(self, original: Any) -> Any:
@@ -215,6 +219,33 @@ class DerivedWatch:
         for log, chain, there in self._written_down(log_dirs, RECOVERY_POINTS):
             if there != log.recovery_point:
                 self._wrong(log, chain, f"it is flushed to {log.recovery_point}, and its directory says {there}")
+
+    def _around_high_watermarks(self, original: Any) -> Any:
+        def write(checkpoints: HighWatermarkCheckpoints, partitions: Iterable[Partition]) -> None:
+            known = list(partitions)
+            names = self.world.nodes[node()].volume.names
+            before = {path: checkpointed(names, path, HIGH_WATERMARKS) for path in DIRECTORIES}
+            original(checkpoints, known)
+            self.high_watermarks_written(before, known)
+
+        return write
+
+    def high_watermarks_written(self, before: Mapping[str, Mapping[str, int]], partitions: Iterable[Partition]) -> None:
+        """A log's directory says how far it is committed; of one that the controller has not spoken of yet, what it
+        said before (KAFKA-769)."""
+        name = node()
+        names, led = self.world.nodes[name].volume.names, {str(each.topic_partition): each for each in partitions}
+        now = {path: checkpointed(names, path, HIGH_WATERMARKS) for path in before}
+        for (owner, place), log in self.logs.of.items():
+            if owner != name or not log.log_dir.online or log.closed:
+                continue
+            self.world.check("R27")
+            partition, path = led.get(place), log.log_dir.path
+            right = before[path].get(place) if partition is None or partition.log is None else log.high_watermark
+            if now[path].get(place) != right:
+                self._wrong(
+                    log, self.logs.chains[log], f"it is committed to {right}, and {path} says {now[path].get(place)}"
+                )
 
     def _around_replace_with_future(self, original: Any) -> Any:
         """A replica moves to another directory, and what is written down of it goes with it: whoever starts now finds

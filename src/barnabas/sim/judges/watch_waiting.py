@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from barnabas.broker.server import Broker
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_EPOCH, TopicPartition
 from barnabas.replica.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
+from barnabas.replica.delayed_fetch import DelayedFetch, FetchedPartition
 from barnabas.replica.delayed_produce import Appended, DelayedProduce
 from barnabas.replica.partition import Partition
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
@@ -51,6 +52,7 @@ class WaitingWatch:
         probes.after(DelayedProduce, "__init__", self._produces)
         probes.after(DelayedDeleteRecords, "__init__", self._deletes)
         probes.after(DelayedDeleteRecords, "try_complete", self._reckoned)
+        probes.around(DelayedFetch, "on_expiration", self._around_expiration)
 
     def _around_watch(self, original: Any) -> Any:
         def watch(purgatory: Any, operation: DelayedOperation[Any], keys: Any, timeout_ms: float) -> None:
@@ -66,6 +68,34 @@ class WaitingWatch:
 
     def _deletes(self, _: None, operation: DelayedDeleteRecords, results: list[DeletedRecords], find: object) -> None:
         self._deleted[operation] = results
+
+    def _around_expiration(self, original: Any) -> Any:
+        def on_expiration(operation: DelayedFetch) -> None:
+            broker = self.world.brokers.get(node())
+            if broker is not None and not broker.replicas.is_shutting_down:
+                for fetched in operation.fetched if operation.params.min_bytes <= 1 else ():
+                    self.waits_for_what_is_there(operation, fetched)
+            original(operation)
+
+        return on_expiration
+
+    def waits_for_what_is_there(self, operation: DelayedFetch, fetched: FetchedPartition) -> None:
+        """A fetch whose time is up has waited for records all the time: whoever writes or commits them wakes it."""
+        self.world.check("R29")
+        partition, asked, params = fetched.partition, fetched.request, operation.params
+        if (
+            partition is None
+            or partition.log is None
+            or fetched.data is not None
+            or (partition.is_leader and partition.log.settings.throttled_leaders and params.replica_id >= 0)
+        ):
+            return
+        there = partition.bound(params.isolation)
+        if asked.fetch_offset < there and asked.current_leader_epoch in (NO_EPOCH, partition.leader_epoch):
+            self.world.violated(
+                "R29", f"{node()} has {partition.topic_partition} to {there}, and lets a fetch from "
+                f"{asked.fetch_offset} wait until its time is up", str(partition.topic_partition), node(),
+            )  # fmt: skip
 
     def _reckoned(self, _: bool, operation: DelayedDeleteRecords, key: TopicPartition | None) -> None:
         """Records are deleted when every replica has told so whose broker is alive; for nobody else is waited."""
