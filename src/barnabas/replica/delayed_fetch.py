@@ -74,6 +74,8 @@ class FetchedPartition:
     """The answer, where it has nothing to do with what was read: an error, or another broker to read from."""
     stale = False
     """Whether something moved since it was read."""
+    rested = False
+    """Whether it rested when its fetch came, and was stirred since."""
     available_bytes = 0
     """How many bytes an answer would hold of it."""
 
@@ -221,7 +223,9 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
             if fetched is None:
                 fetched = by_key[topic_partition] = FetchedPartition(cached.key, cached.request, cached)
                 fetched.partition = cached.partition
+                fetched.rested = True
                 all_fetched.append(fetched)
+            if fetched.rested:
                 taken.append(cached)
             if self._moved(fetched):
                 complete = True

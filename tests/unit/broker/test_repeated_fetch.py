@@ -315,6 +315,36 @@ def test_nobody_waits_for_a_follower_that_a_new_epoch_takes_out_of_the_isr(tmp_p
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_a_fetch_that_waits_hears_of_records_however_often_its_leader_was_told_to_lead(
+    tmp_path: Path, epochs: int
+) -> None:
+    """It names no leader epoch, as followers of before 2.1 do, and its partitions rest."""
+
+    async def main() -> None:
+        broker = Broker(tmp_path, replicas=(1, 2), partitions=(0, 1))
+        follower = Follower(17)
+        follower.leader_epoch = -1
+        for index in (0, 1):
+            append(broker, index, batch(b"a"))
+        for _ in range(3):
+            broker.feed(follower.request())
+            if broker.transport.written:
+                follower.answered(bytes(broker.transport.written[4:]))
+                broker.transport.written.clear()
+        for leader_epoch in range(1, epochs + 1):
+            broker.lead(leader_epoch)
+        assert broker.replicas.purgatories.follower_fetch.delayed == 1
+        append(broker, 1, batch(b"b"))
+        await settle()
+        response = decode_response(FetchResponse, 17, bytes(broker.transport.written[4:]))[1]
+        assert [each.partition_index for topic in response.responses for each in topic.partitions if each.records] == [
+            1
+        ]
+
+    asyncio.run(main())
+
+
 def test_a_follower_outside_of_the_isr_holds_the_high_watermark_back_no_longer_than_it_lives(tmp_path: Path) -> None:
     """Clients that have all the requests under way that they may have append nothing that would make anybody look."""
 
