@@ -87,9 +87,10 @@ class WaitingWatch:
             partition is None
             or partition.log is None
             or fetched.data is not None
-            or (partition.is_leader and partition.log.settings.throttled_leaders and params.replica_id >= 0)
+            or (params.replica_id >= 0 and partition.log.settings.throttled_leaders)
+            or (params.replica_id >= 0 and partition.log.just_appended is not None)
         ):
-            return
+            return  # followers are told of what is appended at the end of the loop's turn
         there = partition.bound(params.isolation)
         if asked.fetch_offset < there and asked.current_leader_epoch in (NO_EPOCH, partition.leader_epoch):
             self.world.violated(

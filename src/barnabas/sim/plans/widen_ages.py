@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from barnabas.model.metadata_version import KEY as VERSION
 from barnabas.sim.plans.chance import Chance
-from barnabas.sim.plans.plan import MS, SECOND, Action, Argument, Plan, with_actions, with_arguments, within
+from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Action, Argument, Plan, with_actions, with_arguments, within
 
 _UPGRADES: Final = (
     ("2.3", "2.6"), ("2.6", "2.7"), ("2.6", "2.7"), ("2.6", "2.8"), ("2.6", "2.8"), ("2.7", "2.8"), ("2.7", "3.9"),
@@ -18,6 +18,16 @@ _UPGRADES: Final = (
 _AGES: Final = (2, 3, 3, 4, 6, 8, 9, 10, 11, 11, 12)
 """Versions of Fetch: 2 and 3 are given messages of magic 1."""
 _NO_BATCHES: Final = (2, 3)
+
+
+def _beyond_the_oldest(plan: Plan) -> set[str]:
+    """Topics that a client which knows no batches does not get through: where a transaction ends is nothing that it may
+    be given, so that it asks for that again and again, and of batches that zstd has packed it is given none."""
+    found = {RESULTS}
+    for each in plan.actions:
+        if each.name in ("transact", "pipeline") or each.arguments.get("compression") == "zstd":
+            found |= {str(each.arguments[name]) for name in ("topic", "also") if name in each.arguments}
+    return found
 
 
 def in_sessions(plan: Plan, chance: Chance) -> Plan:
@@ -33,13 +43,13 @@ def in_sessions(plan: Plan, chance: Chance) -> Plan:
 
 def of_an_age(plan: Plan, chance: Chance) -> Plan:
     """Some consumers are old, and some of those very old."""
-    packed = {str(each.arguments["topic"]) for each in plan.actions if each.arguments.get("compression") == "zstd"}
+    beyond = _beyond_the_oldest(plan)
 
     def aged(action: Action) -> Action:
         if action.name not in ("consume", "group") or not chance.happens(0.5):
             return action
         topics = {str(action.arguments[each]) for each in ("topic", "also") if each in action.arguments}
-        ages = [age for age in _AGES if age not in _NO_BATCHES or not (topics & packed or action.name == "group")]
+        ages = [age for age in _AGES if age not in _NO_BATCHES or not (topics & beyond or action.name == "group")]
         said: dict[str, Argument] = {"fetch_version": chance.one_of(ages)}
         if said["fetch_version"] in _NO_BATCHES:
             said["isolation"] = "read_uncommitted"
@@ -59,7 +69,7 @@ def veterans(plan: Plan, chance: Chance) -> Plan:
     writes: dict[str, Any] = {"client": "veteran", "topic": topic, "records": chance.whole(30, 80)}
     reads: dict[str, Any] = {"client": "consumer-old", "topic": topic, "fetch_version": chance.one_of(_NO_BATCHES)}
     more = [(at_ns, "produce-old", writes, plan.length_ns - at_ns)]
-    if not any(each.arguments.get("compression") == "zstd" for each in plan.actions) and chance.happens(0.6):
+    if topic not in _beyond_the_oldest(plan) and chance.happens(0.6):
         more.append((at_ns, "consume", reads, plan.length_ns - at_ns))
     return with_actions(plan, more)
 
