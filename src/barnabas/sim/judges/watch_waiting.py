@@ -91,8 +91,8 @@ class WaitingWatch:
             or (params.replica_id >= 0 and partition.log.just_appended is not None)
         ):
             return  # followers are told of what is appended at the end of the loop's turn
-        there = partition.bound(params.isolation)
-        if asked.fetch_offset < there and asked.current_leader_epoch in (NO_EPOCH, partition.leader_epoch):
+        begins, there = partition.log.log_start_offset, partition.bound(params.isolation)
+        if begins <= asked.fetch_offset < there and asked.current_leader_epoch in (NO_EPOCH, partition.leader_epoch):
             self.world.violated(
                 "R29", f"{node()} has {partition.topic_partition} to {there}, and lets a fetch from "
                 f"{asked.fetch_offset} wait until its time is up", str(partition.topic_partition), node(),
