@@ -19,8 +19,8 @@ from barnabas.replica.replicas import Replicas
 from barnabas.sim.world.probes import Probes, node
 from barnabas.sim.world.world import World
 from barnabas.wire.messages.fetch import FetchRequest
-from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from barnabas.wire.messages.stop_replica import StopReplicaRequest
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 UNTOLD: Final = -1
 """For the epoch of a broker."""
@@ -128,7 +128,7 @@ class RefusalWatch:
             return
         self.world.check("C3")
         outdated = LeaderAndIsrRequest(request.controller_id, False, before, request.broker_epoch)
-        answers = {
+        answers: dict[str, LeaderAndIsrResponse | StopReplicaResponse] = {
             "LeaderAndIsr": replicas.become_leader_or_follower(outdated),
             "StopReplica": replicas.stop_replicas(StopReplicaRequest(request.controller_id, controller_epoch=before)),
         }
