@@ -20,6 +20,7 @@ from barnabas.sim.plans.plan import (
     Argument,
     Plan,
     Step,
+    TopicPlan,
     with_actions,
     within,
 )
@@ -34,6 +35,8 @@ _OF_TRANSACTIONS: Final = (
 )  # fmt: skip
 _SWEEP: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 _PATTERNS: Final = 0.4
+KEPT: Final = "kept"
+"""A topic that nobody reads, and that somebody commits for."""
 
 
 def roaming(plan: Plan, chance: Chance) -> Plan:
@@ -206,13 +209,21 @@ def too_large(plan: Plan, chance: Chance) -> Plan:
 
 def kept_thoroughly(plan: Plan, chance: Chance) -> Plan:
     """Somebody commits for a group without members in several transactions at once, and for a while only, and what
-    expires is looked for all the time."""
+    expires is looked for all the time; perhaps for a topic that is made anew, amid such a transaction."""
     if not chance.happens(0.25):
         return plan
     said = {"client": "thorough-keeper", "topic": chance.one_of(plan.topics).name, "thorough": True, "pause_ms": 150}
+    more: list[Step] = []
+    if plan.tells_topics_apart and chance.happens(0.5):
+        said["topic"], topic = KEPT, TopicPlan(KEPT, 2, 3, {"min.insync.replicas": "2"})
+        plan, anew = replace(plan, topics=(*plan.topics, topic)), {"topic": KEPT, "partitions": 2}
+        for _ in range(chance.whole(2, 4)):
+            amid = {"when": f"{RPC} TxnOffsetCommit", "nth": chance.whole(1, 6)}
+            more.append((chance.whole(2 * SECOND, plan.length_ns - 4 * SECOND), "recreate-topic", {**anew, **amid}, 0))
     config = {**plan.config, "offsets.retention.check.interval.ms": str(chance.whole(200, 1_000))}
     at_ns = chance.whole(0, plan.length_ns // 3)
-    return with_actions(replace(plan, config=config), [(at_ns, "keep-books", said, plan.length_ns - at_ns)])
+    more.append((at_ns, "keep-books", said, plan.length_ns - at_ns))
+    return with_actions(replace(plan, config=config), more)
 
 
 COORDINATED: Final = (
