@@ -20,7 +20,7 @@ import pyarrow.compute
 from barnabas.spark import avro_plan
 from barnabas.spark.avro import AvroSchema, beside_null, default_of, readers_fields, takes_bytes, takes_null
 from barnabas.spark.avro_plan import AvroPlan, Unplanned
-from barnabas.spark.decoded import FAULTS, PREFIX, Decoded, in_halves, of_values, payloads_of
+from barnabas.spark.decoded import FAULTS, PREFIX, Decoded, by_name, in_halves, of_values, payloads_of
 from barnabas.spark.registry import Schema
 
 _COMPILED: Final = {"null", "boolean", "int", "long", "float", "double", "string", "enum"}
@@ -63,11 +63,22 @@ class AvroColumns:
             raise ValueError(f"its schema is of {theirs['name']}, not of {mine.get('name')}")
         return AvroPayloads(written.texts, self._schema, target)
 
-    def encode(self, rows: Any) -> Sequence[bytes]:
+    def encode(self, rows: Any, target: Any) -> Sequence[bytes]:
+        rows = by_name(rows, target, self._missing)
         _require_values(rows, self._schema.root, "")
         if self._compiled and not _has_deep_millis(self._schema.root):
             return self._at_once(rows)
         return self._one_by_one(rows)
+
+    def _missing(self, place: Sequence[str]) -> Any:
+        """The default of the field there; None where it has none."""
+        schema, field = self._schema.root, {}
+        for name in place:
+            while schema["type"] in ("union", "array"):
+                schema = beside_null(schema) if schema["type"] == "union" else schema["items"]
+            field = next(each for each in schema["fields"] if each["name"] == name)
+            schema = field["type"]
+        return default_of(field) if "default" in field else None
 
     def _at_once(self, rows: Any) -> Sequence[bytes]:
         import pyruhvro

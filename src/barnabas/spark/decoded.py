@@ -52,12 +52,50 @@ class SchemaFormat(Protocol):
         """Raises ``ValueError`` where values of `written` cannot become those of this schema."""
         ...
 
-    def encode(self, rows: Any) -> Sequence[bytes]:
-        """What follows the schema id, for each row of a struct array of the schema's type without nulls.
-
-        Raises ``ValueError``.
+    def encode(self, rows: Any, target: Any) -> Sequence[bytes]:
+        """What follows the schema id, for each row of a struct array without nulls: its fields are those of `target`,
+        the schema's type, by name. Raises ``ValueError``.
         """
         ...
+
+
+def by_name(
+    array: Any,
+    target: Any,
+    missing: Callable[[tuple[str, ...]], Any] = lambda place: None,
+    place: tuple[str, ...] = (),
+) -> Any:
+    """An Arrow array as one of the type `target`: fields of structs by name, and what is `missing` where they lack one.
+
+    Raises ``ValueError`` for fields that `target` lacks, and for values that it cannot hold.
+    """
+    if array.type == target:
+        return array
+    if pyarrow.types.is_struct(target) and pyarrow.types.is_struct(array.type):
+        there = {field.name for field in array.type}
+        if strange := there - {field.name for field in target}:
+            raise ValueError(f"The schema has no field {min(strange)}; it has {', '.join(f.name for f in target)}.")
+        columns = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
+        children = []
+        for field in target:
+            at = (*place, field.name)
+            if field.name in there:
+                children.append(by_name(columns[field.name], field.type, missing, at))
+            else:
+                value = pyarrow.array([missing(at)], field.type)
+                children.append(value.take(pyarrow.repeat(0, len(array))))
+        mask = array.is_null() if array.null_count else None
+        return pyarrow.StructArray.from_arrays(children, fields=list(target), mask=mask)
+    if pyarrow.types.is_list(target) and pyarrow.types.is_list(array.type):
+        items = by_name(array.flatten(), target.value_type, missing, place)
+        lengths = pyarrow.compute.fill_null(pyarrow.compute.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        offsets = pyarrow.array([0, *lengths.cumsum().tolist()], pyarrow.int32())
+        mask = array.is_null() if array.null_count else None
+        return pyarrow.ListArray.from_arrays(offsets, items, type=target, mask=mask)
+    try:
+        return array.cast(target)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
+        raise ValueError(f"A column of {array.type} is no {target} of the schema: {error}") from None
 
 
 def payloads_of(values: Any) -> list[bytes]:

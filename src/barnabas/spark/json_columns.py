@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow
 
-from barnabas.spark.decoded import FAULTS, Decoded, of_values, payloads_of
+from barnabas.spark.decoded import FAULTS, Decoded, by_name, of_values, payloads_of
 from barnabas.spark.json_schema import JsonSchema
 from barnabas.spark.registry import Schema
 from barnabas.spark.values import fitted_json, json_at_once
@@ -30,7 +30,8 @@ class JsonColumns:
     def payloads(self, written: Schema, target: Any) -> JsonPayloads:
         return JsonPayloads(JsonSchema(written.text, written.imports), target)
 
-    def encode(self, rows: Any) -> Sequence[bytes]:
+    def encode(self, rows: Any, target: Any) -> Sequence[bytes]:
+        rows = by_name(rows, target)
         encoded = []
         for row in rows.to_pylist():
             value = _json(row, rows.type, nulls=False)

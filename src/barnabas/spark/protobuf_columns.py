@@ -16,7 +16,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, EncodeError
 
 from barnabas.spark.compiled import COMPILED_VALUES_MIN, takes_compiled
-from barnabas.spark.decoded import FAULTS, Decoded, in_halves, payloads_of
+from barnabas.spark.decoded import FAULTS, Decoded, by_name, in_halves, payloads_of
 from barnabas.spark.protobuf_compiled import NotHere, compilable, struct_of
 from barnabas.spark.protobuf_schema import (
     DURATION,
@@ -52,10 +52,10 @@ class ProtobufColumns:
     def payloads(self, written: Schema, target: Any) -> ProtobufPayloads:
         return ProtobufPayloads(ProtobufSchema(written.text, written.imports), self._message, target)
 
-    def encode(self, rows: Any) -> Sequence[bytes]:
+    def encode(self, rows: Any, target: Any) -> Sequence[bytes]:
         made, fill = message_class(self._message), _filler(self._message)
         encoded = []
-        for row in rows.to_pylist(maps_as_pydicts="strict"):
+        for row in by_name(rows, target).to_pylist(maps_as_pydicts="strict"):
             message = made()
             try:
                 fill(message, row)

@@ -196,42 +196,12 @@ class _RowWriter:
         keep_libraries()
         assert self.written.id is not None
         prefix = b"\0" + self.written.id.to_bytes(4, "big")
-        fitted = by_name(rows, self.target)
-        there = fitted.drop_null()
-        encoded = format_of(self.written, self.message).encode(there) if len(there) else []
+        there = rows.drop_null()
+        encoded = format_of(self.written, self.message).encode(there, self.target) if len(there) else []
         values = iter(encoded)
         return pyarrow.array(
-            [prefix + next(values) if valid else None for valid in fitted.is_valid().to_pylist()], pyarrow.binary()
+            [prefix + next(values) if valid else None for valid in rows.is_valid().to_pylist()], pyarrow.binary()
         )
-
-
-def by_name(array: Any, target: Any) -> Any:
-    """An Arrow array as one of the type `target`: fields of structs by name, null where they are missing.
-
-    Raises ``ValueError`` for fields that `target` lacks, and for values that it cannot hold.
-    """
-    if array.type == target:
-        return array
-    if pyarrow.types.is_struct(target) and pyarrow.types.is_struct(array.type):
-        there = {field.name for field in array.type}
-        if strange := there - {field.name for field in target}:
-            raise ValueError(f"The schema has no field {min(strange)}; it has {', '.join(f.name for f in target)}.")
-        columns = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
-        children = [
-            by_name(columns[f.name], f.type) if f.name in there else pyarrow.nulls(len(array), f.type) for f in target
-        ]
-        mask = array.is_null() if array.null_count else None
-        return pyarrow.StructArray.from_arrays(children, fields=list(target), mask=mask)
-    if pyarrow.types.is_list(target) and pyarrow.types.is_list(array.type):
-        items = by_name(array.flatten(), target.value_type)
-        lengths = pyarrow.compute.fill_null(pyarrow.compute.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-        offsets = pyarrow.array([0, *lengths.cumsum().tolist()], pyarrow.int32())
-        mask = array.is_null() if array.null_count else None
-        return pyarrow.ListArray.from_arrays(offsets, items, type=target, mask=mask)
-    try:
-        return array.cast(target)
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
-        raise ValueError(f"A column of {array.type} is no {target} of the schema: {error}") from None
 
 
 def decode(values: Any, payloads: Callable[[int], Payloads], target: Any) -> Decoded:

@@ -16,10 +16,10 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from barnabas.spark import avro_columns
-from barnabas.spark.decoded import Decoded
+from barnabas.spark.decoded import Decoded, by_name
 from barnabas.spark.protobuf_schema import ProtobufSchema, indexes_of, message_class
 from barnabas.spark.registry import Schema
-from barnabas.spark.registry_columns import by_name, decode, format_of
+from barnabas.spark.registry_columns import decode, format_of
 
 MOMENT = datetime.datetime(2024, 5, 6, 7, 8, 9, 123456, tzinfo=datetime.UTC)
 MILLIS = MOMENT.replace(microsecond=123000)
@@ -199,7 +199,7 @@ def target_of(schema: Schema, message: str | None = None) -> Any:
 
 def encoded(schema: Schema, rows: list[Any], message: str | None = None) -> list[bytes]:
     array = pyarrow.array(rows, arrow_type(format_of(schema, message).spark_type().replace(" NOT NULL", "")))
-    return list(format_of(schema, message).encode(array))
+    return list(format_of(schema, message).encode(array, array.type))
 
 
 def decoded(
@@ -505,6 +505,33 @@ def test_a_json_schema_of_parts_has_the_fields_of_all() -> None:
     whole = Schema("JSON", json.dumps(schema))
     assert format_of(whole).spark_type() == "struct<`id`:bigint,`sizes`:map<string,double>>"
     assert decoded([b'{"id":1,"sizes":{"a":2}}'], whole).array.to_pylist() == [{"id": 1, "sizes": [("a", 2.0)]}]
+
+
+def test_a_field_that_rows_lack_has_its_default() -> None:
+    place = {
+        "type": "record",
+        "name": "Place",
+        "fields": [{"name": "town", "type": "string"}, {"name": "zip", "type": "int", "default": 7}],
+    }
+    fields = [
+        {"name": "id", "type": "long"},
+        {"name": "home", "type": ["null", place], "default": None},
+        {"name": "homes", "type": {"type": "array", "items": "Place"}, "default": [{"town": "x", "zip": 1}]},
+        {"name": "score", "type": "double", "default": 1.5},
+        {"name": "note", "type": ["string", "null"], "default": "none"},
+        {"name": "raw", "type": "bytes", "default": "\u00ff"},
+    ]
+    for some in (fields, fields[:-1]):  # with bytes they are written one by one
+        schema = avro({"type": "record", "name": "R", "fields": some})
+        target = arrow_type(format_of(schema).spark_type().replace(" NOT NULL", ""))
+        lacks = pyarrow.array([{"id": 1, "home": {"town": "a"}}, {"id": 2, "home": None}])
+        written = format_of(schema).encode(lacks, target)
+        whole = {"homes": [{"town": "x", "zip": 1}], "score": 1.5, "note": "none"}
+        whole |= {"raw": b"\xff"} if some is fields else {}
+        rows = [{"id": 1, "home": {"town": "a", "zip": 7}, **whole}, {"id": 2, "home": None, **whole}]
+        assert list(written) == encoded(schema, rows)
+        with pytest.raises(ValueError, match="score is null"):
+            format_of(schema).encode(pyarrow.array([{**rows[0], "score": None}], target), target)
 
 
 def test_fields_are_matched_by_name_and_not_by_place() -> None:
