@@ -23,7 +23,6 @@ from barnabas.spark.protobuf_schema import (
     TIMESTAMP,
     WRAPPERS,
     ProtobufSchema,
-    indexes_of,
     is_map,
     message_class,
     require_same,
@@ -43,8 +42,9 @@ class ProtobufColumns:
     """Protobuf's `SchemaFormat`."""
 
     def __init__(self, schema: Schema, message: str | None = None) -> None:
-        self._message = ProtobufSchema(schema.text, schema.imports).named(message)
-        self._prefix = _indexes_as_bytes(indexes_of(self._message))
+        compiled = ProtobufSchema(schema.text, schema.imports)
+        self._message = compiled.named(message)
+        self._prefix = _indexes_as_bytes(compiled.indexes_of(self._message))
 
     def spark_type(self) -> str:
         return spark_type(self._message)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +21,10 @@ from barnabas.runtime.started_process import PYTHON
 _NAME: Final = "barnabas_registry_value.proto"
 """The name of the schema's file, which the registry does not tell; no import may have the same."""
 _COMPILER_S: Final = 60
+_MAP_ENTRY: Final = re.compile(r"\boption\s+map_entry\s*=\s*true\s*;")
+"""How Confluent's serializer for Java writes the entry of a map, and how protoc does not take it."""
+_MARK: Final = "option no_standard_descriptor_accessor = true;"
+"""An option that protoc takes, and nobody has."""
 TIMESTAMP: Final = "google.protobuf.Timestamp"
 DURATION: Final = "google.protobuf.Duration"
 WRAPPERS: Final = {
@@ -67,6 +72,7 @@ class ProtobufSchema:
             self._pool.Add(file)
         self._file = self._pool.FindFileByName(_NAME)
         self._messages = [self._pool.FindMessageTypeByName(_full(self._file, name)) for name in _declared(self._file)]
+        self._declares_entries = _MAP_ENTRY.search(text) is not None or _as_descriptor(text) is not None
 
     def named(self, name: str | None) -> Descriptor:
         """A message by its full name, or the first. Raises ``ValueError``."""
@@ -89,14 +95,19 @@ class ProtobufSchema:
         for index in indexes:
             if not 0 <= index < len(level):
                 raise ValueError(f"its message indexes {list(indexes)} are of no message of its Protobuf schema")
-            found, level = level[index], list(level[index].nested_types)
+            found, level = level[index], self._nested(level[index])
         return found
 
+    def indexes_of(self, message: Descriptor) -> list[int]:
+        """Where `at` finds it."""
+        if message.containing_type is None:
+            return [_declared(message.file).index(message.name)]
+        return [*self.indexes_of(message.containing_type), self._nested(message.containing_type).index(message)]
 
-def indexes_of(message: Descriptor) -> list[int]:
-    if message.containing_type is None:
-        return [_declared(message.file).index(message.name)]
-    return [*indexes_of(message.containing_type), list(message.containing_type.nested_types).index(message)]
+    def _nested(self, message: Descriptor) -> list[Descriptor]:
+        """The messages that count in it: an entry of a map does where the schema declares it as one, which a text with
+        ``map<..>`` does not (Confluent's ``ProtobufSchema.toMessageIndexes``)."""
+        return [each for each in message.nested_types if self._declares_entries or not each.GetOptions().map_entry]
 
 
 def require_same(written: Descriptor, expected: Descriptor) -> None:
@@ -186,7 +197,7 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> descriptor_pb2
                 compiled.file.append(file)
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(source)
+            path.write_text(_MAP_ENTRY.sub(_MARK, source))
         given, out = Path(place, "given.descriptors"), Path(place, "descriptors")
         given.write_bytes(compiled.SerializeToString())
         command = [*PYTHON, "-m", "grpc_tools.protoc", f"-I{place}", "--include_imports"]
@@ -198,7 +209,18 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> descriptor_pb2
         )
         if told.returncode != 0:
             raise ValueError(f"the Protobuf schema cannot be compiled: {told.stderr.strip()[:1000]}")
-        return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+        found = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+        for file in found.file:
+            _mark_entries(file.message_type)
+        return found
+
+
+def _mark_entries(messages: Iterable[Any]) -> None:
+    for message in messages:
+        if message.options.no_standard_descriptor_accessor:
+            message.options.ClearField("no_standard_descriptor_accessor")
+            message.options.map_entry = True
+        _mark_entries(message.nested_type)
 
 
 def _as_descriptor(text: str) -> descriptor_pb2.FileDescriptorProto | None:

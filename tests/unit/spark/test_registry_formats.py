@@ -17,7 +17,7 @@ from google.protobuf import descriptor_pb2
 
 from barnabas.spark import avro_columns
 from barnabas.spark.decoded import Decoded, by_name
-from barnabas.spark.protobuf_schema import ProtobufSchema, indexes_of, message_class
+from barnabas.spark.protobuf_schema import ProtobufSchema, message_class
 from barnabas.spark.registry import Schema
 from barnabas.spark.registry_columns import decode, format_of
 
@@ -316,7 +316,7 @@ def test_protobuf_is_what_protobufs_own_classes_write_and_read() -> None:
 
 def test_message_indexes_lead_inwards() -> None:
     schema = ProtobufSchema(PROTO, PROTOBUF.imports)
-    assert indexes_of(schema.named("com.example.Order.Line")) == [1, 0]
+    assert schema.indexes_of(schema.named("com.example.Order.Line")) == [1, 0]
     assert schema.at([1, 0]).full_name == "com.example.Order.Line"
     assert schema.named(None).full_name == "com.example.Other"
     [payload] = encoded(PROTOBUF, [{"number": 5, "cents": None}], "com.example.Order.Line")
@@ -505,6 +505,36 @@ def test_a_json_schema_of_parts_has_the_fields_of_all() -> None:
     whole = Schema("JSON", json.dumps(schema))
     assert format_of(whole).spark_type() == "struct<`id`:bigint,`sizes`:map<string,double>>"
     assert decoded([b'{"id":1,"sizes":{"a":2}}'], whole).array.to_pylist() == [{"id": 1, "sizes": [("a", 2.0)]}]
+
+
+WITH_MAP = """
+syntax = "proto3";
+message Outer {{
+  {} counts = 1;
+  {}
+  message Inner {{ int32 a = 1; }}
+}}
+"""
+BY_MAP = WITH_MAP.format("map<string, int32>", "")
+BY_ENTRIES = WITH_MAP.format(
+    "repeated CountsEntry", "message CountsEntry { option map_entry = true; string key = 1; int32 value = 2; }"
+)
+
+
+@pytest.mark.parametrize(("text", "index"), [(BY_MAP, 0), (BY_ENTRIES, 1), (None, 1)], ids=["map", "entries", "base64"])
+def test_the_entries_of_a_map_count_as_messages_where_the_schema_declares_them(text: str | None, index: int) -> None:
+    """As to Confluent's deserializer for Java: its serializer writes them as messages, a text by hand and one that is
+    normalized have a map, and a descriptor, which other serializers register, has them always."""
+    if text is None:
+        compiled = descriptor_pb2.FileDescriptorProto()
+        ProtobufSchema(BY_MAP).named("Outer").file.CopyToProto(compiled)
+        text = base64.b64encode(compiled.SerializeToString()).decode()
+    schema = Schema("PROTOBUF", text)
+    assert format_of(schema).spark_type() == "struct<`counts`:map<string,int>>"
+    assert encoded(schema, [{"counts": [("x", 1)]}]) == [b"\0\x0a\x05\x0a\x01x\x10\x01"]
+    (value,) = encoded(schema, [{"a": 5}], "Outer.Inner")
+    assert value == bytes([4, 0, 2 * index]) + b"\x08\x05"
+    assert decoded([value], schema, message="Outer.Inner").array.to_pylist() == [{"a": 5}]
 
 
 def test_a_field_that_rows_lack_has_its_default() -> None:
