@@ -465,9 +465,6 @@ def replaying_producers(
         following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
         if following <= start_offset or segment.base_offset >= end_offset:
             continue
-        located = segment.locate(start_offset)
-        if located is None:
-            continue
 
         def take(batch: StoredBatch, segment: Segment = segment) -> bool:
             if batch.base_offset >= end_offset:
@@ -476,11 +473,12 @@ def replaying_producers(
             return False
 
         try:
-            yield from _each_batch(segment, located[0], take)
+            located = segment.locate(start_offset)
+            if located is not None:
+                yield from _each_batch(segment, located[0], take)
         except CorruptBatch as error:
             # Below the recovery point everything was flushed; a reader will be told of it, the log still opens.
             logger.error("producer state is incomplete: %s", error)
-            return
         finally:
             if segment is not segments[-1]:
                 segment.close_files()

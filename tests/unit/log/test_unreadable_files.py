@@ -472,3 +472,23 @@ def test_directories_in_a_partitions_directory_are_left_alone(tmp_path: Path) ->
     assert logs(dirs) == {"a": [(0, "a")], "b": [(0, "b")]}
     assert all((tmp_path / "a-0" / name / "kept").exists() for name in names)
     dirs.close()
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: bytes(len(content))])
+def test_producers_that_wrote_behind_a_damaged_segment_are_known(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    config = {"log.segment.bytes": "300"}
+    dirs = started(tmp_path, **config)
+    log = dirs.get_or_create(A)
+    for number in range(10):
+        log.append_as_leader(idempotent([f"{number}".ljust(50)], number), 0, now_ms=NOW)
+    dirs.close()
+    for snapshot in (tmp_path / "a-0").glob("*.snapshot"):
+        snapshot.unlink()
+    segment = Path(log.segments[1].path)
+    segment.write_bytes(damage(segment.read_bytes()))
+    dirs = started(tmp_path, **config)
+    again = dirs.logs[A].append_as_leader(idempotent(["9".ljust(50)], 9), 0, now_ms=NOW)
+    assert (again.first_offset, dirs.logs[A].log_end_offset) == (9, 10)
+    dirs.close()
