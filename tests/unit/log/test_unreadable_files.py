@@ -230,7 +230,7 @@ def test_retention_goes_on_with_the_others_where_a_segment_is_damaged_and_says_w
     dirs.close()
     segment = tmp_path / "a-0" / f"{0:020d}"
     segment.with_suffix(".log").write_bytes(b"\xff" * 100)
-    segment.with_suffix(".timeindex").write_bytes(b"odd")
+    segment.with_suffix(".timeindex").write_bytes(bytes(24))
     dirs = started(tmp_path, **config)
     for log in dirs.logs.values():
         log.update_high_watermark(log.log_end_offset)
