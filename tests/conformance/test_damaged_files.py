@@ -106,6 +106,7 @@ DAMAGES = [
         "the last segment is cut short",
         lambda directory: changed(segment(directory, -1), lambda data: data[:-1]),
         missing=lambda directory: offsets_of(directory, -1)[-1:],
+        missing_in_apaches=lambda directory: offsets_of(directory, -1),  # the index leads to the batch that was cut
     ),
     Damage("leader epochs are gone", lambda directory: (directory / "leader-epoch-checkpoint").unlink()),
     Damage("a snapshot is garbage", lambda directory: max(directory.glob("*.snapshot")).write_bytes(b"?" * 20)),
