@@ -102,7 +102,7 @@ class Checkers:
         self.proposals = ProposalWatch(world)
         knows, calm = self.ensemble.knows_config, self.leftovers.calm_since_ns
         self.quotas = QuotaWatch(world, self.probes)
-        self.settings = SettingsWatch(world, self.history, knows, calm, self.probes)
+        self.settings = SettingsWatch(world, self.history, knows, calm, self.quotas.limits)
         self.forgotten = ForgottenWatch(world, self.probes, self._transaction_may_be_lost, self.coordinators.forgets)
         self.cluster.generations_may_begin_anew = lambda group: (
             self.logs.losses.may_be_lost(self.offsets_partition(group), owner=group)

@@ -37,7 +37,7 @@ class QuotaWatch:
         self.world = world
         config: Config = broker_config(world.config_of(0, broker_name(0)))
         self.number, self.size_ms = config.number("quota.window.num"), config.number("quota.window.size.seconds") * 1000
-        self._limits: dict[Quotas, dict[str, dict[str, str]]] = {}
+        self.limits: dict[Quotas, dict[str, dict[str, str]]] = {}
         """By a broker's quotas, and by their paths: what is set."""
         self._set_ms: dict[Quotas, int] = {}
         """When any of them was set last: it may begin anew what it measures."""
@@ -47,13 +47,13 @@ class QuotaWatch:
         probes.after(Quotas, "fetched", self._fetched)
 
     def _set(self, _: None, quotas: Quotas, entity_path: str, config: dict[str, str]) -> None:
-        self._limits.setdefault(quotas, {})[entity_path] = dict(config)
+        self.limits.setdefault(quotas, {})[entity_path] = dict(config)
         self._set_ms[quotas] = self.world.loop.now_ns // 1_000_000
 
     def _limit(self, quotas: Quotas, kind: str, context: RequestContext) -> tuple[tuple[str, str], float] | None:
         """Whom the quota that counts is for, and what it allows (``DefaultQuotaCallback``)."""
         known, user, client = (
-            self._limits.get(quotas, {}),
+            self.limits.get(quotas, {}),
             sanitize(context.principal.name),
             sanitize(context.client_id),
         )

@@ -18,7 +18,6 @@ from barnabas.model.acl import PatternType, ResourceType
 from barnabas.model.config import topic_config
 from barnabas.security.acls import AclAuthorizer, Resource
 from barnabas.sim.clients.history import History
-from barnabas.sim.world.probes import Probes
 from barnabas.sim.world.world import World
 from barnabas.zk.kafka.config_znodes import BROKERS, DEFAULT_ENTITY, TOPICS
 from barnabas.zk.protocol.ops import Create, Delete, Multi
@@ -40,20 +39,16 @@ class SettingsWatch:
         history: History,
         knows_config: Callable[[str, str], bool],
         calm_since_ns: Mapping[str, int],
-        probes: Probes,
+        limits: Mapping[Quotas, Mapping[str, Mapping[str, str]]],
     ) -> None:
+        """`limits`: what each broker's quotas are told, by their paths."""
         self.world = world
         self.history = history
         self._knows_config = knows_config
         self._calm_since_ns = calm_since_ns
         self._due: dict[str, tuple[int, dict[str, None]]] = {}
         """By what was set, as its path has it: when it was announced, and the brokers that may not know it yet."""
-        self._rules: dict[Quotas, dict[str, dict[str, str]]] = {}
-        """By a broker's quotas and their paths: what it goes by."""
-        probes.after(Quotas, "set", self._set)
-
-    def _set(self, _: None, quotas: Quotas, entity_path: str, config: Mapping[str, str]) -> None:
-        self._rules.setdefault(quotas, {})[entity_path] = {key: value for key, value in config.items() if key in RULES}
+        self._limits = limits
 
     def committed(self, operation: Any, *_: Any) -> None:
         for part in operation.operations if type(operation) is Multi else (operation,):
@@ -121,8 +116,8 @@ class SettingsWatch:
             known = layers.dynamic_default if entity == DEFAULT_ENTITY else layers.dynamic_broker
             there = self._values(what)
         else:
-            known = self._rules.get(broker.quotas, {}).get(what, {})
-            there = {key: value for key, value in self._values(what).items() if key in RULES}
+            known = _rules(self._limits.get(broker.quotas, {}).get(what, {}))
+            there = _rules(self._values(what))
         return "" if known == there else f"{known}, not {there}"
 
     def _unlike_configured(self, name: str, topic: str) -> str:
@@ -149,6 +144,10 @@ class SettingsWatch:
             self.world.check("C18")
             if user not in {principal for principal, *_ in self._acls(f"{ACLS}{ResourceType.TOPIC.words}/{topic}")}:
                 self.world.violated("C18", f"{topic} was granted to {user}, who may not read it any more")
+
+
+def _rules(values: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in values.items() if key in RULES}
 
 
 def _known_acls(authorizer: Any, path: str) -> object:
