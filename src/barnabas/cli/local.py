@@ -116,6 +116,10 @@ class LocalCluster:
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            raise CommandError(
+                f"{self.directory} is no directory, nor a link to one: name another place by --dir."
+            ) from None
         except OSError as error:
             raise CommandError(
                 f"{self.directory} cannot be written ({os.strerror(error.errno or 0)}): name another place by --dir."

@@ -240,3 +240,17 @@ def test_brokers_that_have_no_time_to_start_are_told_in_a_sentence(
     monkeypatch.setattr(local, "START_TIMEOUT_S", 0.001)
     with pytest.raises(CommandError, match=r"The brokers did not start within 0\.001 s: see .*broker-0/broker\.log\."):
         LocalCluster(str(tmp_path)).up(2)
+
+
+@pytest.mark.parametrize("is_link", [True, False], ids=["a link to nothing", "a file"])
+def test_a_place_that_is_no_directory_is_told(tmp_path: Path, is_link: bool) -> None:
+    place = tmp_path / "place"
+    if is_link:
+        place.symlink_to(tmp_path / "gone")
+    else:
+        place.touch()
+    with (
+        pytest.raises(CommandError, match="is no directory, nor a link to one"),
+        LocalCluster(str(place)).exclusively(),
+    ):
+        pass
