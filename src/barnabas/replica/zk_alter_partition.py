@@ -99,12 +99,14 @@ class ZkAlterPartitionManager:
         written, version = await self._zk.conditional_update_path(path, data, sent.partition_epoch)
         if written:
             return sent.with_partition_epoch(version)
-        found, version = await self._zk.get_data_and_version(path)
-        if found == data:
-            return sent.with_partition_epoch(version)
         states = await self._zk.get_topic_partition_states([topic_partition])
-        state = states.get(topic_partition)  # None where it is gone, or cannot be read
-        if state is not None and state.leader_and_isr.leader_epoch > sent.leader_epoch:
+        state = states.get(topic_partition)
+        if state is None:  # it is gone, or cannot be read
+            return ErrorCode.INVALID_UPDATE_VERSION
+        found = state.leader_and_isr
+        if TopicPartitionStateZNode.encode(state) == data:
+            return sent.with_partition_epoch(found.partition_epoch)
+        if found.leader_epoch > sent.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.INVALID_UPDATE_VERSION
 
