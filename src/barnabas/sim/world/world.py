@@ -490,7 +490,7 @@ class World:
                 if isinstance(told, BaseException):
                     outcome.set_exception(told)
                 else:
-                    outcome.set_result(told)  # type: ignore[arg-type]
+                    outcome.set_result(told)
             await cluster.close()
             self.loop.call_later(0, node.exited, context=self.context)
 
