@@ -32,6 +32,13 @@ class HighWatermarkCheckpoints:
         for said in self._said.values():
             said.pop(topic_partition, None)
 
+    def keep(self, log: Log) -> None:
+        """Its replica is let go, and the log stays."""
+        try:
+            self._said_in(log.log_dir.path)[log.topic_partition] = log.high_watermark
+        except LogDirFailure as failure:
+            self._on_failure(failure)
+
     def write(self, partitions: Iterable[Partition]) -> None:
         offsets: dict[TopicPartition, int] = {}
         for path in self._log_dirs.online_paths:

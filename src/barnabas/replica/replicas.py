@@ -520,6 +520,8 @@ class Replicas:
             partition.maybe_shrink_isr(now_ms)
             if self._has_moved_away(partition):
                 logger.warning("%s is assigned to others: nobody told this broker to stop", partition.topic_partition)
+                if partition.log is not None:
+                    self._high_watermarks.keep(partition.log)
                 self._lose(partition.topic_partition)
                 self.fetchers.shutdown_idle_fetchers()
         self._look_at_high_watermarks()

@@ -362,6 +362,9 @@ def test_a_replica_that_moved_away_unseen_is_let_go_when_the_metadata_tell_of_it
         assert changes == [([], [partition])], "coordinators resign"
         assert one.replicas.fetchers.state(TOPIC_PARTITION) is None
         assert one.log_dirs.get(TOPIC_PARTITION) is log, "its records stay, as after a restart"
+        one.replicas.checkpoint_high_watermarks()
+        written = one.log_dirs.read_high_watermarks(log.log_dir.path)
+        assert written == {TOPIC_PARTITION: log.high_watermark}, "and so does the line of what is committed (KAFKA-769)"
         assert one.leads(2, 5, (2,)) is ErrorCode.NONE
         assert one.partition.leader_epoch == 5, "it may be moved back"
 
