@@ -232,7 +232,7 @@ class DerivedWatch:
 
     def high_watermarks_written(self, before: Mapping[str, Mapping[str, int]], partitions: Iterable[Partition]) -> None:
         """A log's directory says how far it is committed; of one that the controller has not spoken of yet, what it
-        said before (KAFKA-769)."""
+        said before (KAFKA-769), and of one that is let go how far it was then."""
         name = node()
         names, led = self.world.nodes[name].volume.names, {str(each.topic_partition): each for each in partitions}
         now = {path: checkpointed(names, path, HIGH_WATERMARKS) for path in before}
@@ -241,7 +241,9 @@ class DerivedWatch:
                 continue
             self.world.check("R27")
             partition, path = led.get(place), log.log_dir.path
-            right = before[path].get(place) if partition is None or partition.log is None else log.high_watermark
+            right = before[path].get(place)
+            if (partition is not None and partition.log is not None) or log.high_watermark > (right or 0):
+                right = log.high_watermark
             if now[path].get(place) != right:
                 self._wrong(
                     log, self.logs.chains[log], f"it is committed to {right}, and {path} says {now[path].get(place)}"
