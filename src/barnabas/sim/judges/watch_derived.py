@@ -241,10 +241,10 @@ class DerivedWatch:
                 continue
             self.world.check("R27")
             partition, path = led.get(place), log.log_dir.path
-            right = before[path].get(place)
-            if (partition is not None and partition.log is not None) or log.high_watermark > (right or 0):
+            right = before[path].get(place, 0)
+            if (partition is not None and partition.log is not None) or log.high_watermark > right:
                 right = log.high_watermark
-            if now[path].get(place) != right:
+            if now[path].get(place, 0) != right:
                 self._wrong(
                     log, self.logs.chains[log], f"it is committed to {right}, and {path} says {now[path].get(place)}"
                 )
