@@ -8,7 +8,7 @@ import pytest
 from widened import widened
 
 from barnabas.client.producing import PartitionQueue, Producing
-from barnabas.sim.clients.ledger import NOTHING, Ledger
+from barnabas.sim.clients.commits_in_order import NOTHING, CommitsInOrder
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.draw import drawn_from
 from barnabas.sim.plans.plan import Plan, TopicPlan, with_actions
@@ -31,7 +31,7 @@ def test_some_plans_have_each_and_most_have_not(widen: Callable[[Plan, Chance], 
 
 
 def test_of_what_is_written_in_one_place_the_later_record_counts() -> None:
-    ledger = Ledger(7)
+    ledger = CommitsInOrder(7)
     ledger.write(8, "first")
     ledger.write(9, "second")
     ledger.end("second", committed=True)

@@ -22,7 +22,7 @@ from barnabas.client.transactions import TransactionalProducer
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
-from barnabas.sim.clients.ledger import Ledger
+from barnabas.sim.clients.commits_in_order import CommitsInOrder
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.plan import MS, Action
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
@@ -145,7 +145,7 @@ class Bookkeeper:
     async def _tell(self, admin: Admin, place: TopicPartition) -> None:
         """Of transactions that are open at once in one place, of what is written and deleted there meanwhile, and of
         the order in which they end. Where any of it may have been asked for twice all of it may count."""
-        chance, ledger = self.chance, Ledger(self.written.get(place, NOTHING))
+        chance, ledger = self.chance, CommitsInOrder(self.written.get(place, NOTHING))
         names = [self.client, f"{self.client} too"][: chance.whole(1, 2)]
         meanwhile = chance.shuffled(["write", "delete", BRIEFLY])[: chance.whole(0, 3)]
         asked, is_sure, brief = {NOTHING: None, ledger.value: None}, True, NOTHING
@@ -183,7 +183,12 @@ class Bookkeeper:
         return transaction
 
     async def _step(
-        self, admin: Admin, place: TopicPartition, step: str, transaction: Transaction[Any] | None, ledger: Ledger
+        self,
+        admin: Admin,
+        place: TopicPartition,
+        step: str,
+        transaction: Transaction[Any] | None,
+        ledger: CommitsInOrder,
     ) -> bool:
         """Whether it is done, and was asked for but once."""
         value, begun_ns = self._number, self.workload.world.loop.now_ns

@@ -6,7 +6,7 @@ from __future__ import annotations
 NOTHING = -1
 
 
-class Ledger:
+class CommitsInOrder:
     def __init__(self, value: int) -> None:
         self._written = 0
         self._counts = (0, value)
