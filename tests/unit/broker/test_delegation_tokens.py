@@ -29,7 +29,7 @@ from barnabas.zk.client.config import client_of
 from barnabas.zk.kafka.config_znodes import USERS
 from barnabas.zk.kafka.delegation_tokens import TokenInformation
 from barnabas.zk.kafka.zk_client import KafkaZkClient
-from barnabas.zk.kafka.znodes import ControllerZNode
+from barnabas.zk.kafka.znodes import ControllerEpochZNode, ControllerZNode
 from barnabas.zk.protocol.errors import MarshallingError, SessionExpired
 from barnabas.zk.server.server import CoordinatorServer
 
@@ -226,6 +226,7 @@ def test_a_users_password_changes_while_brokers_run(tmp_path: Path) -> None:
         zk = second.zk
         await zk.create_top_level_paths()
         await zk.create_recursive(ControllerZNode.path, ControllerZNode.encode(1, 1))
+        await zk.create_recursive(ControllerEpochZNode.path, ControllerEpochZNode.encode(1))
         await zk.set_or_create_entity_configs(USERS, "a%2Fb", {"SCRAM-SHA-512": old.encode(), "SCRAM-SHA-256": "junk"})
         await first.scram_users.startup()
         await first.config_changes.startup()
@@ -256,6 +257,7 @@ def test_a_change_is_taken_up_that_zookeeper_was_lost_over(tmp_path: Path, monke
     async def story(first: Broker, second: Broker) -> None:
         await second.zk.create_top_level_paths()
         await second.zk.create_recursive(ControllerZNode.path, ControllerZNode.encode(1, 1))
+        await second.zk.create_recursive(ControllerEpochZNode.path, ControllerEpochZNode.encode(1))
         await second.zk.set_or_create_entity_configs(USERS, "bob", {"SCRAM-SHA-512": old.encode()})
         await first.scram_users.startup()
         await first.config_changes.startup()

@@ -16,7 +16,7 @@ from barnabas.broker.server import Broker
 from barnabas.model.acl import Operation, PatternType, Permission, ResourceType
 from barnabas.runtime import Story, drive
 from barnabas.security.acls import Acl, Resource
-from barnabas.zk.kafka.znodes import ControllerZNode
+from barnabas.zk.kafka.znodes import ControllerEpochZNode, ControllerZNode
 from barnabas.zk.protocol.ops import Create, Multi, SetData, ZkOperation
 
 CONFIG = {
@@ -81,6 +81,7 @@ def test_who_goes_while_it_is_written_leaves_no_change_that_nobody_hears_of(tmp_
     async def story(first: Broker, second: Broker) -> None:
         await first.zk.create_top_level_paths()
         await first.zk.create_recursive(ControllerZNode.path, ControllerZNode.encode(1, 1))
+        await first.zk.create_recursive(ControllerEpochZNode.path, ControllerEpochZNode.encode(1))
         for broker in (first, second):
             await broker.acls.startup()
             await broker.delegation_tokens.startup()
