@@ -75,7 +75,7 @@ def test_who_is_not_believed_on_the_controllers_listener_hears_nothing(tmp_path:
         eventually(lambda: cluster.admin(0).list_topics(timeout=5).controller_id == 0, what="broker 0 is controller")
         cluster.brokers[1].start()
         eventually(lambda: "certificate verify failed" in cluster.brokers[0].output(), what="broker 1 is not believed")
-        assert len(cluster.admin(0).list_topics(timeout=5).brokers) == 2
+        eventually(lambda: len(cluster.admin(0).list_topics(timeout=5).brokers) == 2, what="clients are told of both")
         with BlockingConnection("127.0.0.1", cluster.ports[1]) as asking, pytest.raises(RequestTimedOut):
             asking.send(MetadataRequest(topics=None), 4, timeout_ms=2_000)  # it waits to be told
     finally:
