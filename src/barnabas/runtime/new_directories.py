@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from posixpath import dirname
+
 from barnabas.runtime.doors import Disk
 
 
@@ -11,12 +13,8 @@ def make_directories(disk: Disk, path: str) -> None:
     above = path
     while above != "/" and not disk.is_dir(above):
         new.append(above)
-        above = _parent(above)
+        above = dirname(above)
     if new:
         disk.makedirs(path)
     for directory in reversed(new):
-        disk.fsync_dir(_parent(directory))
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0] or "/"
+        disk.fsync_dir(dirname(directory))
