@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,12 @@ import apache
 
 # Spark's JVMs live for minutes, in which Java's second compiler takes more than it gives.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
+# A shell's background job ignores SIGINT, and `nohup` SIGHUP; what a test starts would inherit that, and obey neither.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)  # a handler of one's own is not inherited, and the run goes on
 
 
 @pytest.fixture(autouse=True)
