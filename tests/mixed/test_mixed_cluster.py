@@ -18,7 +18,7 @@ pytestmark = pytest.mark.apache
 def test_both_kinds_hold_every_role_and_nothing_acknowledged_is_lost(tmp_path: Path, brokers: BothKinds) -> None:
     seed = int.from_bytes(os.urandom(4))
     print(f"seed {seed}")
-    minutes = 2.0 if "MIXED_PROTOCOLS" in os.environ else 1.0
+    minutes = 2.0 if "MIXED_PROTOCOLS" in os.environ else 0.5
     # What Kafka wrote is told, and judged by `make mixed-chaos`: what it writes among itself is known by samples.
     assert play(brokers, tmp_path, minutes, seed).wrong == []
 

@@ -65,6 +65,7 @@ def of_files(paths: Iterable[Path]) -> str:
     return _digest(each for path in paths for each in (str(path.relative_to(ROOT)), bare(path.read_text())))
 
 
+@cache  # each result asks for the same files
 def bare(text: str) -> str:
     """Python without comments, docstrings and empty lines, the same whichever Python tells."""
     lines = text.split("\n")
