@@ -363,3 +363,49 @@ def test_since_version_4_a_member_joins_with_an_id_that_it_was_given_or_a_name_o
 
     for each in (story, old, static):
         seen_in(each)
+
+
+def test_of_a_broker_without_the_clients_listener_each_age_is_told_what_it_understands() -> None:
+    """KIP-302: a leader that the client cannot reach is one without its listener, or before that none at all."""
+    two = "PLAINTEXT://{0}:9092,OTHER://{0}:9093"
+    config = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT"}
+    world = World(7, 2, ALONE | config | {"inter.broker.listener.name": "PLAINTEXT"})
+    world.own_config["broker-0"] = {"listeners": two.format("broker-0")}
+    led_by_1 = NewTopic(TOPIC, assignment={0: [1, 0], 1: [0, 1]})
+
+    async def asked(_: object, cluster: Any) -> None:
+        assert await Admin(cluster).create_topics([led_by_1]) == {TOPIC: None}
+        await cluster.coordinator(GROUP)
+        known, other = await cluster.broker(0), await cluster.connection("broker-0", 9093)
+
+        async def told(connection: Connection, version: int) -> list[tuple[ErrorCode, int, list[int], list[int]]]:
+            answer = await connection.send(MetadataRequest(topics_named(TOPIC)), version)
+            reachable = {broker.node_id: broker.port for broker in answer.brokers}
+            assert reachable == ({0: 9092, 1: 9092} if connection is known else {0: 9093})
+            return [
+                (ErrorCode(each.error_code), each.leader_id, each.replica_nodes, each.isr_nodes)
+                for each in answer.topics[0].partitions
+            ]
+
+        whole = [(ErrorCode.NONE, 1, [1, 0], [1, 0]), (ErrorCode.NONE, 0, [0, 1], [0, 1])]
+        for version in (0, 1, 12):
+            assert await told(known, version) == whole
+        assert await told(other, 0) == [
+            (ErrorCode.LEADER_NOT_AVAILABLE, -1, [0], [0]),
+            (ErrorCode.REPLICA_NOT_AVAILABLE, 0, [0], [0]),
+        ]
+        for version, code in ((5, ErrorCode.LEADER_NOT_AVAILABLE), (6, ErrorCode.LISTENER_NOT_FOUND)):
+            assert await told(other, version) == [(code, -1, [1, 0], [1, 0]), whole[1]]
+        found = []
+        for number in range(8):
+            keys = FindCoordinatorRequest(key_type=GROUPS, coordinator_keys=[f"g{number}"])
+            places = [(await each.send(keys, 4)).coordinators[0] for each in (known, other)]
+            found.append((places[0].node_id, ErrorCode(places[1].error_code), places[1].port))
+        assert set(found) == {(0, ErrorCode.NONE, 9093), (1, ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)}
+
+    async def run() -> None:
+        await world.start_all()
+        await world.until(lambda: len(world.brokers) == 2, "the brokers' start")
+        await world.client(asked, "client")
+
+    world.loop.run_until_complete(run())
