@@ -205,6 +205,19 @@ def test_only_who_is_in_the_group_commits_for_it(generation: int, member_id: str
     seen_in(story)
 
 
+@pytest.mark.parametrize(("generation", "code"), [(-1, ErrorCode.NONE), (0, ErrorCode.ILLEGAL_GENERATION)])
+def test_for_a_group_that_is_not_there_only_an_administrator_commits(generation: int, code: ErrorCode) -> None:
+    async def story(world: World, connection: Connection) -> None:
+        partition = OffsetCommitRequest.OffsetCommitRequestPartition(0, 2)
+        topic = OffsetCommitRequest.OffsetCommitRequestTopic(TOPIC, [partition])
+        asked = OffsetCommitRequest(GROUP, generation, "", topics=[topic])
+        assert (await connection.send(asked)).topics[0].partitions[0].error_code == code
+        listed = await connection.send(ListGroupsRequest())
+        assert [each.group_id for each in listed.groups] == [GROUP] * (code is ErrorCode.NONE)
+
+    seen_in(story)
+
+
 def test_of_a_partition_that_is_not_there_an_offset_is_not_kept() -> None:
     async def story(world: World, connection: Connection) -> list[list[int]]:
         def topic(name: str, *partitions: int) -> OffsetCommitRequest.OffsetCommitRequestTopic:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import pytest
-from test_sim_requests import GROUP, TOPIC, committed, seen_in
+from test_sim_requests import GROUP, TOPIC, commit, committed, seen_in
 
+from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.model.errors import ErrorCode
 from barnabas.sim.world.world import World
@@ -21,6 +23,7 @@ from barnabas.wire.messages.list_transactions import ListTransactionsRequest
 from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 ID = "payments"
+Seen = TypeVar("Seen")
 QUICK = {
     "transaction_abort_timed_out_transaction_cleanup_interval_ms": "1000",
     "transaction_remove_expired_transaction_cleanup_interval_ms": "1000",
@@ -194,9 +197,9 @@ def test_brokers_ask_what_is_in_a_transaction_and_add_nothing_by_it() -> None:
     seen_in(story)
 
 
-@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("commits", [True, False])
 @pytest.mark.parametrize("version", [0, 2, 3])
-def test_offsets_of_a_transaction_count_when_it_is_committed(version: int, commit: bool) -> None:
+def test_offsets_of_a_transaction_count_when_it_is_committed(version: int, commits: bool) -> None:
     async def story(world: World, connection: Connection) -> None:
         producer = await begun(connection)
         partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(0, 2, committed_metadata="so far")
@@ -211,9 +214,50 @@ def test_offsets_of_a_transaction_count_when_it_is_committed(version: int, commi
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ]
         assert (await committed(connection))[1] == -1
-        assert await end(connection, producer, commit=commit) is ErrorCode.NONE
+        assert await end(connection, producer, commit=commits) is ErrorCode.NONE
         await pause(world, 1_000)
-        assert await committed(connection) == (ErrorCode.NONE, *((2, "so far") if commit else (-1, "")))
+        assert await committed(connection) == (ErrorCode.NONE, *((2, "so far") if commits else (-1, "")))
+
+    seen_in(story)
+
+
+async def in_the_next_life(world: World, ask: Callable[[Connection], Coroutine[Any, Any, Seen]]) -> Seen:
+    """What the broker says that was killed and has come back, and read its logs."""
+    world.kill("broker-0")
+    world.start("broker-0")
+    await world.until(lambda: "broker-0" in world.brokers, "its return")
+
+    async def asked(_: object, cluster: ClusterClient) -> Seen:
+        await cluster.coordinator(ID, key_type=1)
+        return await ask(await cluster.coordinator(GROUP))
+
+    return await world.client(asked, "later")
+
+
+@pytest.mark.parametrize("ended", ["committed", "aborted", "open"])
+def test_a_coordinator_reads_from_its_log_which_transactions_offsets_count(ended: str) -> None:
+    async def story(world: World, connection: Connection) -> None:
+        producer = await begun(connection, timeout_ms=60_000)
+        partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(0, 2)
+        topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(TOPIC, [partition])
+        assert await commit(connection, 8, 1) is ErrorCode.NONE
+        await connection.send(AddOffsetsToTxnRequest(ID, producer.producer_id, producer.producer_epoch, GROUP))
+        asked = TxnOffsetCommitRequest(ID, GROUP, producer.producer_id, producer.producer_epoch, topics=[topic])
+        assert (await connection.send(asked)).topics[0].partitions[0].error_code == ErrorCode.NONE
+        if ended != "open":
+            assert await end(connection, producer, commit=ended == "committed") is ErrorCode.NONE
+            await pause(world, 1_000)
+
+        async def look(connection: Connection) -> None:
+            found = await committed(connection)
+            assert found[1] == (2 if ended == "committed" else 1)
+            if ended == "open":
+                assert await state(connection) == (ErrorCode.NONE, "Ongoing")
+                assert await end(connection, producer, commit=True) is ErrorCode.NONE
+                await pause(world, 1_000)
+                assert (await committed(connection))[1] == 2
+
+        await in_the_next_life(world, look)
 
     seen_in(story)
 

@@ -23,6 +23,9 @@ from barnabas.coordinator.offsets_records import (
 )
 from barnabas.model.ids import TopicPartition
 from barnabas.model.java_hash import string_hash
+from barnabas.wire.messages.group_metadata_value import GroupMetadataValue
+from barnabas.wire.messages.offset_commit_key import OffsetCommitKey
+from barnabas.wire.messages.offset_commit_value import OffsetCommitValue
 
 T1 = TopicPartition("t1", 5)
 NOW = Now(0, 0)
@@ -63,6 +66,52 @@ def test_an_offset_that_expires_on_its_own_is_written_in_the_version_that_can_sa
     assert value is not None
     assert value[:2] == b"\x00\x01"
     assert read_offset(value) == committed
+
+
+def test_a_key_of_the_oldest_brokers_is_an_offsets_too() -> None:
+    assert read_key(b"\0\0" + OffsetCommitKey("g1", "t1", 5).encode(0)) == OffsetKey("g1", T1)
+
+
+@pytest.mark.parametrize(
+    ("version", "read"),
+    [
+        (0, OffsetAndMetadata(7, -1, "m", 9, -1)),
+        (1, OffsetAndMetadata(7, -1, "m", 9, 11)),
+        (2, OffsetAndMetadata(7, -1, "m", 9, -1)),
+        (3, OffsetAndMetadata(7, 4, "m", 9, -1)),
+    ],
+)
+def test_offsets_of_brokers_of_each_age_are_read(version: int, read: OffsetAndMetadata) -> None:
+    value = OffsetCommitValue(offset=7, metadata="m", commit_timestamp=9)
+    if version == 1:
+        value.expire_timestamp = 11
+    if version == 3:
+        value.leader_epoch = 4
+    assert read_offset(version.to_bytes(2, "big") + value.encode(version)) == read
+
+
+@pytest.mark.parametrize(
+    ("version", "rebalance_ms", "since_ms", "instance"),
+    [(0, 45, -1, None), (1, 300, -1, None), (2, 300, 8, None), (3, 300, 8, "i")],
+)
+def test_groups_of_brokers_of_each_age_are_read(
+    version: int, rebalance_ms: int, since_ms: int, instance: str | None
+) -> None:
+    """The oldest had one timeout for both, which said how long members may take as well as how long they may be away."""
+    member = GroupMetadataValue.MemberMetadata(
+        member_id="m", client_id="c", client_host="/h", session_timeout=45, subscription=b"s", assignment=b"a"
+    )
+    value = GroupMetadataValue("consumer", 7, "range", "m", members=[member])
+    if version > 0:
+        member.rebalance_timeout = 300
+    if version > 1:
+        value.current_state_timestamp = 8
+    if version > 2:
+        member.group_instance_id = "i"
+    stored = StoredMember("m", instance, "c", "/h", rebalance_ms, 45, b"s", b"a")
+    assert read_group("g", version.to_bytes(2, "big") + value.encode(version)) == StoredGroup(
+        "g", "consumer", 7, "range", "m", since_ms, (stored,)
+    )
 
 
 def test_keys_of_other_types_are_left_alone() -> None:
