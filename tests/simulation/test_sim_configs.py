@@ -1,4 +1,4 @@
-"""Configurations as two brokers have them while they run: which layer counts, what a change makes of it, and what follows."""
+"""Configurations as two brokers have them while they run: which layer counts, and what a change makes of it."""
 
 from __future__ import annotations
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from test_group_coordinator import MemoryLog, play
+from test_group_coordinator import join as join_of
 from test_group_machine import (
     SESSION_MS,
     answers,
@@ -18,6 +22,8 @@ from test_group_machine import (
     ticked,
 )
 
+from barnabas.coordinator.group_answers import Leaver
+from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_members import Sync, SyncResult
 from barnabas.coordinator.group_values import COMPLETING, PREPARING, STABLE, GroupLimits
 from barnabas.coordinator.groups import Group
@@ -266,3 +272,23 @@ def test_an_administrator_may_commit_for_a_group_without_members_and_a_former_me
     generation: int, told: ErrorCode
 ) -> None:
     assert new_group().commit_error("a", None, generation, at(1)) is told
+
+
+def test_who_asks_for_its_share_while_others_join_is_told_to_join_as_well() -> None:
+    group = stable("a", "b")
+    group.join(join("a"), "a", at(1))
+    outcome = group.sync(Sync("b", group.generation_id), "sync", at(2))
+    assert errors(outcome) == {"sync": ErrorCode.REBALANCE_IN_PROGRESS}
+
+
+def test_a_member_for_which_others_wait_need_only_leave() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        first = await groups.join("g", replace(join_of(""), new_member_id="a"))
+        second = asyncio.ensure_future(groups.join("g", replace(join_of(""), new_member_id="b")))
+        await asyncio.sleep(0)
+        assert not second.done()
+        assert groups.leave("g", [Leaver(first.member_id, None)]) == [ErrorCode.NONE]
+        joined = await second
+        assert (joined.error, joined.leader, joined.generation_id) == (ErrorCode.NONE, "b", 2)
+
+    play(story)

@@ -97,7 +97,7 @@ def test_offsets_of_brokers_of_each_age_are_read(version: int, read: OffsetAndMe
 def test_groups_of_brokers_of_each_age_are_read(
     version: int, rebalance_ms: int, since_ms: int, instance: str | None
 ) -> None:
-    """The oldest had one timeout for both, which said how long members may take as well as how long they may be away."""
+    """The oldest had one timeout, which said how long members may take and how long they may be away."""
     member = GroupMetadataValue.MemberMetadata(
         member_id="m", client_id="c", client_host="/h", session_timeout=45, subscription=b"s", assignment=b"a"
     )
