@@ -22,6 +22,10 @@ from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 from barnabas.wire.messages.metadata import MetadataRequest
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
+from barnabas.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from barnabas.wire.messages.produce import ProduceRequest
+from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from barnabas.wire.records import Record, build_batch
 from barnabas.zk.kafka.config_znodes import ConfigEntityZNode
 
 TOPIC, GROUP = "orders", "readers"
@@ -409,3 +413,94 @@ def test_of_a_broker_without_the_clients_listener_each_age_is_told_what_it_under
         await world.client(asked, "client")
 
     world.loop.run_until_complete(run())
+
+
+async def epoch_ends(connection: Connection, *asked: tuple[int, int], version: int = 4) -> list[tuple[int, int, int]]:
+    """(error, epoch, end) for each (current leader epoch, epoch)."""
+    data = OffsetForLeaderEpochRequest
+    found = []
+    for current, epoch in asked:
+        partition = data.OffsetForLeaderPartition(0, current, epoch)
+        answer = await connection.send(data(topics=[data.OffsetForLeaderTopic(TOPIC, [partition])]), version)
+        (told,) = answer.topics[0].partitions
+        found.append((told.error_code, told.leader_epoch, told.end_offset))
+    return found
+
+
+def test_where_a_leaders_epoch_ends_is_told_to_who_knows_the_present_one() -> None:
+    world = World(7, 2)
+
+    async def write(cluster: Any, count: int) -> None:
+        producer = Producer(cluster, acks=-1)
+        for _ in range(count):
+            await (await producer.append(TOPIC, b"x", partition=0))
+        await producer.close()
+
+    async def asked(_: object, cluster: Any) -> None:
+        leader = next(number for number in (0, 1) if f"broker-{number}" != world.controller())
+        assert await Admin(cluster).create_topics([NewTopic(TOPIC, assignment={0: [leader]})]) == {TOPIC: None}
+        await write(cluster, 3)
+        connection = await cluster.broker(leader)
+        assert await epoch_ends(connection, (-1, 0), (0, 0), (0, 1)) == [(0, 0, 3), (0, 0, 3), (0, -1, -1)]
+        world.kill(f"broker-{leader}")
+        await world.until(lambda: (world.state(f"{TOPIC}-0") or {})["leader"] == -1, "the leader's end")
+        world.start(f"broker-{leader}")
+        await world.until(lambda: (world.state(f"{TOPIC}-0") or {})["leader"] == leader, "its return")
+        await write(cluster, 1)
+        connection = await cluster.broker(leader)
+        present = (world.state(f"{TOPIC}-0") or {})["leader_epoch"]
+        assert await epoch_ends(connection, (-1, 0), (present, 0), (-1, present), (-1, present + 1)) == [
+            (0, 0, 3),
+            (0, 0, 3),
+            (0, present, 4),
+            (0, -1, -1),
+        ]
+        fenced, unknown = ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert await epoch_ends(connection, (present - 1, 0), (present + 1, 0)) == [
+            (fenced, -1, -1),
+            (unknown, -1, -1),
+        ]
+
+    async def run() -> None:
+        await world.start_all()
+        await world.until(lambda: len(world.brokers) == 2, "the brokers' start")
+        await world.client(asked, "client")
+
+    world.loop.run_until_complete(run())
+
+
+@pytest.mark.parametrize(("producer_id", "commits"), [(0, True), (5, True), (5, False)])
+def test_a_marker_ends_what_its_producer_has_begun(producer_id: int, commits: bool) -> None:
+    async def story(world: World, connection: Connection) -> None:
+        broker = world.brokers["broker-0"]
+        written = broker.replicas.partition(TopicPartition(TOPIC, 1))
+        assert written is not None
+        records = build_batch(
+            [Record(0, 1, None, b"x", [])],
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        data = ProduceRequest.TopicProduceData(TOPIC, [ProduceRequest.PartitionProduceData(1, records)])
+        answer = await connection.send(ProduceRequest("t", -1, 30_000, [data]), 9)
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+        def ends() -> tuple[int, int]:
+            log = written.local_log()
+            return log.log_end_offset, log.last_stable_offset
+
+        assert ends() == (1, 0)
+        markers = WriteTxnMarkersRequest
+        topics = [markers.WritableTxnMarkerTopic(TOPIC, [1, 9])]
+        asked = markers([markers.WritableTxnMarker(producer_id, 0, commits, topics, 0)])
+        (told,) = (await connection.send(asked)).markers
+        assert told.producer_id == producer_id
+        assert {each.partition_index: each.error_code for each in told.topics[0].partitions} == {
+            1: ErrorCode.NONE,
+            9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        assert ends() == (2, 2)
+        assert len(written.local_log().aborted_transactions(0, 2)) == (0 if commits else 1)
+
+    seen_in(story, transaction_partition_verification_enable="false")
