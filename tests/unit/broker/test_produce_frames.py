@@ -294,6 +294,22 @@ def test_who_wants_no_answer_may_go_at_once(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_what_a_throttled_client_has_said_is_done_when_it_has_gone(tmp_path: Path) -> None:
+    async def main() -> None:
+        broker = Broker(tmp_path)
+        broker.connection.throttle(1)
+        broker.feed(frame(9, batch(), acks=0) * 3)
+        partition = broker.replicas.partition(PARTITION)
+        assert partition is not None
+        assert partition.local_log().log_end_offset == 0
+        assert broker.connection.eof_received()
+        while not broker.transport.closed:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert partition.local_log().log_end_offset == 3
+
+    asyncio.run(main())
+
+
 def test_who_goes_while_an_answer_is_waited_for_is_gone(tmp_path: Path) -> None:
     async def main() -> None:
         broker = Broker(tmp_path, replicas=(1, 2))
