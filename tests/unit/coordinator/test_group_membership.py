@@ -10,6 +10,7 @@ import pytest
 from test_group_coordinator import MemoryLog, play
 from test_group_coordinator import join as join_of
 from test_group_machine import (
+    REBALANCE_MS,
     SESSION_MS,
     answers,
     at,
@@ -27,8 +28,9 @@ from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_members import Sync, SyncResult
 from barnabas.coordinator.group_values import COMPLETING, PREPARING, STABLE, GroupLimits
 from barnabas.coordinator.groups import Group
-from barnabas.coordinator.offsets_records import read_group
-from barnabas.model.errors import ErrorCode
+from barnabas.coordinator.offsets_records import OffsetAndMetadata, read_group
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
 
 
 def test_a_session_ends_when_it_is_over_and_not_before() -> None:
@@ -292,3 +294,83 @@ def test_a_member_for_which_others_wait_need_only_leave() -> None:
         assert (joined.error, joined.leader, joined.generation_id) == (ErrorCode.NONE, "b", 2)
 
     play(story)
+
+
+# --- what a log that takes nothing is to members and committers ---------------------------------------------------
+
+NOT_AVAILABLE, NOT_COORDINATOR = ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR
+TOLD = [  # the log's error, what a committer is told, and what a member is (`GroupMetadataManager`)
+    (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_AVAILABLE, NOT_AVAILABLE),
+    (ErrorCode.NOT_ENOUGH_REPLICAS, NOT_AVAILABLE, NOT_AVAILABLE),
+    (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_AVAILABLE, NOT_AVAILABLE),
+    (ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR, NOT_COORDINATOR),
+    (ErrorCode.KAFKA_STORAGE_ERROR, NOT_COORDINATOR, NOT_COORDINATOR),
+    (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REBALANCE_IN_PROGRESS),
+    (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    (ErrorCode.INVALID_FETCH_SIZE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    (ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_TIMESTAMP),
+]
+
+
+@pytest.mark.parametrize(("failure", "to_committer", "to_member"), TOLD)
+def test_a_log_that_takes_nothing_is_told_in_the_words_that_clients_know(
+    failure: ErrorCode, to_committer: ErrorCode, to_member: ErrorCode
+) -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        key = TopicPartition("t", 0)
+        log.error = failure
+        assert await groups.commit_offsets("g", "", None, -1, {key: OffsetAndMetadata(1)}) == {key: to_committer}
+        member = await groups.join("g", join_of(""))
+        assert (await groups.sync("g", Sync(member.member_id, 1, {}))).error is to_member
+        log.error = None
+        assert groups.fetch_offsets("g", [key], require_stable=False)[key].offset == -1
+        again = await groups.join("g", join_of(member.member_id))
+        assert (again.error, again.generation_id) == (ErrorCode.NONE, 2)
+
+    play(story)
+
+
+def test_a_coordinator_that_shuts_down_sends_everybody_away_and_knows_nobody() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        member = await groups.join("g", join_of(""))
+        waiting = asyncio.ensure_future(groups.join("g", replace(join_of(""), new_member_id="b")))
+        await asyncio.sleep(0)
+        groups.shutdown()
+        assert (await waiting).error is ErrorCode.NOT_COORDINATOR
+        for ask in (
+            lambda: groups.heartbeat("g", member.member_id, None, 1),
+            lambda: groups.leave("g", [Leaver(member.member_id, None)]),
+            lambda: groups.fetch_offsets("g", None, require_stable=False),
+        ):
+            with pytest.raises(KafkaError) as refused:
+                ask()
+            assert refused.value.code is NOT_AVAILABLE
+        assert groups.describe_group("g").error is NOT_AVAILABLE
+        assert groups.list_groups() == (NOT_AVAILABLE, [])
+        assert await groups.delete_groups(["g"]) == {"g": NOT_AVAILABLE}
+
+    play(story)
+
+
+def test_a_static_member_that_comes_back_before_it_asked_for_its_share_holds_up_nobody() -> None:
+    group = new_group()
+    group.limits = GroupLimits(initial_rebalance_delay_ms=1)
+    group.join(join(new="i-1", group_instance_id="i"), "i", at(0))
+    group.join(join(new="b"), "b", at(0))
+    ticked(group)
+    assert group.state is COMPLETING
+    outcome = group.join(join(new="i-2", group_instance_id="i"), "again", at(5))
+    assert (group.state, errors(outcome)) == (PREPARING, {})
+    assert errors(group.join(join("b"), "b", at(6))) == {"again": ErrorCode.NONE, "b": ErrorCode.NONE}
+    assert list(group.members) == ["i-2", "b"]
+
+
+def test_a_group_of_static_members_alone_waits_for_them_as_long_as_their_sessions_last() -> None:
+    group = stable("a", group_instance_id="i", session_timeout_ms=300_000)
+    group.join(join(new="b", group_instance_id="j"), "b", at(0))
+    group.leave("b", "j", at(1))
+    assert group.state is PREPARING
+    assert group.tick(at(1 + REBALANCE_MS)).answers == []
+    assert list(group.members) == ["a"]
+    assert errors(group.join(join("a", group_instance_id="i"), "a", at(2 * REBALANCE_MS))) == {"a": ErrorCode.NONE}
