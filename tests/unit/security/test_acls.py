@@ -179,3 +179,23 @@ def test_any_topic_may_be_written_if_and_only_if_one_may(acls: list[tuple[Resour
     assert found >= some
     if not everywhere:
         assert found == some
+
+
+def test_any_topic_may_be_written_where_no_acl_is_found_unless_all_are_denied() -> None:
+    root, denied = Principal("User", "root"), acl(EVERYBODY, WRITE, DENY)
+    for allow_everyone in (True, False):
+        nothing = with_acls(allow_everyone=allow_everyone)
+        assert nothing.allows_on_any(ALICE, HOST, WRITE, TOPIC) is allow_everyone
+        one = with_acls((topic("orders"), denied), allow_everyone=allow_everyone)
+        assert one.allows_on_any(ALICE, HOST, WRITE, TOPIC) is allow_everyone
+        every = with_acls((topic(WILDCARD), denied), (topic("a"), acl()), allow_everyone=allow_everyone)
+        assert not every.allows_on_any(ALICE, HOST, WRITE, TOPIC)
+        assert every.allows_on_any(root, HOST, WRITE, TOPIC)
+
+
+def test_an_acl_of_another_host_or_type_opens_nothing_on_any_topic() -> None:
+    elsewhere = with_acls((topic("orders"), acl(operation=WRITE, host="10.0.0.2")), (Resource(GROUP, "g"), acl()))
+    assert elsewhere.allows_on_any(ALICE, "10.0.0.2", WRITE, TOPIC)
+    assert not elsewhere.allows_on_any(ALICE, HOST, WRITE, TOPIC)
+    assert not elsewhere.allows_on_any(ALICE, HOST, READ, TOPIC)
+    assert elsewhere.allows_on_any(ALICE, HOST, READ, GROUP)
