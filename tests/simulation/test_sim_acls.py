@@ -92,7 +92,7 @@ def test_what_is_taken_back_is_told_and_what_else_there_is_stays() -> None:
         assert await admin.delete_acls(AclFilter(name="orders", principal="User:bob")) == [(ORDERS, BOB_WRITES)]
         await both_know(world, (ORDERS, ALICE_READS), (ALL_ORDERS, BOB_WRITES))
         assert world.children("/kafka-acl/Topic") == ["orders"]
-        everything = AclFilter(name="orders", pattern_type=PatternType.MATCH)
+        everything = AclFilter(ResourceType.TOPIC, "orders", PatternType.MATCH)
         assert await admin.delete_acls(everything) == [(ALL_ORDERS, BOB_WRITES), (ORDERS, ALICE_READS)]
         await both_know(world)
         assert world.children("/kafka-acl/Topic") == world.children("/kafka-acl-extended/prefixed/Topic") == []

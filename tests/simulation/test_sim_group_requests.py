@@ -100,6 +100,7 @@ def test_a_group_is_deleted_when_nobody_is_in_it_and_its_offsets_go_with_it() ->
         assert await delete(connection, GROUP) == {GROUP: ErrorCode.NONE}
         assert (await committed(connection))[1] == -1
         assert await delete(connection, GROUP) == {GROUP: ErrorCode.GROUP_ID_NOT_FOUND}
+        await member(connection)  # of a new group by the same name
 
     seen_in(story)
 

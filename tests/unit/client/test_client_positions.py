@@ -89,10 +89,11 @@ def test_a_transaction_is_aborted_from_its_first_offset_on_and_not_before() -> N
 
 def test_a_batch_that_cannot_be_read_ends_what_is_seen_and_is_complained_of_when_it_is_the_first() -> None:
     good, bad = batch(0, b"good"), bytearray(batch(1, b"bad"))
-    bad[-1] ^= 1
+    bad[-2] ^= 1  # of its value
     assert seen(good + bad) == ([b"good"], 1, 0)
     with pytest.raises(WireError):
         seen(bytes(bad), 1)
+    assert seen(bytes(bad), 1, check_crcs=False)[1:] == (2, 0), "who does not want it checked gets it as it is"
     assert seen(good + batch(1, b"next")[:-3]) == ([b"good"], 1, 0), "the rest of it comes with the next fetch"
 
 

@@ -717,3 +717,24 @@ def test_a_list_is_filtered_by_state_producer_and_age() -> None:
         assert listed(longer_than_ms=10, states=["Ongoing"])[1] == []
 
     play(story)
+
+
+def test_a_coordinator_that_shuts_down_or_still_reads_its_log_tells_nothing_of_transactions() -> None:
+    async def story(scene: Play) -> None:
+        await scene.begun(T0)
+        scene.coordinator.resigned(0, 4)
+        with refused(ErrorCode.NOT_COORDINATOR):
+            scene.coordinator.describe("id")
+        assert scene.coordinator.list_transactions() == ([], [])
+        scene.coordinator.elected(0, 5)
+        for ask in (lambda: scene.coordinator.describe("id"), scene.coordinator.list_transactions):
+            with refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
+                ask()
+        await until(lambda: not scene.coordinator._partitions[0].loading)
+        assert [each.state for each in scene.coordinator.list_transactions()[1]] == ["Ongoing"]
+        scene.coordinator.shutdown()
+        for ask in (lambda: scene.coordinator.describe("id"), scene.coordinator.list_transactions):
+            with refused(ErrorCode.COORDINATOR_NOT_AVAILABLE):
+                ask()
+
+    play(story)
