@@ -26,7 +26,7 @@ from test_group_machine import (
 from barnabas.coordinator.group_answers import Leaver
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.group_members import Sync, SyncResult
-from barnabas.coordinator.group_values import COMPLETING, PREPARING, STABLE, GroupLimits
+from barnabas.coordinator.group_values import COMPLETING, DEAD, PREPARING, STABLE, GroupLimits
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_records import OffsetAndMetadata, read_group
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -374,3 +374,20 @@ def test_a_group_of_static_members_alone_waits_for_them_as_long_as_their_session
     assert group.tick(at(1 + REBALANCE_MS)).answers == []
     assert list(group.members) == ["a"]
     assert errors(group.join(join("a", group_instance_id="i"), "a", at(2 * REBALANCE_MS))) == {"a": ErrorCode.NONE}
+
+
+def test_a_static_member_whose_successor_is_not_written_has_its_own_session_again() -> None:
+    group = stable("i-1", group_instance_id="i")
+    successor = join(new="i-2", group_instance_id="i", session_timeout_ms=3 * SESSION_MS)
+    (write,) = group.join(successor, "again", at(1_000)).writes
+    group.stored(write, ErrorCode.NOT_COORDINATOR, at(1_000))
+    group.tick(at(1_000 + SESSION_MS - 1))
+    assert list(group.members) == ["i-1"]
+    group.tick(at(1_000 + SESSION_MS))
+    assert list(group.members) == []
+
+
+def test_of_a_group_that_never_had_members_the_log_needs_no_tombstone() -> None:
+    group = new_group()
+    assert group.maybe_die(at(0)) is None
+    assert group.state is DEAD

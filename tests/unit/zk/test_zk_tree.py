@@ -364,3 +364,44 @@ def test_a_container_is_due_for_deletion_once_its_last_child_is_gone(tree: Tree)
     tree.write(Create("/c/child"))
     tree.write(Delete("/c/child"))
     assert tree.data.outlived(0) == ["/c"]
+
+
+READ, WRITE, CREATE, DELETE, ADMIN = 1, 2, 4, 8, 16
+
+
+@pytest.mark.parametrize(
+    ("act", "right"),
+    [
+        (lambda tree: tree.data.get_data("/p", ()), READ),
+        (lambda tree: tree.write(Check("/p")), READ),
+        (lambda tree: tree.write(SetData("/p", b"x")), WRITE),
+        (lambda tree: tree.write(Create("/p/new")), CREATE),
+        (lambda tree: tree.write(Delete("/p/child")), DELETE),
+        (lambda tree: tree.write(SetACL("/p", OPEN_ACL_UNSAFE)), ADMIN),
+    ],
+    ids=["read", "check", "write", "create", "delete", "admin"],
+)
+@pytest.mark.parametrize("given", [READ, WRITE, CREATE, DELETE, ADMIN])
+def test_each_right_opens_what_it_is_for_and_nothing_else(tree: Tree, act: Any, right: int, given: int) -> None:
+    tree.write(Create("/p"))
+    tree.write(Create("/p/child", acl=(ACL(31, "ip", "10.0.0.1"),)))
+    tree.write(SetACL("/p", (ACL(given, "world", "anyone"),)))
+    if given == right:
+        act(tree)
+    else:
+        with pytest.raises(NoAuth):
+            act(tree)
+
+
+def test_how_much_data_there_is_is_known_also_when_a_transaction_of_several_fails(tree: Tree) -> None:
+    tree.write(Create("/a", b"12345"))
+    tree.write(Create("/none"))
+    before = tree.data.data_bytes
+    steps = [SetData("/a", b"1"), SetData("/none", b"123"), Create("/b", b"12"), Delete("/none"), Delete("/absent")]
+    tree.write(Multi(tuple(steps)))
+    assert tree.data.data_bytes == before
+    tree.write(SetData("/none", b"123"))
+    tree.write(SetData("/a", None))
+    assert tree.data.data_bytes == before - 2
+    tree.write(Delete("/none"))
+    assert tree.data.data_bytes == before - 5 - len("/none"), "names count as well, as in ZooKeeper"
