@@ -15,6 +15,7 @@ from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechan
 from barnabas.sim.world.world import LOG_DIR, World
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from barnabas.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 from barnabas.wire.messages.delete_records import DeleteRecordsRequest
 from barnabas.wire.messages.describe_cluster import DescribeClusterRequest
 from barnabas.wire.messages.describe_configs import DescribeConfigsRequest
@@ -268,3 +269,42 @@ def test_a_record_of_a_transaction_is_taken_where_its_partition_was_added(
         return told
 
     assert seen_in(story) is code
+
+
+async def grown(
+    connection: Connection, *asked: tuple[str, int], validate: bool = False, placed: Any = None
+) -> list[ErrorCode]:
+    topics = [CreatePartitionsRequest.CreatePartitionsTopic(name, count, placed) for name, count in asked]
+    answer = await connection.send(CreatePartitionsRequest(topics, 5_000, validate))
+    return [ErrorCode(each.error_code) for each in answer.results]
+
+
+def test_a_topic_gets_more_partitions_and_never_fewer_or_as_many() -> None:
+    async def story(world: World, connection: Connection) -> None:
+        def count() -> int:
+            return len(world.brokers["broker-0"].metadata.image.topics[TOPIC].partitions)
+
+        assert await grown(connection, (TOPIC, 2)) == [ErrorCode.INVALID_PARTITIONS]
+        assert await grown(connection, (TOPIC, 1)) == [ErrorCode.INVALID_PARTITIONS]
+        assert await grown(connection, ("absent", 3)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert await grown(connection, (TOPIC, 3), (TOPIC, 4)) == [ErrorCode.INVALID_REQUEST]
+        assert await grown(connection, (TOPIC, 3), validate=True) == [ErrorCode.NONE]
+        assert await grown(connection, (TOPIC, 2), validate=True) == [ErrorCode.INVALID_PARTITIONS]
+        assert count() == 2
+        assert await grown(connection, (TOPIC, 3), ("absent", 3)) == [
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert count() == 3
+        on = CreatePartitionsRequest.CreatePartitionsAssignment
+        for brokers, code in (
+            ([[7]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            ([[0], [0]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            ([[0, 0]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            ([[]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            ([[0]], ErrorCode.NONE),
+        ):
+            assert await grown(connection, (TOPIC, 4), placed=[on(each) for each in brokers]) == [code]
+        assert count() == 4
+
+    seen_in(story)

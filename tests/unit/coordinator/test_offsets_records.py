@@ -135,6 +135,15 @@ def test_hashes_are_javas(text: str, hashed: int | None) -> None:
     assert 0 <= partition_for(text, 50) < 50
 
 
+@pytest.mark.parametrize(
+    ("name", "partition"),
+    [("g", 3), ("ab", 5), ("readers", 28), ("consumer-group", 38), ("my-group", 12), ("polygenelubricants", 0)],
+)
+def test_a_group_is_in_the_partition_where_kafka_looks_for_it(name: str, partition: int) -> None:
+    """Each broker of a mixed cluster names the coordinator by it; the last one's hash is the smallest there is."""
+    assert partition_for(name, 50) == partition
+
+
 def test_nothing_is_kept_of_names_without_end() -> None:
     """Whatever is kept of a stranger's name keeps the memory around it, long after the name was of use."""
     tracemalloc.start()
