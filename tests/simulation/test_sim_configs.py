@@ -100,7 +100,7 @@ def test_a_broker_that_was_away_goes_by_what_was_changed_meanwhile() -> None:
     seen_in(story)
 
 
-async def policy_after(world: World, cluster: ClusterClient, *changes: tuple[AlterOperation, str]) -> str | None:
+async def policy_after(cluster: ClusterClient, *changes: tuple[AlterOperation, str]) -> str | None:
     """The topic's own cleanup.policy."""
     admin = Admin(cluster)
     for operation, text in changes:
@@ -121,7 +121,7 @@ async def policy_after(world: World, cluster: ClusterClient, *changes: tuple[Alt
 )
 def test_a_list_is_added_to_and_taken_from(changes: list[tuple[AlterOperation, str]], left: str) -> None:
     async def story(world: World, cluster: ClusterClient) -> str | None:
-        return await policy_after(world, cluster, *changes)
+        return await policy_after(cluster, *changes)
 
     assert seen_in(story) == left
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from test_sim_requests import pause
+
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.offsets import CommittedOffset
@@ -13,12 +15,6 @@ from barnabas.sim.world.world import World, broker_name, broker_number
 from barnabas.web.group_lag import FRESH_MS, GroupLag, PartitionLag
 
 TOPIC, GROUP = "orders", "readers"
-
-
-async def wait(world: World, ms: int) -> None:
-    passed = world.loop.create_future()
-    world.loop.call_later(ms / 1000, passed.set_result, None)
-    await passed
 
 
 def lags_seen(step: Any) -> None:
@@ -107,9 +103,9 @@ def test_nobody_is_asked_again_while_what_is_known_is_fresh() -> None:
         assert process is not None
         looked = []
         for pause_ms in (0, FRESH_MS - 1_000, 1_500):
-            await wait(world, pause_ms)
+            await pause(world, pause_ms)
             process.context.copy().run(lag.want)
-            await wait(world, 300)
+            await pause(world, 300)
             looked.append(lag.looked_ms)
         assert looked[0] is not None
         assert looked[0] == looked[1] < looked[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_sim_requests import GROUP, TOPIC, commit, committed, seen_in
+from test_sim_requests import GROUP, TOPIC, commit, committed, pause, seen_in
 
 from barnabas.client.connection import Connection
 from barnabas.model.errors import ErrorCode
@@ -161,12 +161,6 @@ def test_who_is_not_heard_of_is_out_of_the_group_when_its_session_is_over() -> N
         assert await heartbeat(connection, member_id) is ErrorCode.UNKNOWN_MEMBER_ID
 
     seen_in(story)
-
-
-async def pause(world: World, ms: int) -> None:
-    passed = world.loop.create_future()
-    world.loop.call_later(ms / 1000, passed.set_result, None)
-    await passed
 
 
 @pytest.mark.parametrize(("version", "code"), [(4, ErrorCode.NONE), (5, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_sim_requests import TOPIC, seen_in
+from test_sim_requests import TOPIC, pause, seen_in
 
 from barnabas.client.connection import Connection
 from barnabas.model.errors import ErrorCode
@@ -48,12 +48,6 @@ async def fetch(connection: Connection) -> tuple[int, int]:
     answer = await connection.send(FetchRequest(max_wait_ms=0, min_bytes=1, topics=[topic]), 11)
     found = sum(len(partition.records or b"") for each in answer.responses for partition in each.partitions)
     return found, int(answer.throttle_time_ms)
-
-
-async def pause(world: World, ms: int) -> None:
-    passed = world.loop.create_future()
-    world.loop.call_later(ms / 1000, passed.set_result, None)
-    await passed
 
 
 def test_who_produces_more_than_its_quota_waits_until_the_rate_is_right_again() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
-from test_sim_requests import GROUP, TOPIC, commit, committed, seen_in
+from test_sim_requests import GROUP, TOPIC, commit, committed, pause, seen_in
 
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
@@ -56,12 +56,6 @@ async def end(connection: Connection, producer: Any, *, commit: bool, version: i
 async def state(connection: Connection) -> tuple[ErrorCode, str]:
     (told,) = (await connection.send(DescribeTransactionsRequest([ID]))).transaction_states
     return ErrorCode(told.error_code), told.transaction_state
-
-
-async def pause(world: World, ms: int) -> None:
-    passed = world.loop.create_future()
-    world.loop.call_later(ms / 1000, passed.set_result, None)
-    await passed
 
 
 @pytest.mark.parametrize(
