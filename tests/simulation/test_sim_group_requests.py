@@ -244,3 +244,26 @@ def test_a_commit_keeps_the_leader_epoch_that_it_was_read_in_and_several_groups_
         assert (second.group_id, second.error_code, second.topics) == ("nobody", ErrorCode.NONE, [])
 
     seen_in(story)
+
+
+def test_a_group_of_another_kind_keeps_its_offsets_while_somebody_is_in_it() -> None:
+    async def story(world: World, connection: Connection) -> int:
+        protocols = [JoinGroupRequest.JoinGroupRequestProtocol("default", b"")]
+        request = JoinGroupRequest(GROUP, 10_000, 10_000, protocol_type="connect", protocols=protocols)
+        assert (await connection.send(request, 3)).error_code == ErrorCode.NONE
+        partition = OffsetDeleteRequest.OffsetDeleteRequestPartition(0)
+        asked = OffsetDeleteRequest(GROUP, [OffsetDeleteRequest.OffsetDeleteRequestTopic(TOPIC, [partition])])
+        return int((await connection.send(asked)).error_code)
+
+    assert seen_in(story) == ErrorCode.NON_EMPTY_GROUP
+
+
+def test_who_is_not_let_in_leaves_no_group_behind() -> None:
+    async def story(world: World, connection: Connection) -> None:
+        refused = JoinGroupRequest(GROUP, 10_000, 10_000, protocol_type="consumer", protocols=[])
+        assert (await connection.send(refused, 3)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        unknown = JoinGroupRequest(GROUP, 10_000, 10_000, "stranger", protocol_type="consumer", protocols=[])
+        assert (await connection.send(unknown, 3)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert (await connection.send(ListGroupsRequest())).groups == []
+
+    seen_in(story)
