@@ -118,6 +118,7 @@ def test_a_position_is_that_of_the_first_record_that_was_not_handed_out() -> Non
     position.seek(UNKNOWN, reset_to=-2)
     assert not position.is_fetchable
     position.seek(0)
+    assert position.is_fetchable
     position.paused = True
     assert not position.is_fetchable
 

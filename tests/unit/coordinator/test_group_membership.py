@@ -25,7 +25,7 @@ from test_group_machine import (
 
 from barnabas.coordinator.group_answers import Leaver
 from barnabas.coordinator.group_coordinator import GroupCoordinator
-from barnabas.coordinator.group_members import Sync, SyncResult
+from barnabas.coordinator.group_members import JoinResult, Sync, SyncResult
 from barnabas.coordinator.group_values import COMPLETING, DEAD, PREPARING, STABLE, GroupLimits
 from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_records import OffsetAndMetadata, read_group
@@ -391,3 +391,18 @@ def test_of_a_group_that_never_had_members_the_log_needs_no_tombstone() -> None:
     group = new_group()
     assert group.maybe_die(at(0)) is None
     assert group.state is DEAD
+
+
+def test_a_static_member_that_comes_back_is_not_told_of_a_generation_that_is_over_by_then() -> None:
+    group = new_group()
+    group.limits = GroupLimits(initial_rebalance_delay_ms=1)
+    group.join(join(new="i-1", group_instance_id="i"), "i", at(0))
+    group.join(join(new="b"), "b", at(0))
+    ticked(group)
+    synced(group, ("i-1", "b"))
+    (write,) = group.join(join(new="i-2", group_instance_id="i"), "again", at(3)).writes
+    group.join(join(new="c"), "c", at(4))
+    assert group.stored(write, ErrorCode.NONE, at(5)).answers == []
+    outcome = group.join(join("b"), "b", at(6))
+    generations = {ticket: result.generation_id for ticket, result in outcome.answers if isinstance(result, JoinResult)}
+    assert generations == {"again": 2, "b": 2, "c": 2}
