@@ -201,6 +201,22 @@ def test_an_address_that_connects_too_often_waits_and_is_refused(quotas: Quotas,
     assert [quotas.refuse_address("0:0:0:0:0:0:0:1") for _ in range(11)][-1] == 0
 
 
+def test_connections_of_a_listener_that_come_too_often_are_delayed_and_count(
+    quotas: Quotas, clock: ManualClock
+) -> None:
+    """Those that an address makes beyond its own rate are refused, and do not count (``ConnectionQuotas``)."""
+    assert [quotas.delay_connection(1.0) for _ in range(10)] == [0] * 10
+    assert quotas.delay_connection(1.0) == 1000
+    assert [quotas.delay_connection(1.0, "OTHER") for _ in range(11)][-1] == 1000, "each listener has its own rate"
+    clock.ms += 2_000
+    assert quotas.delay_connection(1.0) == 1000, "twelve within ten seconds"
+    quotas.set("ips/10.0.0.1", {"connection_creation_rate": "1"})
+    refused = [quotas.refuse_address("10.0.0.1") for _ in range(20)]
+    assert refused == [0] * 10 + [1000] * 10
+    clock.ms += 1_100
+    assert quotas.refuse_address("10.0.0.1") == 900, "the refused ones do not count"
+
+
 def test_names_in_paths_are_sanitized(quotas: Quotas) -> None:
     quotas.set("users/a%20b/clients/%3Cdefault%3E", {PRODUCE: "1"})
     context = Context("a b", "<default>", ApiKey.PRODUCE, size=100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.security.sasl.jaas import login_module, login_modules
+from barnabas.security.sasl.jaas import jaas_sections, login_module, login_modules
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -65,3 +65,31 @@ def test_an_operator_says_which_modules_nobody_logs_in_by() -> None:
 
 def test_passwords_are_not_shown() -> None:
     assert "hush" not in repr(login_module(f'{PLAIN} required password="hush";'))
+
+
+def test_a_file_has_the_login_modules_of_each_section() -> None:
+    text = f"""
+        KafkaServer {{ {PLAIN} required username="a"; a.B optional; }};
+        Client {{ {PLAIN} sufficient; }};
+        Empty {{ }};
+    """
+    found = {name: [each.class_name for each in modules] for name, modules in jaas_sections(text).items()}
+    assert found == {"KafkaServer": [PLAIN, "a.B"], "Client": [PLAIN], "Empty": []}
+    assert jaas_sections("") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("Client {", "a login module's class"),
+        (f"Client {{ {PLAIN} required;", "a login module's class"),
+        (f"Client {{ {PLAIN} required; }}", "it needs ; behind the end of Client"),
+        (f"Client {PLAIN} required;", "it needs { behind Client"),
+        (f"Client {{ {PLAIN} required; }}; Client {{ {PLAIN} required; }};", "section Client is there twice"),
+        (f'Client {{ {PLAIN} required password="${{secret}}"; }};', "option password in section Client asks for"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_without_telling_secrets(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint) as told:
+        jaas_sections(text)
+    assert "secret" not in str(told.value)
