@@ -147,6 +147,25 @@ def test_a_changed_quota_counts_what_was_recorded_before(quotas: Quotas) -> None
     assert context.connection.throttled_ms == [10_000]
 
 
+def test_a_quota_counts_for_whom_it_was_asked_before_and_no_longer_than_it_is_set(quotas: Quotas) -> None:
+    quotas.set("clients/other", {"producer_byte_rate": "1"})
+
+    def throttles() -> bool:
+        context = Context("u", "c", ApiKey.PRODUCE, size=100_000)
+        quotas.settle(context, ProduceResponse())
+        return bool(context.connection.throttled_ms)
+
+    assert not throttles()
+    quotas.set("clients/c", {"producer_byte_rate": "1"})
+    assert throttles()
+    quotas.set("users/u", {"producer_byte_rate": "1000000"})
+    assert not throttles(), "a user's own goes before it"
+    quotas.set("users/u", {})
+    assert throttles()
+    quotas.set("clients/c", {})
+    assert not throttles()
+
+
 def test_a_throttled_fetch_does_not_count(quotas: Quotas) -> None:
     quotas.set("users/u", {FETCH: "100"})
     context = Context("u", "c", ApiKey.FETCH)
