@@ -58,32 +58,29 @@ class Chance:
 class EventHash:
     """A running hash over all that happens. Two runs of one seed are the same run exactly if their hashes are equal."""
 
-    __slots__ = ("_hash", "_pending", "events")
+    __slots__ = ("_hash", "pending")
+
+    TURN: Final = struct.Struct(">qi").pack
+    """Of a turn of the loop, which puts it into `pending` itself: when it is, and how many callbacks it has."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
-        self._pending = bytearray()
+        self.pending: Final = bytearray()
         """What is to be hashed next: the hash takes many events at a time faster than one by one."""
-        self.events = 0
-
-    def turn(self, now_ns: int, callbacks: int) -> None:
-        self._pending += _TURN(now_ns, callbacks)
-        self.events += 1
 
     def event(self, now_ns: int, kind: str, detail: bytes = b"") -> None:
-        self._pending += _EVENT(now_ns, zlib.crc32(detail)) + kind.encode()
-        self.events += 1
-        if len(self._pending) > _HASHED_AT_ONCE:
-            self._hash.update(self._pending)
-            self._pending.clear()
+        pending = self.pending
+        pending += _EVENT(now_ns, zlib.crc32(detail)) + kind.encode()
+        if len(pending) > _HASHED_AT_ONCE:
+            self._hash.update(pending)
+            pending.clear()
 
     def hexdigest(self) -> str:
-        self._hash.update(self._pending)
-        self._pending.clear()
+        self._hash.update(self.pending)
+        self.pending.clear()
         return self._hash.hexdigest()[:32]
 
 
-_TURN: Final = struct.Struct(">qi").pack
 _EVENT: Final = struct.Struct(">qI").pack
 _HASHED_AT_ONCE: Final = 16_384
 """In bytes."""

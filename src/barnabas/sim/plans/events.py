@@ -78,7 +78,7 @@ class Events:
 
     def happened(self, kind: str, what: str, here: str, there: str = "") -> None:
         for waiting in list(self._waiting[kind]):
-            if all(word in what for word in waiting.words):
+            if all(map(what.__contains__, waiting.words)):
                 waiting.left -= 1
                 if not waiting.left:
                     self._waiting[kind].remove(waiting)

@@ -129,17 +129,12 @@ class _Handle(asyncio.TimerHandle):
 
     owner: Incarnation | None
 
-    def __init__(
-        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: SimLoop, context: Context
-    ) -> None:
+    def __init__(self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
         self._when = when
         self._callback = callback
         self._args = args
-        self._loop = loop
         self._context = context
-        self._cancelled = self._scheduled = False
-        self._repr = None
-        self._source_traceback = None
+        self._cancelled = False
         self.owner = context.get(current_incarnation)
 
     def run(self) -> None:
@@ -160,7 +155,6 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, chance: Chance, event_hash: EventHash, restless_from: int = 1 << 62) -> None:
         self.now_ns = 0
-        self.turns = 0
         self.callbacks = 0
         self.unhandled: list[str] = []
         """Exceptions that nobody handled; a checker wants this empty."""
@@ -183,14 +177,14 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = _Handle(0.0, callback, args, self, contextvars.copy_context() if context is None else context)
+        handle = _Handle(0.0, callback, args, contextvars.copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
 
     def call_later(
         self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at_ns(self.now_ns + max(0, round(delay * NS)), callback, *args, context=context)
+        return self.call_at_ns(self.now_ns + round(delay * NS), callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
@@ -203,8 +197,8 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_at_ns(
         self, at_ns: int, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        context = contextvars.copy_context() if context is None else context
-        timer = _Handle(at_ns / NS, callback, args, self, context)
+        """At once where that time is over."""
+        timer = _Handle(at_ns / NS, callback, args, contextvars.copy_context() if context is None else context)
         self._timer_number = number = self._timer_number + 1
         heapq.heappush(self._timers, (at_ns if at_ns > self.now_ns else self.now_ns, number, timer))
         return timer
@@ -251,7 +245,8 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _turn_until(self, waited: asyncio.Future[Any], until_ns: int | None) -> None:
         """Turn by turn: all that is ready runs, or time goes on to what is due next."""
-        timers, turn, shuffle, heappop = self._timers, self._hash.turn, self._chance.shuffle, heapq.heappop
+        timers, shuffle, heappop = self._timers, self._chance.shuffle, heapq.heappop
+        hashed, turn = self._hash.pending.extend, EventHash.TURN
         while not waited.done():
             if not self._ready:
                 while timers and timers[0][2]._cancelled:
@@ -268,8 +263,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._ready = []
             if len(batch) > 1:
                 shuffle(batch)
-            self.turns += 1
-            turn(now_ns, len(batch))
+            hashed(turn(now_ns, len(batch)))
             for handle in batch:
                 owner = handle.owner
                 if handle._cancelled or (owner is not None and not owner.alive):
