@@ -224,8 +224,7 @@ class Rover:
 
     def _is_far(self, name: str) -> bool:
         network = self.workload.world.network
-        links = network.link(self.client, name), network.link(name, self.client)
-        return any(link.blocked or link.refuses or link.delay_ns or link.jitter_ns for link in links)
+        return network.link(self.client, name).hindered or network.link(name, self.client).hindered
 
     # where its group is
 

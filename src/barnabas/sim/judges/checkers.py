@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from barnabas.broker.server import Broker
@@ -54,6 +55,13 @@ from barnabas.sim.world.probes import Probes
 from barnabas.sim.world.world import World, broker_name, leading_logs
 from barnabas.wire.records import Record
 from barnabas.zk.protocol.errors import NoNode
+
+
+@lru_cache(1024)
+def _read(znode: bytes) -> Mapping[str, Any]:
+    """The same few are read again and again."""
+    read: dict[str, Any] = json.loads(znode)
+    return read
 
 
 class Checkers:
@@ -254,8 +262,8 @@ class Checkers:
         for topic in self.world.children("/brokers/topics"):
             data = self.world.znode(f"/brokers/topics/{topic}")
             if data:
-                partitions = json.loads(data)["partitions"]
-                found[topic] = {int(number): replicas for number, replicas in sorted(partitions.items())}
+                partitions = _read(data)["partitions"]
+                found[topic] = {int(number): [*replicas] for number, replicas in sorted(partitions.items())}
         return found
 
     def replicas_in_sync(self) -> bool:
@@ -265,7 +273,7 @@ class Checkers:
         if any(world.znode(path) for path in asked) or world.children("/admin/delete_topics"):
             return False
         for topic, partitions in self.topics().items():
-            data = json.loads(world.znode(f"/brokers/topics/{topic}") or b"{}")
+            data = _read(world.znode(f"/brokers/topics/{topic}") or b"{}")
             if data.get("adding_replicas") or data.get("removing_replicas"):
                 return False
             for number, replicas in partitions.items():

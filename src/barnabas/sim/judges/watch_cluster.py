@@ -213,12 +213,9 @@ class ClusterWatch:
             original(log_dirs, offsets)
             self.world.check("R5")
             for path, known in before.items():
-                there = log_dirs.logs_in(path)
-                lost = [
-                    partition
-                    for partition in known
-                    if partition in map(str, there) and partition not in checkpointed(names, path, HIGH_WATERMARKS)
-                ]
+                there = {str(partition) for partition in log_dirs.logs_in(path)}
+                now = checkpointed(names, path, HIGH_WATERMARKS)
+                lost = [partition for partition in known if partition in there and partition not in now]
                 if lost and path in log_dirs.online_paths:
                     self.world.violated(
                         "R5", f"{node()} forgets the high watermarks of {lost} in {path}", lost[0], node()

@@ -118,7 +118,7 @@ class CoordinatorWatch:
             owned = {partition.partition: None for partition in broker.groups.owned}
             self._look_at_names(name, broker.groups.owned)
             self._look_at_transactions(name, broker.groups.owned)
-            may_load = name not in self.world.nodes_in_disk_trouble()
+            may_load = not self.world.is_in_disk_trouble(name)
             wrong = [(name, number, True) for number in led if number not in owned and may_load]
             wrong += [(name, number, False) for number in hosted if number not in led]
             unlike.update((key, self._unlike_ns.get(key, self.world.loop.now_ns)) for key in wrong)

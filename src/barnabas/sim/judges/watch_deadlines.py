@@ -240,7 +240,7 @@ class DeadlineWatch:
         if broker is None or not _is_coordinated(broker, machine):
             del self.open[machine]
             return
-        if world.disturbed(name) or name in world.nodes_in_disk_trouble() or world.clocks_touched:
+        if world.disturbed(name) or world.is_in_disk_trouble(name) or world.clocks_touched:
             self.open[machine] = opened._replace(since_ns=world.loop.now_ns)
             return
         if machine.pending is not None:

@@ -317,6 +317,8 @@ class DerivedWatch:
         """Of every log with a transaction that has just been opened, or with several, now: its producers are what a
         restart would make of them from a snapshot; and nobody forgets it, nor cleans what is open."""
         for log, chain in self.logs.chains.items():
+            if not log.producers.entries:
+                continue
             begun = [entry.current_txn_first_offset for entry in log.producers.entries.values()]
             opened = [first for first in begun if first != NOTHING_OPEN]
             if not opened:

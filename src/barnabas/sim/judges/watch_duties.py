@@ -112,8 +112,11 @@ class DutyWatch:
         that writes its ISR itself tells of it when no other has changed for a while."""
         leader, epoch, isr = state["leader"], state["leader_epoch"], state["isr"]
         tells = self.world.metadata_version.is_alter_partition_supported
-        what = f"that {leader} leads {each} in epoch {epoch}, of the replicas {replicas}"
-        what += f" and the ISR {isr}" if tells else ""
+
+        def what() -> str:
+            told = f"that {leader} leads {each} in epoch {epoch}, of the replicas {replicas}"
+            return f"{told} and the ISR {isr}" if tells else told
+
         for name, broker in self.world.brokers.items():
             number = broker.broker_id
             if not self.ensemble.is_registered(number):
@@ -125,12 +128,12 @@ class DutyWatch:
                 or (known.leader, known.leader_epoch, [*known.replicas]) != (leader, epoch, replicas)
                 or (tells and sorted(known.isr) != sorted(isr))
             ):
-                yield Duty(f"{name} does not know {what}", str(each), (name,), TOLD_NS)
+                yield Duty(f"{name} does not know {what()}", str(each), (name,), TOLD_NS)
             if number in replicas and context.is_replica_online(number, each) and not broker.replicas.is_shutting_down:
                 copy = broker.replicas.partition(each)
                 is_told = copy is not None and copy.leader_epoch >= epoch
                 if not is_told and each not in broker.replicas.offline_partitions:
-                    yield Duty(f"{name}, who has {each}, is not told {what}", str(each), (name,), TOLD_NS)
+                    yield Duty(f"{name}, who has {each}, is not told {what()}", str(each), (name,), TOLD_NS)
 
     def _deletion(self, context: ControllerContext, topic: str, seen: TopicSeen) -> Iterator[Duty]:
         """It waits for moves, and for who is away."""

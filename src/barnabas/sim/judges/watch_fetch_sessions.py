@@ -139,13 +139,15 @@ class FetchSessionWatch:
         follower = brokers.get(name)
         if follower is None:
             return  # it has not come up yet
+        following = follower.replicas
         for leader_name, leader in brokers.items():
-            kept = leader.replicas.fetch_sessions.find(session.session_id)
+            leading = leader.replicas
+            kept = leading.fetch_sessions.find(session.session_id)
             if kept is None or kept.epoch != epoch or kept.replica_id != broker_number(name):
                 continue
             self.world.check("R30")
             for key, cached in kept.partitions.items():
-                if key in session.wanted and (wrong := _untold(kept, cached, leader.replicas, follower.replicas)):
+                if key in session.wanted and (wrong := _untold(kept, cached, leading, following)):
                     self.world.violated(
                         "R30", f"{leader_name} has told {name} of {cached.topic_partition} the high watermark "
                         f"{cached.high_watermark}, and tells it no more: {wrong}", str(cached.topic_partition), name,

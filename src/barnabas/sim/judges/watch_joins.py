@@ -66,7 +66,7 @@ class JoinWatch:
             if broker is None or process is None or process.number != waiting.life:
                 del self.waiting[waiting]
                 continue
-            if world.disturbed(waiting.node) or waiting.node in world.nodes_in_disk_trouble():
+            if world.disturbed(waiting.node) or world.is_in_disk_trouble(waiting.node):
                 waiting.since_ns = world.loop.now_ns
                 continue
             world.check("G8")

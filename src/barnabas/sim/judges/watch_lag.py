@@ -25,7 +25,7 @@ from barnabas.replica.partition import Partition
 from barnabas.replica.replication_quota import ReplicationQuotas
 from barnabas.sim.judges.watch_logs import LogWatch
 from barnabas.sim.world.probes import Probes, life, node
-from barnabas.sim.world.world import ZOOKEEPER, World, broker_name
+from barnabas.sim.world.world import World, broker_name
 
 SLACK_NS: Final = 4_000_000_000
 """For the look that the leader takes every half of the lag that it allows, and for the ISR to be altered."""
@@ -148,16 +148,13 @@ class LagWatch:
     def _is_hindered(self, leader: str, controller: str) -> bool:
         """Whether the ISR may not be altered in time."""
         world = self.world
-        there_and_back = [(leader, controller), (controller, leader), (controller, ZOOKEEPER), (ZOOKEEPER, controller)]
         return (
             controller not in world.brokers
             or world.disturbed(leader)
             or world.disturbed(controller)
-            or any(
-                link.blocked or link.refuses or link.delay_ns or link.jitter_ns
-                for link in (world.network.link(*ends) for ends in there_and_back)
-            )
-            or leader in world.nodes_in_disk_trouble()
+            or world.network.link(leader, controller).hindered
+            or world.network.link(controller, leader).hindered
+            or world.is_in_disk_trouble(leader)
         )
 
     def _look_for_dead(self) -> None:
@@ -188,16 +185,18 @@ class LagWatch:
             self._asked_ns[name, known] = world.loop.now_ns
         lag_ns = broker.replicas.replica_lag_time_max_ms * 1_000_000
         session_ns = broker.config.number("zookeeper.session.timeout.ms") * 1_000_000
+        now = Behind(world.loop.now_ns, log.log_end_offset, partition.leader_epoch)
         for member in state["isr"]:
-            key, now = (name, known, member), Behind(world.loop.now_ns, log.log_end_offset, partition.leader_epoch)
-            dead = self._dead.get(member)
+            if member == state["leader"]:
+                continue
+            key, dead = (name, known, member), self._dead.get(member)
             missed = dead is None or now.since_ns - dead.since_ns > session_ns
             since = self._behind.get(key, now) if missed else now
             copy = self.logs.of.get((broker_name(member), known))
             end = 0 if copy is None or broker_name(member) not in world.brokers else copy.log_end_offset
-            if member != state["leader"] and self._follows(member, partition):
+            if self._follows(member, partition):
                 self._looked_at(key, end, now)
-            if member == state["leader"] or end >= since.end or since.leader_epoch != now.leader_epoch:
+            if end >= since.end or since.leader_epoch != now.leader_epoch:
                 continue
             behind[key] = since
             asked_ns = self._asked_ns.get((name, known), since.since_ns)
@@ -214,27 +213,28 @@ class LagWatch:
         epoch = partition.topic_id, partition.leader_epoch
         now = Wanted(world.loop.now_ns, log.log_end_offset, log.high_watermark, log.log_start_offset, *epoch)
         for member in partition.assigned_replicas:
-            key, copy = (name, known, member), self.logs.of.get((broker_name(member), known))
+            follower = broker_name(member)
+            key, copy = (name, known, member), self.logs.of.get((follower, known))
             wanted = self._wanted.get(key, now)
-            if broker_name(member) == name or copy is None or not self._follows(member, partition):
+            if follower == name or copy is None or not self._follows(member, partition):
                 self._wanted.pop(key, None)
                 continue
             world.check("R30")
             # By the leader, with the power.
-            lost = any(had > has for had, has in zip(wanted[1:4], now[1:4], strict=True))
+            lost = wanted.end > now.end or wanted.high_watermark > now.high_watermark or wanted.start > now.start
             if epoch != (wanted.topic_id, wanted.leader_epoch) or lost or _has(copy, wanted):
                 self._wanted[key] = now
                 continue
-            held_ns = self._held_ns.get((broker_name(member), known), 0)
-            since_ns = max(wanted.since_ns, held_ns, self.calm_since(name, broker_name(member)))
+            held_ns = self._held_ns.get((follower, known), 0)
+            since_ns = max(wanted.since_ns, held_ns, self.calm_since(name, follower))
             is_late = world.loop.now_ns - since_ns > GETS_ON_NS
             self._wanted[key] = wanted._replace(since_ns=NEVER_NS) if is_late else wanted  # it is told once
             if is_late:
                 world.violated(
-                    "R30", f"{broker_name(member)} has {known} from {copy.log_start_offset} to {copy.log_end_offset} "
+                    "R30", f"{follower} has {known} from {copy.log_start_offset} to {copy.log_end_offset} "
                     f"and believes in {copy.high_watermark}; {name} had {wanted.start} to {wanted.end}, and "
                     f"{wanted.high_watermark} was committed, {(world.loop.now_ns - wanted.since_ns) / 1e9:.1f} s ago",
-                    known, broker_name(member),
+                    known, follower,
                 )  # fmt: skip
 
     def _looked_at(self, key: tuple[str, str, int], end: int, now: Behind) -> None:
@@ -263,14 +263,15 @@ class LagWatch:
         if network.waits_in_vain(member, leader):
             network.nobody_told(leader, member)
         untold_ns = network.untold_ns.get(frozenset((leader, member)), 0)
-        return max(untold_ns, *(since_ns.get(name, 0) for name in (leader, member)))
+        return max(untold_ns, since_ns.get(leader, 0), since_ns.get(member, 0))
 
     def _follows(self, member: int, partition: Partition) -> bool:
         """Whether the member knows whom it follows, in which epoch; who shuts down begins to follow nobody."""
         broker = self.world.brokers.get(broker_name(member))
-        if broker is None or broker.replicas.is_shutting_down:
+        replicas = None if broker is None else broker.replicas
+        if replicas is None or replicas.is_shutting_down:
             return False
-        copy = broker.replicas.partition(partition.topic_partition)
+        copy = replicas.partition(partition.topic_partition)
         return copy is not None and not copy.is_leader and copy.leader_epoch == partition.leader_epoch
 
     def _made_leader(self, _: bool, partition: Partition, state: object, topic_id: object, now_ms: int) -> None:

@@ -55,12 +55,11 @@ class LeftoverWatch:
 
     def look(self) -> None:
         """At least twice a second: what is gone is gone, and who was disturbed need not delete."""
-        in_trouble = self.world.nodes_in_disk_trouble()
         for name in self.world.broker_names:
             is_reached = self._is_reached(name)
             if not is_reached:
                 self.reached_since_ns[name] = self.world.loop.now_ns
-            if not is_reached or name in in_trouble:
+            if not is_reached or self.world.is_in_disk_trouble(name):
                 self.calm_since_ns[name] = self.world.loop.now_ns
         self._dropped = [dropped for dropped in self._dropped if self._is_left(dropped)]
         self._may_keep -= {kept for kept in self._may_keep if self._is_assigned(kept[1], broker_number(kept[0]))}
@@ -68,14 +67,10 @@ class LeftoverWatch:
     def _is_reached(self, name: str) -> bool:
         world, process = self.world, self.world.nodes[name].process
         before, self._processes[name] = self._processes.get(name), process
-        pairs = [(name, other) for other in world.broker_names if other != name]
-        links = [world.network.link(*ends) for one, other in pairs for ends in ((one, other), (other, one))]
-        return (
-            process is before
-            and name in world.brokers
-            and not world.disturbed(name)
-            and not any(link.blocked or link.refuses or link.delay_ns or link.jitter_ns for link in links)
-        )
+        if process is not before or name not in world.brokers or world.disturbed(name):
+            return False
+        link, others = world.network.link, [other for other in world.broker_names if other != name]
+        return not any(link(name, other).hindered or link(other, name).hindered for other in others)
 
     def _is_left(self, each: Dropped) -> bool:
         world = self.world

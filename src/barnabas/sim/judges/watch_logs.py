@@ -306,9 +306,8 @@ class LogWatch:
             value = hash((before, header.base_offset, last, header.partition_leader_epoch, header.crc))
             key = chain.partition, chain.topic_id, header.base_offset, header.partition_leader_epoch
             known = self._known.get(key)
-            world.check("R1")
-            world.check("R11")
-            world.check("C5")
+            for invariant in ("R1", "R11", "C5"):
+                world.check(invariant)
             begins = not links or links[-1].last < self.start_of(chain)
             # All that lay before may be gone, the last batch as well where that was a tombstone or ended a transaction.
             cleaned_to = self.cleaned_to(chain.partition, chain.topic_id)
@@ -586,7 +585,10 @@ class LogWatch:
 
     def stand(self) -> None:
         """R11, of every replica, now."""
-        for log in self.of.values():
+        of = self.of.values()
+        wrong = [log for log in of if not log.log_start_offset <= log.high_watermark <= log.log_end_offset]
+        self.world.check("R11", len(of) - len(wrong))
+        for log in wrong:
             self._offsets_in_order(log, self.chains[log])
 
     def _offsets_in_order(self, log: Log, chain: Chain) -> None:

@@ -153,13 +153,10 @@ class Volume:
             del self.directories[name]
 
     def sync_directory(self, path: str) -> None:
-        rest = []
         for change in self._pending:
             if change[0] == path:
                 self._apply(change)
-            else:
-                rest.append(change)
-        self._pending = rest
+        self._pending = [change for change in self._pending if change[0] != path]
 
     def _apply(self, change: tuple[str, str, Inode | None]) -> None:
         _, path, inode = change

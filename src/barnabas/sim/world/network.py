@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -61,6 +62,11 @@ class Link:
     def blocked(self) -> bool:
         return self.cut > 0 or self.clogged
 
+    @property
+    def hindered(self) -> bool:
+        """Blocked, or not as fast or as welcome as any."""
+        return self.cut > 0 or self.clogged or self.refuses or self.delay_ns > 0 or self.jitter_ns > 0
+
 
 class SimTransport(asyncio.Transport):
     """One end of a connection."""
@@ -83,7 +89,8 @@ class SimTransport(asyncio.Transport):
         self.breaks_at_next_write = False
         """The answer that is to be written next is lost, and the connection with it."""
         self._due_ns = 0
-        self._in_flight = 0
+        self.in_flight = 0
+        """So many bytes are sent, and not yet delivered."""
         self._paused = False
         self._high = 64 * 1024
 
@@ -113,7 +120,7 @@ class SimTransport(asyncio.Transport):
         self._high = 64 * 1024 if high is None else high
 
     def get_write_buffer_size(self) -> int:
-        return max(0, self._in_flight - _WINDOW_BYTES)
+        return max(0, self.in_flight - _WINDOW_BYTES)
 
     def write(self, data: Bytes) -> None:
         if self.closing or not self.owner.alive or not len(data):
@@ -124,7 +131,7 @@ class SimTransport(asyncio.Transport):
             return
         # A copy: the caller may use its buffer again as soon as this returns.
         self.network.carry(self, bytes(data))
-        if not self._paused and self._in_flight > _WINDOW_BYTES + self._high:
+        if not self._paused and self.in_flight > _WINDOW_BYTES + self._high:
             self._paused = True
             self.protocol.pause_writing()
 
@@ -151,12 +158,9 @@ class SimTransport(asyncio.Transport):
 
     # ---- what the network does to it
 
-    def sent(self, length: int) -> None:
-        self._in_flight += length
-
     def delivered(self, length: int) -> None:
-        self._in_flight -= length
-        if self._paused and self._in_flight <= _WINDOW_BYTES:
+        self.in_flight -= length
+        if self._paused and self.in_flight <= _WINDOW_BYTES:
             self._paused = False
             self._soon(self._resume_writing)
 
@@ -196,14 +200,13 @@ class SimTransport(asyncio.Transport):
         if not isinstance(self.protocol, asyncio.BufferedProtocol):
             self.protocol.data_received(data)
             return
-        view = memoryview(data)
-        while view and not self.closing:
-            buffer = memoryview(self.protocol.get_buffer(len(view))).cast("B")
-            length = min(len(buffer), len(view))
-            buffer[:length] = view[:length]
+        while data and not self.closing:
+            buffer = memoryview(self.protocol.get_buffer(len(data)))
+            length = min(len(buffer), len(data))
+            buffer[:length] = data[:length]
             del buffer
             self.protocol.buffer_updated(length)
-            view = view[length:]
+            data = data[length:]
 
     def _end_of_stream(self) -> None:
         if not self.protocol.eof_received():
@@ -257,7 +260,8 @@ class SimulatedNetwork:
         self._chance = chance
         self._hash = event_hash
         self._listeners: dict[tuple[str, int], SimListener] = {}
-        self._open: dict[SimTransport, None] = {}
+        self._open: defaultdict[str, dict[SimTransport, None]] = defaultdict(dict)
+        """The ends of connections, by the node they are at."""
         self._asked_for: dict[asyncio.Future[Any], tuple[Incarnation, Incarnation]] = {}
         """By connection that does not stand yet: who asked for it, and whom; nobody sends the SYN again."""
         self._links: dict[tuple[str, str], Link] = {}
@@ -274,13 +278,14 @@ class SimulatedNetwork:
         self.fragments = 0
         self.untold_ns: dict[frozenset[str], int] = {}
         """By two nodes: when something between them was last lost or changed, and nobody was told, or all was reset."""
-        self._port = 40_000
+        self._ports = itertools.count(40_001)
 
     # ---- faults
 
     def open_at(self, owner: Incarnation, port: int) -> int:
         """How many connections to `port` the process has accepted and not lost."""
-        return sum(1 for end in self._open if end.owner is owner and end.get_extra_info("sockname")[1] == port)
+        ends = [end for end in self._open[owner.name] if end.owner is owner]
+        return sum(end.get_extra_info("sockname")[1] == port for end in ends)
 
     def link(self, source: str, target: str) -> Link:
         link = self._links.get((source, target))
@@ -335,25 +340,25 @@ class SimulatedNetwork:
             self.slow_readers[name] = None
             return
         self.slow_readers.pop(name, None)
-        for transport in list(self._open):
-            if transport.owner.name == name:
-                transport.owner.freed_ns = self.loop.now_ns
-                transport.read_again()
+        for transport in list(self._open[name]):
+            transport.owner.freed_ns = self.loop.now_ns
+            transport.read_again()
 
     def between(self, a: str, b: str) -> list[SimTransport]:
         """The ends at `a` of all connections between the two nodes."""
-        return [end for end in self._open if end.owner.name == a and end.peer and end.peer.owner.name == b]
+        return [end for end in self._open[a] if end.peer and end.peer.owner.name == b]
 
     def waits_in_vain(self, client: str, server: str) -> bool:
         """Whether a connection that `client` made, or asks for, has no other end any more, and it does not know."""
-        return any(
-            (near.name, far.name) == (client, server) and near.alive and not far.alive
-            for near, far in self._asked_for.values()
-        ) or any(
-            transport.severed or (transport.peer is not None and transport.peer.lost)
-            for transport in self.between(client, server)
-            if (server, transport.get_extra_info("peername")[1]) in self._listeners
-        )
+        for near, far in self._asked_for.values():
+            if near.name == client and far.name == server and near.alive and not far.alive:
+                return True
+        for end in self._open[client]:
+            peer = end.peer
+            is_in_vain = peer is not None and (end.severed or peer.lost) and peer.owner.name == server
+            if is_in_vain and (server, end.get_extra_info("peername")[1]) in self._listeners:
+                return True
+        return False
 
     def nobody_told(self, a: str, b: str) -> None:
         self.untold_ns[frozenset((a, b))] = self.loop.now_ns
@@ -363,19 +368,17 @@ class SimulatedNetwork:
         found = self.between(a, b)
         if found:
             self.nobody_told(a, b)
-        for transport in found:
-            for end in (transport, transport.peer):
-                if end is not None and not end.closing and end.protocol is not None:
-                    end._soon(end.broken, ConnectionResetError(errno.ECONNRESET, "reset by peer"))
+        for end in found:
+            _reset(end, end.peer)
         return len(found)
 
     def sever_between(self, a: str, b: str) -> int:
         """The connections between the two go nowhere any more, and nobody is told."""
         found = self.between(a, b)
-        for transport in found:
-            transport.severed = True
-            if transport.peer is not None:
-                transport.peer.severed = True
+        for end in found:
+            end.severed = True
+            if end.peer is not None:
+                end.peer.severed = True
         return len(found)
 
     def asked(self, near: SimTransport, api: str) -> None:
@@ -390,17 +393,14 @@ class SimulatedNetwork:
 
     def lose_reply(self, sender: SimTransport) -> None:
         self.lost_replies += 1
-        peer = sender.peer
-        if peer is not None:
+        if (peer := sender.peer) is not None:
             self.nobody_told(sender.owner.name, peer.owner.name)
-        for end in (sender, peer):
-            if end is not None and not end.closing and end.protocol is not None:
-                end._soon(end.broken, ConnectionResetError(errno.ECONNRESET, "reset by peer"))
+        _reset(sender, peer)
 
     # ---- connections
 
     def listen(self, owner: Incarnation, factory: Callable[[], Any], port: int) -> SimListener:
-        port = port or self._free_port()
+        port = port or next(self._ports)
         if (owner.name, port) in self._listeners:
             raise OSError(errno.EADDRINUSE, f"port {port} of {owner.name} is in use")
         listener = SimListener(self, owner, owner.name, port, factory)
@@ -412,14 +412,10 @@ class SimulatedNetwork:
         if self._listeners.get((listener.host, listener.port)) is listener:
             del self._listeners[listener.host, listener.port]
 
-    def _free_port(self) -> int:
-        self._port += 1
-        return self._port
-
     async def connect(self, owner: Incarnation, factory: Callable[[], P], host: str, port: int, timeout_ms: int) -> P:
         """A SYN and its answer; a cut link lets neither through, and the caller's timeout ends the wait."""
         connected: asyncio.Future[P] = self.loop.create_future()
-        local = (owner.name, self._free_port())
+        local = (owner.name, next(self._ports))
 
         def refuse(error: OSError) -> None:
             if not connected.done():
@@ -439,7 +435,7 @@ class SimulatedNetwork:
             near.peer, far.peer = far, near
             near.link, far.link = self.link(owner.name, host), self.link(host, owner.name)
             far.protocol = listener.factory()
-            self._open[far] = None
+            self._open[listener.owner.name][far] = None
             # The answer to the SYN goes the way of all that follows it, so that no byte overtakes it.
             self._carry_piece(far, None, lambda: established(near))
             far.protocol.connection_made(far)
@@ -449,7 +445,7 @@ class SimulatedNetwork:
                 self.reset(near)
                 return
             near.protocol = factory()
-            self._open[near] = None
+            self._open[owner.name][near] = None
             near.protocol.connection_made(near)
             connected.set_result(near.protocol)
 
@@ -469,8 +465,7 @@ class SimulatedNetwork:
         link = self.link(source, target)
 
         def schedule() -> None:
-            at_ns = self.loop.now_ns + self._delay_ns(link)
-            self.loop.call_at_ns(at_ns, arrive, context=receiver.context)
+            self.loop.call_at_ns(self.loop.now_ns + self._delay_ns(link), arrive, context=receiver.context)
 
         def arrive() -> None:
             if link.blocked:
@@ -482,8 +477,7 @@ class SimulatedNetwork:
 
     def _delay_ns(self, link: Link) -> int:
         quality = self.quality
-        delay_ns = quality.delay_ns + link.delay_ns
-        return delay_ns + self._chance.exponential_ns(quality.jitter_ns + link.jitter_ns)
+        return quality.delay_ns + link.delay_ns + self._chance.exponential_ns(quality.jitter_ns + link.jitter_ns)
 
     def carry(self, sender: SimTransport, data: bytes | None) -> None:
         """Takes bytes (None: the end of the stream) from one end towards the other, perhaps in pieces."""
@@ -524,16 +518,14 @@ class SimulatedNetwork:
         assert receiver is not None
         assert link is not None
         if data is not None:
-            sender.sent(len(data))
+            sender.in_flight += len(data)
         leaves_ns = max(self.loop.now_ns, sender.owner.busy_until_ns)
         at_ns = sender.next_delivery_ns(leaves_ns + self._delay_ns(link))
         if link.delay_ns or link.jitter_ns:
             link.clear_ns = max(link.clear_ns, at_ns)
         piece = _Piece(self, sender, receiver, data, link, then)
-        self.loop.call_at_ns(at_ns, piece.arrive, context=piece.taker().context)
-
-    def note(self, kind: str, detail: bytes) -> None:
-        self._hash.event(self.loop.now_ns, kind, detail)
+        taker = piece.taker() if receiver.lost else receiver.owner
+        self.loop.call_at_ns(at_ns, piece.arrive, context=taker.context)
 
     def reset(self, transport: SimTransport) -> None:
         peer = transport.peer
@@ -542,7 +534,7 @@ class SimulatedNetwork:
             self._after(transport.owner.name, peer.owner.name, lambda: peer.broken(error), peer.owner)
 
     def forget(self, transport: SimTransport) -> None:
-        self._open.pop(transport, None)
+        self._open[transport.owner.name].pop(transport, None)
         if (link := transport.link) is not None and transport.severed:
             link.clear_ns = max(link.clear_ns, self.loop.now_ns)  # only now can it hear what it missed
 
@@ -552,12 +544,19 @@ class SimulatedNetwork:
             self.dark[owner.name] = None
         for address in [a for a, listener in self._listeners.items() if listener.owner is owner]:
             del self._listeners[address]
-        for transport in [end for end in self._open if end.owner is owner]:
+        ends = self._open[owner.name]
+        for transport in [end for end in ends if end.owner is owner]:
             owner.remains.append(transport.protocol)
             transport.closing, transport.lost = not silently, True
-            del self._open[transport]
+            del ends[transport]
             if not silently:
                 self.reset(transport)
+
+
+def _reset(*ends: SimTransport | None) -> None:
+    for end in ends:
+        if end is not None and not end.closing and end.protocol is not None:
+            end._soon(end.broken, ConnectionResetError(errno.ECONNRESET, "reset by peer"))
 
 
 @dataclass(slots=True, eq=False)
@@ -596,5 +595,6 @@ class _Piece:
         elif receiver.lost and not receiver.severed and self.taker() is not receiver.owner:
             self.network.reset(receiver)
         elif not receiver.severed:
-            self.network.note("end" if self.data is None else "bytes", self.data or b"")
+            network = self.network
+            network._hash.event(network.loop.now_ns, "end" if self.data is None else "bytes", self.data or b"")
             receiver.arrive(self.data)

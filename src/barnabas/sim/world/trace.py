@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from barnabas.sim.plans.chance import EventHash
 
@@ -78,6 +78,9 @@ class Event:
         return f"{self.at_ns / SECOND:10.6f} s  {self.node:<10} {self.words}"
 
 
+_AS_JSON: Final = json.JSONEncoder(sort_keys=True).encode
+
+
 class Trace:
     """Every event of one run, oldest first."""
 
@@ -89,7 +92,7 @@ class Trace:
     def tell(self, node: str, kind: Happening, words: str, **fields: Any) -> None:
         event = Event(self._now_ns(), node, kind, words, fields)
         self.events.append(event)
-        self._hash.event(event.at_ns, f"{kind}/{node}", (words + json.dumps(fields, sort_keys=True)).encode())
+        self._hash.event(event.at_ns, f"{kind}/{node}", (words + _AS_JSON(fields)).encode())
 
     def note(self, words: str, node: str = "") -> None:
         self.tell(node, Happening.NOTE, words)

@@ -7,7 +7,9 @@ import contextvars
 import copy
 import json
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, Final, TypeVar
 
 from barnabas.broker.server import Broker
@@ -49,10 +51,18 @@ RESTART_S: Final = 1.0
 _TWO_COPIES: Final = re.compile(r"(\S+) is in two log directories, (\S+) and (\S+), and they differ")
 
 
+@cache
 def broker_name(broker_id: int) -> str:
     return f"broker-{broker_id}"
 
 
+@cache
+def _broker_in(controller: bytes) -> int:
+    """Of what ``/controller`` holds."""
+    return int(json.loads(controller)["brokerid"])
+
+
+@cache
 def broker_number(name: str) -> int:
     return int(name.split("-")[1])
 
@@ -80,7 +90,7 @@ class World:
         self.trace = Trace(lambda: self.loop.now_ns, self.hash)
         self.violations: list[Violation] = []
         self.excused: list[Violation] = []
-        self.checked: dict[str, int] = {}
+        self.checked: Counter[str] = Counter()
         self.waived: dict[str, int] = {}
         """By invariant: how often it was evaluated where its premise did not hold, so that it could not break."""
         self.faults: dict[str, int] = {}
@@ -130,7 +140,7 @@ class World:
 
     def check(self, invariant: str, times: int = 1) -> None:
         """`invariant` was evaluated."""
-        self.checked[invariant] = self.checked.get(invariant, 0) + times
+        self.checked[invariant] += times
 
     def waive(self, invariant: str) -> None:
         """`invariant` could not break where it was evaluated: its premise did not hold."""
@@ -387,20 +397,14 @@ class World:
         return (
             name in self.coordinator.committed.front_ends
             or name in self.network.slow_readers
+            or self.network.link(name, ZOOKEEPER).hindered
+            or self.network.link(ZOOKEEPER, name).hindered
             or self.network.waits_in_vain(name, ZOOKEEPER)
-            or any(
-                link.blocked or link.refuses or link.delay_ns or link.jitter_ns
-                for link in self.links_to_zookeeper(name)
-            )
         )
 
-    def nodes_in_disk_trouble(self) -> list[str]:
-        """Those whose disk fails, is full or slow now."""
-        return [
-            name
-            for name in self.broker_names
-            if self.nodes[name].disk.armed or self.nodes[name].volume.free is not None
-        ]
+    def is_in_disk_trouble(self, name: str) -> bool:
+        """Whether the disk fails, is full or slow now."""
+        return self.nodes[name].disk.armed or self.nodes[name].volume.free is not None
 
     def links_to_zookeeper(self, name: str) -> tuple[Link, Link]:
         """There and back."""
@@ -444,7 +448,7 @@ class World:
     def controller(self) -> str | None:
         """The name of the broker that ``/controller`` names."""
         data = self.znode("/controller")
-        return None if data is None else broker_name(json.loads(data)["brokerid"])
+        return None if data is None else broker_name(_broker_in(data))
 
     def state(self, partition: str) -> Mapping[str, Any] | None:
         """A partition's state in ZooKeeper: leader, leader_epoch, isr."""
