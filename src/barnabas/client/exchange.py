@@ -38,7 +38,8 @@ class FrameReceiver:
 
     def __init__(self, frame_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_max = frame_max
-        self._view = memoryview(bytearray(STAGING_BYTES))
+        self._view = memoryview(b"")
+        """Empty until it is asked for: an attempt at a broker that is away costs no buffer."""
         self._end = 0
         self._frame: bytearray | None = None
         self._frame_end = 0
@@ -47,6 +48,8 @@ class FrameReceiver:
         """Where the next bytes are to be written; never empty."""
         if self._frame is not None:
             return memoryview(self._frame)[self._frame_end :]
+        if not self._view:
+            self._view = memoryview(bytearray(STAGING_BYTES))
         return self._view[self._end :] if self._end else self._view
 
     def received(self, count: int) -> list[Bytes]:
