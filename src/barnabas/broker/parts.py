@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from barnabas.broker.acl_store import AclStore
@@ -29,6 +28,7 @@ from barnabas.model.ids import NO_EPOCH
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.replica.replicas import Replicas
 from barnabas.runtime import Runtime
+from barnabas.wire.messages.api_versions import ApiVersionsResponse
 from barnabas.zk.kafka.zk_client import KafkaZkClient
 
 
@@ -58,7 +58,7 @@ class BrokerParts:
     unsent_answers: UnsentAnswers
     acls: AclStore | None
     delegation_tokens: DelegationTokens
-    api_versions: Sequence[tuple[int, int, int]]
+    api_versions: list[ApiVersionsResponse.ApiVersion]
     """The requests that are answered, by key, and their lowest and highest version."""
 
     @property

@@ -46,7 +46,10 @@ class Router:
                 getattr(module, "failed", None),
                 getattr(module, "PIPELINED", False),
             )
-        self.api_versions = [(key, route.min_version, route.max_version) for key, route in sorted(self.routes.items())]
+        self.api_versions = [
+            ApiVersionsResponse.ApiVersion(api_key=key, min_version=route.min_version, max_version=route.max_version)
+            for key, route in sorted(self.routes.items())
+        ]
         self.repeated_fetches = RepeatedFetches(self.routes[int(ApiKey.FETCH)])
         self._unsupported: Any = None
 

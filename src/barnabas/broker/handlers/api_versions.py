@@ -19,10 +19,7 @@ async def handle(broker: BrokerParts, request: ApiVersionsRequest, context: Requ
             if _CLIENT_INFORMATION.match(text) is None:
                 return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     return ApiVersionsResponse(
-        api_keys=[
-            ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, low, high in broker.api_versions
-        ],
+        api_keys=broker.api_versions,
         finalized_features_epoch=broker.features_epoch,
         zk_migration_ready=broker.migration is not None,
     )
