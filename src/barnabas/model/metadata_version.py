@@ -199,7 +199,7 @@ _WRITE_TXN_MARKERS: Final[_Since] = ((_V.IBP_1_0_IV0, 0), (_V.IBP_2_8_IV0, 1))
 
 
 def _newest(version: MetadataVersion, since: _Since) -> int:
-    return max(sent for first, sent in since if version >= first)
+    return next(sent for first, sent in reversed(since) if version >= first)
 
 
 _BY_TEXT: Final = {version.text: version for version in MetadataVersion} | {
