@@ -505,7 +505,7 @@ def c17(cluster: Cluster) -> None:
     """A znode is another after the restart."""
     before = cluster.world.coordinator
     assert before is not None
-    after: Any = SimpleNamespace(committed=copied(before.committed))
+    after: Any = SimpleNamespace(committed=copied(before.committed), sessions=before.sessions)
     after.committed.nodes["/controller_epoch"].version += 1
     restarted(cluster.world, before, after)
 
@@ -513,8 +513,17 @@ def c17(cluster: Cluster) -> None:
 def c17_of_ephemeral_znodes(cluster: Cluster) -> None:
     before = cluster.world.coordinator
     assert before is not None
-    after: Any = SimpleNamespace(committed=copied(before.committed))
+    after: Any = SimpleNamespace(committed=copied(before.committed), sessions=before.sessions)
     after.committed.ephemerals.popitem()
+    restarted(cluster.world, before, after)
+
+
+def c17_of_a_session_that_was_over(cluster: Cluster) -> None:
+    before = cluster.world.coordinator
+    assert before is not None
+    sessions: Sessions[Any] = Sessions(timeout_min_ms=1, timeout_max_ms=1)
+    sessions.live = {**before.sessions.live, 1: Session(1, b"", 1, 0)}
+    after: Any = SimpleNamespace(committed=copied(before.committed), sessions=sessions)
     restarted(cluster.world, before, after)
 
 
@@ -2544,7 +2553,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c12_of_one_that_is_in_sync, c13, c13_of_a_partition_that_is_gone, c14, c14_of_a_partition_that_is_gone,
     c14_of_what_an_operator_is_told, c15,
     c15_of_a_topic_that_is_deleted, c15_of_a_replica_that_is_left, c16, c16_of_two_blocks, c17,
-    c17_of_ephemeral_znodes, c17_of_a_snapshot, c17_of_a_stat, c17_of_children_that_go,
+    c17_of_ephemeral_znodes, c17_of_a_session_that_was_over, c17_of_a_snapshot, c17_of_a_stat, c17_of_children_that_go,
     c17_of_a_session_that_is_opened, c17_of_a_log_without_a_name, c18, c18_of_what_was_announced,
     c18_of_a_topic_that_is_told, c18_of_brokers, c18_of_a_quota, c18_of_an_acl, c18_of_what_was_granted,
     c18_of_who_does_not_wait, c18_of_who_waits_for_what_was_never_used,

@@ -1,6 +1,6 @@
 """Watches what ZooKeeper has: C17. Each znode is what the transactions made it, and neither a kill nor a power loss
-takes anything from it that was answered. A session that is opened, or opened again, lasts for its whole time from then
-on.
+takes anything from it that was answered, nor brings a session back that was over. A session that is opened, or opened
+again, lasts for its whole time from then on.
 
 C19: whoever was away hears of what changed meanwhile, by watches that are set again; and as they were set before.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from barnabas.sim.world.probes import Probes
 from barnabas.sim.world.world import ZOOKEEPER, World
@@ -150,19 +150,28 @@ def _made(tree: DataTree[Any], path: str) -> Made:
     return Made(stat.czxid, stat.mzxid, stat.pzxid, stat.version, stat.cversion, stat.ephemeral_owner)
 
 
-def contents(tree: DataTree[Any]) -> dict[str, Any]:
-    """By path: data and stat of each znode, and under a session its ephemeral znodes."""
-    found: dict[str, Any] = {path: (node.data, node.stat()) for path, node in sorted(tree.nodes.items())}
-    return {**found, **{f"session {owner:#x}": sorted(paths) for owner, paths in tree.ephemerals.items() if paths}}
+class Kept(NamedTuple):
+    """What ZooKeeper has."""
+
+    tree: DataTree[Any]
+    sessions: Sessions[Any]
+
+    def contents(self) -> dict[str, Any]:
+        """By path: data and stat of each znode; and of each session that lives its ephemeral znodes."""
+        tree = self.tree
+        found: dict[str, Any] = {path: (node.data, node.stat()) for path, node in sorted(tree.nodes.items())}
+        owned = {owner: sorted(paths) for owner, paths in tree.ephemerals.items() if paths}
+        owners = {**dict.fromkeys(self.sessions.live, ()), **owned}
+        return {**found, **{f"session {owner:#x}": paths for owner, paths in owners.items()}}
 
 
-def compared(world: World, when: str, was: DataTree[Any], now: DataTree[Any]) -> None:
+def compared(world: World, when: str, was: Kept, now: Kept) -> None:
     """What was not logged when the process died was not answered either; it may be gone."""
     world.check("C17")
-    if was.last_zxid != now.last_zxid:
+    if was.tree.last_zxid != now.tree.last_zxid:
         world.waive("C17")
         return
-    before, after = contents(was), contents(now)
+    before, after = was.contents(), now.contents()
     wrong = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     if wrong:
         path = wrong[0]
@@ -171,7 +180,8 @@ def compared(world: World, when: str, was: DataTree[Any], now: DataTree[Any]) ->
 
 def restarted(world: World, before: Ensemble | None, after: Ensemble) -> None:
     if before is not None:
-        compared(world, "after its restart", before.committed, after.committed)
+        was, now = (Kept(each.committed, each.sessions) for each in (before, after))
+        compared(world, "after its restart", was, now)
 
 
 def is_kept(world: World) -> None:
@@ -188,7 +198,7 @@ def survives_a_snapshot(world: World) -> None:
     sessions: Sessions[Any] = Sessions(timeout_min_ms=live.timeout_min_ms, timeout_max_ms=live.timeout_max_ms)
     restore_snapshot(encode_snapshot(coordinator.committed, live), tree, sessions, 0)
     tree.last_zxid = coordinator.committed.last_zxid
-    compared(world, "from a snapshot", coordinator.committed, tree)
+    compared(world, "from a snapshot", Kept(coordinator.committed, live), Kept(tree, sessions))
 
 
 def survives_a_power_loss(world: World) -> None:
