@@ -700,6 +700,20 @@ def c18_of_who_waits_for_what_was_never_used(cluster: Cluster) -> None:
     produces(cluster, 10, 9_000)
 
 
+def c18_of_who_reads_by_a_quota_that_was(cluster: Cluster) -> None:
+    """A quota is set, and a consumer that is known goes on without one."""
+    quotas = cluster.world.brokers["broker-1"].quotas
+    context: Any = SimpleNamespace(client_id="somebody", principal=SimpleNamespace(name="ANONYMOUS"))
+    assert quotas.fetch_max_bytes(context) > 1_000_000
+    found = dict(quotas._found)
+    quotas.set("clients/somebody", {"consumer_byte_rate": "1000"})
+    assert quotas.fetch_max_bytes(context) < 1_000_000
+    assert not cluster.world.violations
+    quotas._found.update(found)
+    quotas.fetch_max_bytes(context)
+    quotas.set("clients/somebody", {})
+
+
 def c19(cluster: Cluster) -> None:
     """Who looks on has not heard that there is a counter no more."""
     seen = cluster.workload.seen["looker"] = KeeperView()
@@ -2556,7 +2570,7 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     c17_of_ephemeral_znodes, c17_of_a_session_that_was_over, c17_of_a_snapshot, c17_of_a_stat, c17_of_children_that_go,
     c17_of_a_session_that_is_opened, c17_of_a_log_without_a_name, c18, c18_of_what_was_announced,
     c18_of_a_topic_that_is_told, c18_of_brokers, c18_of_a_quota, c18_of_an_acl, c18_of_what_was_granted,
-    c18_of_who_does_not_wait, c18_of_who_waits_for_what_was_never_used,
+    c18_of_who_does_not_wait, c18_of_who_waits_for_what_was_never_used, c18_of_who_reads_by_a_quota_that_was,
     c19, c19_of_a_mirror, c19_of_who_was_away, c19_of_a_watch_of_what_was_not_there,
     c20, c20_of_a_replica_that_was_not_told_to_go, c21, c21_of_a_broker_that_is_not_told,
     c21_of_one_that_does_not_register_again, c21_of_one_that_was_dead_before,

@@ -25,6 +25,7 @@ from barnabas.sim.judges.watch_copies import CopyWatch
 from barnabas.sim.judges.watch_deadlines import DeadlineWatch
 from barnabas.sim.judges.watch_derived import DerivedWatch
 from barnabas.sim.judges.watch_duties import DutyWatch
+from barnabas.sim.judges.watch_endings import EndingWatch
 from barnabas.sim.judges.watch_epochs import EpochWatch
 from barnabas.sim.judges.watch_fencing import FencingWatch
 from barnabas.sim.judges.watch_fetch_sessions import FetchSessionWatch
@@ -90,6 +91,7 @@ class Checkers:
         self.cluster = ClusterWatch(world, self.history, self.ensemble, self.probes)
         self.deadlines = DeadlineWatch(world, self.probes)
         self.coordinators = CoordinatorWatch(world, self.logs, self.probes)
+        self.endings = EndingWatch(world, self.coordinators.is_writing, self.probes)
         self.alive = AliveWatch(world, self.ensemble, self._reached_since, self.probes)
         known, may_differ = self.ensemble.states, self.answers.may_be_thrown_back
         self.members = MemberWatch(world, self.history, self.probes, may_differ, known)
@@ -154,6 +156,7 @@ class Checkers:
             self.leftovers.look()
             self.lag.look()
             self.deadlines.look()
+            self.endings.look()
             self.coordinators.look()
             self.alive.look()
             self.duties.look()

@@ -275,6 +275,10 @@ class CoordinatorWatch:
             return True
         return False
 
+    def is_writing(self, name: str, number: int, kept_in: str) -> bool:
+        """Whether the node, in that life, appends to the partition just now."""
+        return bool(self._writing.get((name, number, kept_in)))
+
     def _around_append(self, original: Any) -> Any:
         async def append(log: ReplicatedLog, partition: TopicPartition, *arguments: Any, **named: Any) -> int:
             key = node(), life(), str(partition)

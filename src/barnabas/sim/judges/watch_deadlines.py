@@ -221,7 +221,7 @@ class DeadlineWatch:
         """Whoever stands still tries nothing; all else that goes wrong is a reason to try again."""
         world, broker = self.world, self.world.brokers.get(ended.node)
         process = world.nodes[ended.node].process
-        if broker is None or process is None or not _is_coordinated(broker, machine):
+        if broker is None or process is None or not is_coordinated(broker, machine):
             del self.unnoted[machine]
             return
         world.check("T8")
@@ -237,7 +237,7 @@ class DeadlineWatch:
     def _look_at_transaction(self, machine: TransactionMachine, opened: UnendedTransaction) -> None:
         world, name = self.world, opened.node
         broker = world.brokers.get(name)
-        if broker is None or not _is_coordinated(broker, machine):
+        if broker is None or not is_coordinated(broker, machine):
             del self.open[machine]
             return
         if world.disturbed(name) or world.is_in_disk_trouble(name) or world.clocks_touched:
@@ -262,7 +262,7 @@ def _all_are_there(group: Group) -> bool:
     return waits and bool(members) and all(member.awaits_join for member in members)
 
 
-def _is_coordinated(broker: Broker, machine: TransactionMachine) -> bool:
+def is_coordinated(broker: Broker, machine: TransactionMachine) -> bool:
     """Whether it still is what this broker knows of its id."""
     try:
         return broker.transactions.coordinator.describe(machine.transactional_id) == machine.described()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.quotas import FETCH, PRODUCE, REQUEST, Quotas
+from barnabas.broker.quotas import FETCH, PRODUCE, REQUEST, UNLIMITED_BYTES, Quotas
 from barnabas.model.config import Config, broker_config
 from barnabas.sim.world.probes import Probes, node
 from barnabas.sim.world.world import World, broker_name
@@ -45,6 +45,7 @@ class QuotaWatch:
         probes.after(Quotas, "set", self._set)
         probes.after(Quotas, "settle", self._settled)
         probes.after(Quotas, "fetched", self._fetched)
+        probes.after(Quotas, "fetch_max_bytes", self.may_fetch)
 
     def _set(self, _: None, quotas: Quotas, entity_path: str, config: dict[str, str]) -> None:
         self.limits.setdefault(quotas, {})[entity_path] = dict(config)
@@ -82,6 +83,18 @@ class QuotaWatch:
             use = self.used(quotas, FETCH, context, size, throttle_ms)
             if use is not None and throttle_ms:
                 use.used.pop()
+
+    def may_fetch(self, told: int, quotas: Quotas, context: RequestContext) -> None:
+        """Whoever reads goes by the quota that is set now, not by one that was when it was first heard of."""
+        found = self._limit(quotas, FETCH, context)
+        limit = UNLIMITED_BYTES if found is None else found[1]
+        right = int(min(limit * (self.number - 1) * self.size_ms / 1000, UNLIMITED_BYTES))
+        self.world.check("C18")
+        if told != right:
+            self.world.violated(
+                "C18", f"{context.client_id} at {node()} may read {told} bytes in all windows, and {right} is set",
+                node=node(),
+            )  # fmt: skip
 
     def used(
         self, quotas: Quotas, kind: str, context: RequestContext, size: int, throttle_ms: int | None
