@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
+from barnabas.broker import framed_connection
 from barnabas.broker.handlers import leave_group
 from barnabas.coordinator import partition_loading
 from barnabas.replica import metadata_cache
@@ -21,8 +22,10 @@ MODULES = (leave_group, partition_loading, metadata_cache)
 def test_slices_are_small_until_the_run_ends_however_it_ends() -> None:
     with suppress(AssertionError), small_slices(2):
         assert [module.SLICE for module in MODULES] == [2, 2, 2]
+        assert framed_connection.MAX_WAITING_BYTES < 1_000
         raise AssertionError
     assert [module.SLICE for module in MODULES] == [turns.SLICE] * 3
+    assert framed_connection.MAX_WAITING_BYTES > 1_000
 
 
 def test_a_plan_has_its_slices_in_its_file_and_runs_otherwise_with_them() -> None:

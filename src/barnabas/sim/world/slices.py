@@ -1,4 +1,5 @@
-"""Long work in slices of a few elements, so that others come between where only huge requests would let them."""
+"""Long work in slices of a few elements, so that others come between where only huge requests would let them; and room
+for as few requests that wait, of which only a client of many more would find that there is no more."""
 
 from __future__ import annotations
 
@@ -8,16 +9,24 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import Final
 
 from barnabas import broker, controller, coordinator, replica
+from barnabas.broker import framed_connection
 from barnabas.sim.world.probes import Probes
+
+ELEMENT_BYTES: Final = 200
+"""About what a small request has."""
 
 
 @contextmanager
 def small_slices(elements: int) -> Iterator[None]:
-    """Until the end, every story of a broker gives way after so many `elements`; 0 leaves it as it is."""
+    """Until the end, every story of a broker gives way after so many `elements`, and of a connection no more wait; 0
+    leaves it as it is."""
     probes = Probes()
     try:
+        if elements:
+            probes.instead(framed_connection, "MAX_WAITING_BYTES", elements * ELEMENT_BYTES)
         for module in _those_with_slices() if elements else ():
             probes.instead(module, "SLICE", elements)
         yield
