@@ -1227,8 +1227,16 @@ def r23(cluster: Cluster) -> None:
     _, _, log, _ = cluster.leading(with_records(cluster))
     passes_by = log.segments[0].batches_not_before
     segment = log.segments[0]
-    with patched(segment, "batches_not_before", lambda timestamp: itertools.islice(passes_by(timestamp), 1, None)):
+    with patched(segment, "batches_not_before", lambda *asked: itertools.islice(passes_by(*asked), 1, None)):
         cluster.run(cluster.world.client(lambda _, client: lookups(cluster, client), "asker"))
+
+
+def r23_of_a_time_before_all(cluster: Cluster) -> None:
+    """Whoever looks for what comes behind a time before all is told of nothing."""
+    _, _, log, _ = cluster.leading(with_records(cluster))
+    search, nothing = log.segments.searching_record, iter(())
+    with patched(log.segments, "searching_record", lambda at, begins: search(at, begins) if at else nothing):
+        cluster.run(cluster.world.client(lambda _, client: lookups(cluster, client), "asker-3"))
 
 
 def r23_of_the_latest(cluster: Cluster) -> None:
@@ -2586,7 +2594,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r15_of_a_segment_that_comes_back, r15_of_epochs_that_are_not_flushed,
     r16, r17, r17_of_a_log_that_is_too_large, r18, r18_of_a_log_that_is_left_alone, r18_of_what_is_open, r19, r20,
     r20_of_a_read_that_begins_elsewhere, r22, r22_of_headers, r22_of_a_timestamp, r22_of_the_time_of_a_broker, r23,
-    r23_of_the_latest, r23_of_what_an_operator_asks, r24, r24_by_fetches, r24_of_what_is_not_written_down,
+    r23_of_a_time_before_all, r23_of_the_latest, r23_of_what_an_operator_asks, r24, r24_by_fetches,
+    r24_of_what_is_not_written_down,
     r25, r26,
     r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began, r27_of_an_abort,
     r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,

@@ -67,7 +67,8 @@ def moments_of(world: World, log: Log, name: str) -> list[Moment]:
 
 
 async def lookups_are_right(world: World, cluster: ClusterClient, topics: Iterable[str]) -> None:
-    """R23: now that it is quiet, by the very time of a record, a millisecond later, and by the latest of all."""
+    """R23: now that it is quiet, by the very time of a record, a millisecond later, by a time before all, and by the
+    latest of all."""
     chance, admin = Chance(world.seed, "lookups"), Admin(cluster)
     known = {partition: moments_of(world, log, name) for partition, (name, log) in leading_logs(world, topics).items()}
     known = {place: moments for place, moments in known.items() if any(each.timestamp >= 0 for each in moments)}
@@ -75,7 +76,7 @@ async def lookups_are_right(world: World, cluster: ClusterClient, topics: Iterab
     asked = [
         {place: chance.one_of(moments).timestamp + (number == 1) for place, moments in timed.items()}
         for number in range(LOOKUPS)
-    ]
+    ] + [dict.fromkeys(timed, 0)]
     answers = [await admin.list_offsets(timestamps) for timestamps in asked]
     latest = await admin.list_offsets(dict.fromkeys(known, MAX_TIMESTAMP))
     now = leading_logs(world, topics)
