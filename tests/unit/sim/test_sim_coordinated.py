@@ -8,11 +8,12 @@ import pytest
 from widened import widened
 
 from barnabas.client.producing import PartitionQueue, Producing
+from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.sim.clients.commits_in_order import NOTHING, CommitsInOrder
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.draw import drawn_from
 from barnabas.sim.plans.plan import Plan, TopicPlan, with_actions
-from barnabas.sim.plans.widen_coordinated import COORDINATED
+from barnabas.sim.plans.widen_coordinated import COORDINATED, kept_thoroughly
 from barnabas.sim.run import run_plan
 from barnabas.sim.scenarios import at, plan, produce
 from barnabas.sim.world.probes import Probes
@@ -28,6 +29,17 @@ def with_transactions(seed: int) -> Plan:
 @pytest.mark.parametrize("widen", COORDINATED, ids=lambda widen: widen.__name__)
 def test_some_plans_have_each_and_most_have_not(widen: Callable[[Plan, Chance], Plan]) -> None:
     widened(widen, with_transactions)
+
+
+def test_groups_that_the_same_transactions_commit_for_are_kept_in_the_same_partition() -> None:
+    kept = [(plan, each.arguments) for _, plan in widened(kept_thoroughly, with_transactions) for each in plan.actions]
+    pairs = [
+        (plan, f"books of {said['client']}", str(said["also"]))
+        for plan, said in kept
+        if "thorough" in said and "also" in said
+    ]
+    assert pairs
+    assert all(len({plan.kept_in(GROUP_METADATA_TOPIC, name) for name in names}) == 1 for plan, *names in pairs)
 
 
 def test_of_what_is_written_in_one_place_the_later_record_counts() -> None:
@@ -50,7 +62,7 @@ def test_books_are_right_where_transactions_commit_at_once_and_offsets_expire() 
     said = {"topic": "orders", "thorough": True, "pause_ms": 200}
     outcome = run_plan(
         plan(
-            at(0, "keep-books", 14, client="keeper-1", **said),
+            at(0, "keep-books", 14, client="keeper-1", also="books of keeper-1 too", **said),
             at(0, "keep-books", 14, client="keeper-2", **said),
             at(5, "bounce", 0.3, node="leader:__consumer_offsets-0"),
             at(8, "elect", topic="__consumer_offsets", unclean=False),

@@ -58,6 +58,8 @@ class Bookkeeper:
         self.chance = Chance(workload.world.seed, f"action/{action.number}")
         self.ends_ns = workload.world.loop.now_ns + action.duration_ns
         self.thorough = bool(action.arguments.get("thorough"))
+        self.groups = [self.group, *([str(also)] if (also := action.arguments.get("also")) else [])]
+        """Those that a transaction commits for when this one is `thorough`."""
         self.pause_ns = action.whole("pause_ms", PAUSE_NS // MS) * MS
         self.written: dict[TopicPartition, int] = {}
         """What was acknowledged last, `NOTHING` where that was a deletion."""
@@ -193,7 +195,8 @@ class Bookkeeper:
         """Whether it is done, and was asked for but once."""
         value, begun_ns = self._number, self.workload.world.loop.now_ns
         if transaction is not None:
-            await transaction.add_offsets(ConsumerGroupMetadata(self.group), {place: CommittedOffset(value)})
+            for group in self.chance.shuffled(self.groups):
+                await transaction.add_offsets(ConsumerGroupMetadata(group), {place: CommittedOffset(value)})
             ledger.write(value, step)
             return not transaction.answer_lost
         if step == "delete":

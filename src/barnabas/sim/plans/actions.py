@@ -86,8 +86,8 @@ CLIENTS: Final[dict[str, str]] = {
     "group has committed, or the group, where that is possible, and fences a producer",
     "wander": "client, topic, isolation, in_group. Goes back and forth in what it reads",
     "keep-books": "client, topic, pause_ms, thorough (several transactions at once, and offsets that are kept for a "
-    "while). Commits for a group without members, some of it in transactions, and deletes what is "
-    "committed, as tools do",
+    "while), also (another group that these commit for). Commits for a group without members, some of it in "
+    "transactions, and deletes what is committed, as tools do",
     "ask": "client, group, topic. What the group has committed, which groups and transactions are there, lookups",
     "survey": "client. What is set of topics and brokers, which moves are under way, what is in directories",
     "keep": "client, passing (also what goes by itself). An application that writes znodes of its own, several at "

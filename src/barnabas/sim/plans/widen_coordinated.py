@@ -7,6 +7,7 @@ grow."""
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import Any, Final
 
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -209,11 +210,16 @@ def too_large(plan: Plan, chance: Chance) -> Plan:
 
 def kept_thoroughly(plan: Plan, chance: Chance) -> Plan:
     """Somebody commits for a group without members in several transactions at once, and for a while only, and what
-    expires is looked for all the time; perhaps for a topic that is made anew, amid such a transaction."""
+    expires is looked for all the time; perhaps for a topic that is made anew, amid such a transaction, and for another
+    group in the same transactions, which the same partition keeps."""
     if not chance.happens(0.25):
         return plan
     said = {"client": "thorough-keeper", "topic": chance.one_of(plan.topics).name, "thorough": True, "pause_ms": 150}
     more: list[Step] = []
+    if chance.happens(0.5):
+        kept_in = plan.kept_in(GROUP_METADATA_TOPIC, "books of thorough-keeper")
+        names = (f"books too {number}" for number in count())
+        said["also"] = next(name for name in names if plan.kept_in(GROUP_METADATA_TOPIC, name) == kept_in)
     if plan.tells_topics_apart and chance.happens(0.5):
         said["topic"], topic = KEPT, TopicPlan(KEPT, 2, 3, {"min.insync.replicas": "2"})
         plan, anew = replace(plan, topics=(*plan.topics, topic)), {"topic": KEPT, "partitions": 2}
