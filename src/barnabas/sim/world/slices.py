@@ -1,5 +1,6 @@
-"""Long work in slices of a few elements, so that others come between where only huge requests would let them; and room
-for as few requests that wait, of which only a client of many more would find that there is no more."""
+"""Long work in slices of a few elements, so that others come between where only huge requests would let them; and
+bounds that only a huge cluster, or a hasty client, comes to: what is beyond them is cut short, dropped or has to wait
+here as there."""
 
 from __future__ import annotations
 
@@ -12,21 +13,38 @@ from types import ModuleType
 from typing import Final
 
 from barnabas import broker, controller, coordinator, replica
-from barnabas.broker import framed_connection
+from barnabas.broker import framed_connection, shares
+from barnabas.coordinator import transaction_coordinator
+from barnabas.log import cleaner, index_file, log_segments, segment
+from barnabas.replica import fetching, log_dir_moves
 from barnabas.sim.world.probes import Probes
+from barnabas.zk.client import client as zk_client
+from barnabas.zk.client import session as zk_session
 
-ELEMENT_BYTES: Final = 200
-"""About what a small request has."""
+BOUNDS: Final[tuple[tuple[ModuleType, str, int], ...]] = (
+    (framed_connection, "MAX_WAITING_BYTES", 200),
+    (shares, "PARTITIONS_AT_ONCE", 1),
+    (transaction_coordinator, "TOMBSTONE_BATCH_BYTES", 16),
+    (cleaner, "PIECE_BYTES", 1_000),
+    (index_file, "GATHERED_ENTRIES", 1),
+    (log_segments, "OPEN_MAX", 1),
+    (segment, "TAIL_BATCHES", 8),
+    (fetching, "READ_AT_ONCE", 1),
+    (log_dir_moves, "FLUSH_BYTES", 1_000),
+    (zk_client, "OUTSTANDING_MAX", 2),
+    (zk_session, "SET_WATCHES_BYTES_MAX", 200),
+)
+"""What each is to be for one element."""
 
 
 @contextmanager
 def small_slices(elements: int) -> Iterator[None]:
-    """Until the end, every story of a broker gives way after so many `elements`, and of a connection no more wait; 0
-    leaves it as it is."""
+    """Until the end, every story of a broker gives way after so many `elements`, and has bounds to match; 0 leaves
+    it as it is."""
     probes = Probes()
     try:
-        if elements:
-            probes.instead(framed_connection, "MAX_WAITING_BYTES", elements * ELEMENT_BYTES)
+        for module, bound, for_one in BOUNDS if elements else ():
+            probes.instead(module, bound, elements * for_one)
         for module in _those_with_slices() if elements else ():
             probes.instead(module, "SLICE", elements)
         yield
