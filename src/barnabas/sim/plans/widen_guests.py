@@ -7,8 +7,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from barnabas.model.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.sim.plans.chance import Chance
-from barnabas.sim.plans.plan import Plan, Step, with_actions
+from barnabas.sim.plans.plan import MS, SECOND, Plan, Step, with_actions, within
 
 EXPIRATION: Final = "transactional.id.expiration.ms"
 CLEANED_UP: Final = "transaction.remove.expired.transaction.cleanup.interval.ms"
@@ -18,13 +19,23 @@ _IN_TRANSACTIONS: Final = ("transact", "pipeline", "keep-books")
 
 
 def forgotten_ids(plan: Plan, chance: Chance) -> Plan:
-    """Transactional ids are forgotten as soon as their clients rest for a moment, and come again. Not those of workers,
-    which take theirs before they join their group, and might wait for that for longer each time."""
+    """Transactional ids are forgotten as soon as their clients rest for a moment, and come again; perhaps while who
+    coordinates them is alone in sync, and cannot write that. Not those of workers, which take theirs before they join
+    their group, and might wait for that for longer each time."""
     names = {each.name: None for each in plan.actions}
     if "work" in names or not any(name in names for name in _IN_TRANSACTIONS) or not chance.happens(0.4):
         return plan
     own = {EXPIRATION: str(chance.whole(600, 4_000)), CLEANED_UP: str(chance.whole(200, 1_500))}
-    return replace(plan, config={**plan.config, **own})
+    if not chance.happens(0.5):
+        return replace(plan, config={**plan.config, **own})
+    lag_ms = chance.whole(600, 1_200)
+    own |= {"replica.lag.time.max.ms": str(lag_ms), "replica.fetch.wait.max.ms": str(lag_ms // 2)}
+    told = [str(each.arguments["client"]) for each in plan.actions if each.name in _IN_TRANSACTIONS]
+    follower: dict[str, Any] = {"node": f"follower:{plan.kept_in(TRANSACTION_STATE_TOPIC, chance.one_of(told))}"}
+    at_ns, lasts_ns = chance.whole(3 * SECOND, plan.length_ns // 2), chance.whole(5_000, 9_000) * MS
+    # The second one is another: by then the first is in sync no more.
+    more: list[Step] = [(at_ns + each * 3 * lag_ms * MS, "pause", follower, lasts_ns) for each in range(2)]
+    return with_actions(replace(plan, config={**plan.config, **own}), within(plan, more))
 
 
 def by_hand(plan: Plan, chance: Chance) -> Plan:
