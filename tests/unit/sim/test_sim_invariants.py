@@ -45,7 +45,7 @@ from barnabas.coordinator.transactions import (
 from barnabas.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from barnabas.log.leader_epoch_cache import EpochEntry, LeaderEpochCache
 from barnabas.log.log import Log
-from barnabas.log.log_dirs import LogDirs
+from barnabas.log.log_dirs import CLEAN_SHUTDOWN_FILE, LogDirs
 from barnabas.log.producer_state import BatchMetadata, ProducerEntry, ProducerStateManager
 from barnabas.log.txn_index import AbortedTxn
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -1382,6 +1382,18 @@ def r27_of_a_recovery_point_that_is_not_written_down(cluster: Cluster) -> None:
     log.recovery_point = kept
 
 
+def r27_of_a_clean_stop_that_writes_nothing_down(cluster: Cluster) -> None:
+    """All logs are said to be as they should, and nothing is written of what has changed."""
+    name, _, log, _ = cluster.leading(with_records(cluster))
+    names, log_dirs = cluster.world.nodes[name].volume.names, cluster.world.brokers[name].log_dirs
+    kept, log.log_start_offset = log.log_start_offset, log.log_start_offset + 1
+    with patched(
+        cluster.world.nodes[name].volume, "names", {**names, f"{log.log_dir.path}/{CLEAN_SHUTDOWN_FILE}": Inode()}
+    ):
+        cluster.at(name, lambda: cluster.checkers.derived._closed(None, log_dirs))
+    log.log_start_offset = kept
+
+
 def written_down(cluster: Cluster, name: str, file: str, write: Callable[[LogDirs], None]) -> None:
     """The file is written, and has nothing of any log."""
     log_dirs = cluster.world.brokers[name].log_dirs
@@ -2600,7 +2612,8 @@ MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r27, r27_of_a_batch_that_is_not_remembered, r27_of_a_transaction_that_nobody_began, r27_of_an_abort,
     r27_of_a_timestamp, r27_of_an_epoch_beyond_the_end, r27_of_a_snapshot_beyond_the_end,
     r27_of_a_recovery_point_beyond_the_end, r27_of_a_start_that_is_not_written_down,
-    r27_of_a_recovery_point_that_is_not_written_down, r27_of_a_snapshot_that_does_not_tell_all,
+    r27_of_a_recovery_point_that_is_not_written_down, r27_of_a_clean_stop_that_writes_nothing_down,
+    r27_of_a_snapshot_that_does_not_tell_all,
     r27_of_a_start_that_does_not_move_along, r27_of_a_producer_that_is_forgotten_too_early,
     r27_of_a_producer_that_would_be_forgotten, r28, r28_of_who_wrote_before, r29,
     r29_of_what_is_replicated, r29_of_what_is_deleted, r29_of_who_waits_for_the_dead, r30, r30_of_a_high_watermark,

@@ -19,7 +19,7 @@ from barnabas.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVER
 from barnabas.log.index_file import CorruptIndex
 from barnabas.log.leader_epoch_cache import FILE_NAME as EPOCHS
 from barnabas.log.log import Log
-from barnabas.log.log_dirs import LogDirs
+from barnabas.log.log_dirs import CLEAN_SHUTDOWN_FILE, LogDirs
 from barnabas.log.producer_state import ProducerEntry, ProducerStateManager
 from barnabas.log.segment import LOG_SUFFIX, Segment, base_offset_of
 from barnabas.model.ids import TopicPartition
@@ -136,6 +136,7 @@ class DerivedWatch:
         probes.after(Log, "maybe_increment_log_start_offset", self._start_moved)
         probes.after(LogDirs, "checkpoint_log_start_offsets", self._starts_written)
         probes.after(LogDirs, "checkpoint_recovery_points", self._recovery_points_written)
+        probes.after(LogDirs, "close", self._closed)
         probes.around(LogDirs, "replace_with_future", self._around_replace_with_future)
         probes.around(HighWatermarkCheckpoints, "write", self._around_high_watermarks)
         probes.around(ProducerStateManager, "remove_expired", self._around_remove_expired)
@@ -219,6 +220,13 @@ class DerivedWatch:
         for log, chain, there in self._written_down(log_dirs, RECOVERY_POINTS):
             if there != log.recovery_point:
                 self._wrong(log, chain, f"it is flushed to {log.recovery_point}, and its directory says {there}")
+
+    def _closed(self, _: object, log_dirs: LogDirs, **__: object) -> None:
+        """Whoever starts after a clean stop reads no log, and goes by what is written down."""
+        names = self.world.nodes[node()].volume.names
+        if all(f"{path}/{CLEAN_SHUTDOWN_FILE}" in names for path in log_dirs.online_paths):
+            self._starts_written(None, log_dirs)
+            self._recovery_points_written(None, log_dirs)
 
     def _around_high_watermarks(self, original: Any) -> Any:
         def write(checkpoints: HighWatermarkCheckpoints, partitions: Iterable[Partition]) -> None:
