@@ -15,6 +15,7 @@ from barnabas.client.admin import NewTopic
 from barnabas.controller.context import ControllerContext
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.sim.clients.znode_tools import znodes_are_heeded
 from barnabas.sim.judges import watch_proposals
 from barnabas.sim.judges.judgement import Judgement
 from barnabas.sim.judges.watch_duties import DELETIONS, MOVES, NOTES, PREFERRED
@@ -220,3 +221,19 @@ def test_what_is_so_for_a_moment_is_told_as_done(cluster: Cluster) -> None:
     cluster.world.violations.clear()
     told.is_told(asked, {PARTITION: None})
     assert cluster.world.violations == []
+
+
+def test_a_controller_that_heeds_no_znode_is_reported() -> None:
+    """It does what tools ask for by znodes; and when it hears of none any more, that is told of each."""
+    made = Cluster()
+    try:
+        name, context = ruling(made)
+        replicas = context.partition_replica_assignment(PARTITION)
+        made.run(znodes_are_heeded(made.world, PARTITION, replicas))
+        assert not made.world.violations
+        with patched(made.world.brokers[name].controller.event_manager, "put", lambda _: None):
+            made.run(znodes_are_heeded(made.world, PARTITION, replicas))
+        unheeded = [each.sentence for each in made.world.violations if each.invariant == "L1"]
+        assert {sentence.split()[0] for sentence in unheeded} == {PREFERRED, MOVES}
+    finally:
+        made.checkers.__exit__()

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.client.admin import Admin
+from barnabas.client.cluster import ClusterClient
+from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.clients.keeper import connected
 from barnabas.sim.plans.plan import Action, number_of
 from barnabas.sim.world.world import World
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.kafka.zk_client import KafkaZkClient
+from barnabas.zk.kafka.znodes import PreferredReplicaElectionZNode, ReassignPartitionsZNode
 from barnabas.zk.protocol.errors import ZooKeeperError
 
 if TYPE_CHECKING:
     from barnabas.sim.clients.workload import Workload
+
+
+HEEDED_S: Final = 30.0
 
 
 async def depose(workload: Workload, admin: Admin, action: Action) -> str:
@@ -33,14 +39,14 @@ async def legacy_reassign(workload: Workload, admin: Admin, action: Action) -> s
     assert isinstance(also, list)
     names = [f"{said['topic']}-{number_of(action, 'partition', 0)}", *map(str, also)]
     asked = [{**_of_partition(name), "replicas": said["replicas"]} for name in names]
-    return await _ask_by_znode(workload.world, admin.cluster.runtime, "/admin/reassign_partitions", asked)
+    return await _ask_by_znode(workload.world, admin.cluster.runtime, ReassignPartitionsZNode.path, asked)
 
 
 async def legacy_elect(workload: Workload, admin: Admin, action: Action) -> str:
     topic = str(action.arguments["topic"])
     known = (await admin.cluster.refresh([topic])).partitions(topic)
     asked = [_of_partition(str(partition)) for partition in known]
-    return await _ask_by_znode(workload.world, admin.cluster.runtime, "/admin/preferred_replica_election", asked)
+    return await _ask_by_znode(workload.world, admin.cluster.runtime, PreferredReplicaElectionZNode.path, asked)
 
 
 async def legacy_delete(workload: Workload, admin: Admin, action: Action) -> str:
@@ -62,6 +68,23 @@ async def legacy_grow(workload: Workload, admin: Admin, action: Action) -> str:
         await client.set(path, json.dumps(there).encode(), stat.version)
 
     return await _in_zookeeper(workload.world, admin.cluster.runtime, grow)
+
+
+async def znodes_are_heeded(world: World, place: TopicPartition, replicas: Sequence[int]) -> None:
+    """L1: whoever asks a controller by a znode is heeded, and so is whoever asks next. Nothing of it has to change."""
+    each = _of_partition(str(place))
+    world.check("L1")
+
+    async def story(runtime: Runtime, cluster: ClusterClient) -> None:
+        moved = {**each, "replicas": [*replicas]}
+        for path, asked in [(PreferredReplicaElectionZNode.path, each), (ReassignPartitionsZNode.path, moved)] * 2:
+            await _ask_by_znode(world, runtime, path, [asked])
+            try:
+                await world.until(lambda path=path: world.znode(path) is None, path, HEEDED_S)  # type: ignore[misc]
+            except TimeoutError:
+                world.violated("L1", f"{path} asks for {asked}, and no controller heeds it", str(place))
+
+    await world.client(story, "tool")
 
 
 async def _in_zookeeper(world: World, runtime: Runtime, do: Callable[[ZooKeeperClient], Awaitable[object]]) -> str:

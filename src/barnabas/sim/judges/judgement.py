@@ -22,6 +22,7 @@ from barnabas.sim.clients.readers import (
 )
 from barnabas.sim.clients.worker import every_record_has_one_result
 from barnabas.sim.clients.workload import Workload
+from barnabas.sim.clients.znode_tools import znodes_are_heeded
 from barnabas.sim.judges.checkers import Checkers
 from barnabas.sim.judges.judge_answers import groups_are_listed, unlike_configured, unlike_zookeeper
 from barnabas.sim.judges.judge_books import books_are_right
@@ -107,6 +108,8 @@ class Judgement:
         await records_can_be_deleted(
             world, {name: each for name, each in checkers.topics().items() if name not in checkers.compacted}
         )
+        (first, replicas), *_ = checkers.topics()[GROUP_METADATA_TOPIC].items()
+        await znodes_are_heeded(world, TopicPartition(GROUP_METADATA_TOPIC, first), replicas)
 
     async def caches_agree(self) -> None:
         """C14: now that it is quiet, every broker's metadata is what ZooKeeper has."""
