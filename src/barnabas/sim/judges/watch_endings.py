@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from barnabas.broker.server import Broker
 from barnabas.controller.event_manager import ControllerEventManager, QueuedEvent
-from barnabas.controller.events import AnsweredEvent, ControllerEvent, ControllerState
+from barnabas.controller.events import AnsweredEvent, ControllerEvent
 from barnabas.coordinator.transactions import TransactionMachine
 from barnabas.model.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.replica.leading import ProposedIsr
@@ -72,7 +72,7 @@ class EndingWatch:
     def _unanswered(self, name: str, manager: ControllerEventManager) -> list[AnsweredEvent[Any]]:
         """Events go in order, one at a time: who has none in hand, and none to come, owes nobody an answer."""
         left = [event for event in self._questions.get(manager, ()) if not event.answer.done()]
-        if manager.state is not ControllerState.Idle or manager.event_queue_size:
+        if not left or manager.status().event is not None or manager.event_queue_size:
             return left
         self.world.check("R29")
         for event in left:
