@@ -557,6 +557,18 @@ def test_offsets_of_a_transaction_count_with_its_marker_or_never() -> None:
     play(story)
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_offsets_that_one_transaction_commits_for_two_groups_end_with_it_for_both(committed: bool) -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        for group_id in ("g", OTHER):
+            assert await committed_in_transaction(groups, 5, group_id) is ErrorCode.NONE
+        groups.transaction_completed(7, [PARTITION], committed)
+        found = [groups.fetch_offsets(group_id, [T0], require_stable=True)[T0] for group_id in ("g", OTHER)]
+        assert [(each.error, each.offset) for each in found] == [(ErrorCode.NONE, 5 if committed else -1)] * 2
+
+    play(story)
+
+
 def test_kafka_17507_offsets_count_also_when_the_marker_overtakes_the_answer_to_their_commit() -> None:
     async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
         log.held = asyncio.get_running_loop().create_future()
