@@ -391,6 +391,21 @@ def test_a_leader_goes_on_in_the_next_epoch_that_a_refusal_has_overtaken(tmp_pat
     play(tmp_path, story)
 
 
+def test_an_isr_that_a_controller_refuses_which_knows_no_better_is_asked_for_until_it_is_granted(
+    tmp_path: Path,
+) -> None:
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 3, (1, 2))
+        one.controller.refuses = ErrorCode.NOT_CONTROLLER
+        assert one.partition.maybe_shrink_isr(1 << 60)
+        await until(lambda: len(one.controller.sent) >= 3)
+        one.controller.refuses = None
+        await until(lambda: one.partition.isr_state == CommittedIsr(frozenset({1}), 4))
+        assert {each.isr for each in one.controller.sent} == {(1,)}
+
+    play(tmp_path, story)
+
+
 @pytest.mark.parametrize("is_told_first", [False, True], ids=["a refusal comes first", "the next epoch comes first"])
 def test_a_refusal_of_a_former_epochs_isr_deposes_nobody_when_its_time_is_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_told_first: bool
@@ -1000,6 +1015,31 @@ def test_a_follower_that_is_behind_the_leaders_first_record_begins_there(tmp_pat
         await until(lambda: one.partition.isr_state.isr == {1, 2})
         assert two.partition.local_log().log_start_offset == 3
         assert two.end == 4
+
+    play(tmp_path, story)
+
+
+def test_a_follower_that_begins_before_its_leader_cuts_no_more_than_what_differs(tmp_path: Path) -> None:
+    """All of the rest would be gone with a leader that dies before it is copied once more."""
+
+    async def story(one: Peer, two: Peer) -> None:
+        one.leads(1, 0, (1,))
+        for _ in range(4):
+            await one.append(b"x", acks=1)
+        two.leads(1, 0, (1,))
+        await until(lambda: two.end == 4)
+        two.leads(2, 1, (2,))
+        await two.append(b"own", acks=1)
+        one.leads(1, 2, (1,))
+        await one.append(b"another", acks=1)
+        await one.replicas.delete_records([(TOPIC_PARTITION, 2)], 1)
+        asked = len(one.requests)
+        two.leads(1, 2, (1,))
+        await until(lambda: one.partition.isr_state.isr == {1, 2})
+        fetches = [request for request in one.requests[asked:] if isinstance(request, FetchRequest)]
+        offsets = {part.fetch_offset for fetch in fetches for topic in fetch.topics for part in topic.partitions}
+        assert offsets == {4, 5}, "where its own record stood, and behind it"
+        assert one.partition.local_log().read(2, 1 << 20) == two.partition.local_log().read(2, 1 << 20)
 
     play(tmp_path, story)
 
