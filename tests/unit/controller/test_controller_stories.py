@@ -862,6 +862,27 @@ def test_what_the_znode_asks_of_a_topic_goes_with_the_topic(play: Callable[[Play
     play(story)
 
 
+def test_a_reassignment_by_znode_that_a_request_replaces_is_asked_for_no_more(play: Callable[[Play], None]) -> None:
+    """Else the next controller would begin it once more, when the other is long over."""
+
+    async def story(made: World) -> None:
+        await made.start(1, 2, 3, 4)
+        await made.create("t", (1, 2))
+        await made.create("other", (1, 2))
+        zk, other = await made.zk(), TopicPartition("other", 0)
+        await zk.create_recursive(
+            ReassignPartitionsZNode.path, ReassignPartitionsZNode.encode({P0: (1, 3), other: (2, 3)})
+        )
+        await made.until(lambda: len(made.controller.reign.context.partitions_being_reassigned) == 2, "both are moved")
+        await made.controller.alter_partition_reassignments(reassigning(P0, [1, 4]))
+        await made.settled()
+        assert {each: list(target) for each, target in (await zk.get_partition_reassignment()).items()} == {
+            other: [2, 3]
+        }
+
+    play(story)
+
+
 @pytest.mark.parametrize("why", ["another controller", "a broker that is back"])
 def test_a_reassignment_that_is_resumed_in_order_is_no_error(
     play: Callable[[Play], None], caplog: pytest.LogCaptureFixture, why: str
