@@ -26,10 +26,12 @@ from mutants.recall import (
     NEW_RESULTS,
     RECALL,
     RESULTS,
+    STRANGERS_HEADING,
     STRANGERS_RESULTS,
     THIRD_STRANGERS_RESULTS,
     page,
     read_results,
+    strangers,
 )
 from mutants.table import MUTANTS, Mutant
 from mutants.table_more_strangers import MORE_STRANGERS
@@ -98,6 +100,8 @@ def main() -> None:
                 print(f"     FALSE ALARM on the code as it is: {alarm[:200]}", flush=True)
     if not wanted or {*wanted} & {*old}:
         RECALL.write_text(page(read_results()))
+    else:
+        RECALL.write_text(RECALL.read_text().partition(STRANGERS_HEADING)[0] + strangers())
     sys.exit(f"did not run: {', '.join(failed)}" if failed else 0)
 
 

@@ -1,4 +1,4 @@
-"""Tests that notice a mutant of `table_new` that no seed has caught: `named_tests` tries them.
+"""Tests that notice a mutant of `table_new`, or of strangers, that no seed has caught: `named_tests` tries them.
 
 `STOOD` were there when the mutant was written, or came for a reason of their own; `ordinary_tests` has found them.
 `WRITTEN` came because nothing noticed the mutant. They assert what its sentence denies, and know nothing of its edit.
@@ -82,6 +82,9 @@ WRITTEN: Final = {
     "N147": f"{_GROUP}::test_a_member_that_was_removed_while_it_joins_goes_on_where_the_group_is",
     "N170": "tests/process/zk/test_zk_client.py::test_changes_of_one_topic_at_the_same_time_are_all_made",
     "N172": f"{_SIM_CONSUMER}::test_who_closes_a_consumer_does_not_wait_for_brokers_that_are_gone",
+    "Z9": f"{_REPLICAS}::test_an_isr_that_a_controller_refuses_which_knows_no_better_is_asked_for_until_it_is_granted",
+    "Z11": f"{_REPLICAS}::test_a_follower_that_begins_before_its_leader_cuts_no_more_than_what_differs",
+    "Z17": f"{_CONTROLLER}::test_a_reassignment_by_znode_that_a_request_replaces_is_asked_for_no_more",
 }
 EQUIVALENT: Final = {
     "N92": "that a partition has no leader is its own error in the metadata, and never its topic's; the only error of a"

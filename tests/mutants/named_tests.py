@@ -22,8 +22,11 @@ from mutants.copies import make_copy
 from mutants.held_tests import STOOD, WRITTEN
 from mutants.mutant import Mutant
 from mutants.table import MUTANTS
+from mutants.table_more_strangers import MORE_STRANGERS
 from mutants.table_new import NEW_MUTANTS
 from mutants.table_security import NOTICED_BY, PROTECTIONS
+from mutants.table_strangers import STRANGERS
+from mutants.table_third_strangers import THIRD_STRANGERS
 
 ROOT: Final = Path(__file__).parents[2]
 _STORIES: Final = "tests/unit/controller/test_controller_stories.py"
@@ -102,7 +105,7 @@ def main() -> None:
     only = tuple(bug for bug in parser.parse_args().only.split(",") if bug) or ""
     unnoticed = []
     tests = {**NAMED_TESTS, **NEW_TESTS, **NOTICED_BY}
-    for mutant in (*MUTANTS, *NEW_MUTANTS, *PROTECTIONS):
+    for mutant in (*MUTANTS, *NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS, *THIRD_STRANGERS, *PROTECTIONS):
         test = tests.get(mutant.bug)
         if test is None or not mutant.bug.startswith(only):
             continue

@@ -15,7 +15,10 @@ from mutants.mutant import Mutant
 from mutants.named_tests import NAMED_TESTS
 from mutants.plays import OWN
 from mutants.table import ABSENT, MUTANTS
+from mutants.table_more_strangers import MORE_STRANGERS
 from mutants.table_new import NEW_MUTANTS
+from mutants.table_strangers import STRANGERS
+from mutants.table_third_strangers import THIRD_STRANGERS
 
 CPU_SECONDS = 600
 """For the seeds of one mutant."""
@@ -63,6 +66,16 @@ _ORDER = (BY_SEEDS, BY_PLAY, BY_OWN_PLAY, BY_OWN_TEST, BY_NOTHING, STALE)
 _BY_TEST_THAT_STOOD = "an ordinary test that was there, not by seeds"
 _BY_TEST_WRITTEN = "a test that was written because nothing else noticed it"
 _BY_NOTHING_CAN = "nothing, since it changes nothing"
+_NEW_HEAD = (
+    "| mutant | package | what a user would see | seed | runs | CPU s | checker, or test | commit |",
+    "| --- | --- | --- | --- | --: | --: | --- | --- |",
+)
+_STRANGERS = (
+    ("X", STRANGERS, STRANGERS_RESULTS),
+    ("Y", MORE_STRANGERS, MORE_STRANGERS_RESULTS),
+    ("Z", THIRD_STRANGERS, THIRD_STRANGERS_RESULTS),
+)
+STRANGERS_HEADING = "\n## Mutants of strangers\n"
 _NEW_ORDER = (BY_SEEDS, _BY_TEST_THAT_STOOD, _BY_TEST_WRITTEN, BY_NOTHING, _BY_NOTHING_CAN)
 
 
@@ -132,7 +145,7 @@ def page(results: dict[str, dict[str, Record]]) -> str:
         "",
         *new_mutants(read_results(NEW_RESULTS)),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + strangers()
 
 
 def new_mutants(results: dict[str, dict[str, Record]]) -> list[str]:
@@ -149,10 +162,36 @@ def new_mutants(results: dict[str, dict[str, Record]]) -> list[str]:
         "",
         *_with_tests(tried, results),
         "",
-        "| mutant | package | what a user would see | seed | runs | CPU s | checker, or test | commit |",
-        "| --- | --- | --- | --- | --: | --: | --- | --- |",
+        *_NEW_HEAD,
         *(_new_row(mutant, results[mutant.bug]) for mutant in tried),
     ]
+
+
+def strangers() -> str:
+    """What ordinary seeds find of the sets that were written by who knew neither plays nor checkers."""
+    tried = {
+        name: (len(table), [(mutant, results[mutant.bug]) for mutant in table if mutant.bug in results])
+        for name, table, path in _STRANGERS
+        for results in [read_results(path)]
+    }
+    lines = [
+        STRANGERS_HEADING,
+        "Three sets were written from the product's code alone, by people who had read neither plays nor checkers. "
+        "They have no profiles: seeds are drawn from all. A result is that of the commit in its row. What came of a "
+        "set was looked at before judges and draws were widened again, so that its later results are better than "
+        "those of the next set will be.",
+        "",
+        "| set | mutants | tried | caught by seeds | | by seeds or a test | |",
+        "| --- | --: | --: | --: | --: | --: | --: |",
+    ]
+    for name, (count, known) in tried.items():
+        by_seeds = sum(is_caught(records["seeds"]) for _, records in known)
+        found = sum(any(map(is_caught, records.values())) for _, records in known)
+        shares = " | ".join(f"{each} | {each / max(len(known), 1):.0%}" for each in (by_seeds, found))
+        lines.append(f"| {name} | {count} | {len(known)} | {shares} |")
+    lines += ["", *_NEW_HEAD]
+    lines += [_new_row(mutant, records, stale=False) for _, known in tried.values() for mutant, records in known]
+    return "\n".join(lines) + "\n"
 
 
 def _with_tests(tried: list[Mutant], results: dict[str, dict[str, Record]]) -> list[str]:
@@ -182,15 +221,16 @@ def _noticed_by(mutant: Mutant, records: dict[str, Record]) -> str:
     return _BY_TEST_THAT_STOOD if mutant.bug in STOOD else _BY_TEST_WRITTEN
 
 
-def _new_row(mutant: Mutant, records: dict[str, Record]) -> str:
+def _new_row(mutant: Mutant, records: dict[str, Record], *, stale: bool = True) -> str:
+    """Says what is stale, or not."""
     seeds, test = records["seeds"], records.get("test")
     where, checker = (named(seeds), ", ".join(seeds["invariants"])) if is_caught(seeds) else ("", "not caught yet")
-    checker += _staleness(mutant, seeds)
+    checker += _staleness(mutant, seeds) if stale else ""
     if mutant.bug in EQUIVALENT:
         checker = f"changes nothing: {EQUIVALENT[mutant.bug]}"
     elif test is not None and is_caught(test):
         path, _, name = named(test).partition("::")
-        checker = f"not by seeds; `{name}` in `{path}`{_staleness(mutant, test)}"
+        checker = f"not by seeds; `{name}` in `{path}`{_staleness(mutant, test) if stale else ''}"
     spent = f"{seeds['runs']} | {seeds['cpu_s']:.0f}"
     commits = ", ".join(sorted({record["commit"] for record in records.values()}))
     return f"| {mutant.bug} | {mutant.source} | {mutant.what} | {where} | {spent} | {checker} | {commits} |"

@@ -108,8 +108,9 @@ class Judgement:
         await records_can_be_deleted(
             world, {name: each for name, each in checkers.topics().items() if name not in checkers.compacted}
         )
-        (first, replicas), *_ = checkers.topics()[GROUP_METADATA_TOPIC].items()
-        await znodes_are_heeded(world, TopicPartition(GROUP_METADATA_TOPIC, first), replicas)
+        (topic, partitions), *_ = checkers.topics().items()
+        (first, replicas), *_ = partitions.items()
+        await znodes_are_heeded(world, TopicPartition(topic, first), replicas)
 
     async def caches_agree(self) -> None:
         """C14: now that it is quiet, every broker's metadata is what ZooKeeper has."""
