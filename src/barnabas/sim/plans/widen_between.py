@@ -27,8 +27,9 @@ _OF_RULERS: Final = ("LeaderAndIsr", "LeaderAndIsr", "StopReplica", "UpdateMetad
 
 
 def meddled_with(plan: Plan, chance: Chance) -> Plan:
-    """At a step of a move something happens that is not its next: it is replaced or called off, one of its replicas
-    stands still, dies or stops, who rules goes, or the topic is to be deleted or to grow."""
+    """At a step of a move, which a request or a znode asks for, something happens that is not its next: it is replaced
+    or called off, one of its replicas stands still, dies or stops, who rules goes, or the topic is to be deleted or to
+    grow."""
     if not chance.happens(0.5 if plan.profile in ("REAS", "MOVE", "CTL") else 0.15):
         return plan
     more: list[Step] = []
@@ -38,7 +39,8 @@ def meddled_with(plan: Plan, chance: Chance) -> Plan:
         where: dict[str, Any] = {"topic": topic.name, "partition": place}
         stays, comes, then = numbers[:3]
         away = (at_ns - 1_500 * MS, "reassign", {**where, "replicas": [stays, then]}, 0)
-        moved = (at_ns, "reassign", {**where, "replicas": chance.shuffled([stays, comes])}, 0)
+        asks = chance.one_of(["reassign", "reassign", "legacy-reassign"])
+        moved = (at_ns, asks, {**where, "replicas": chance.shuffled([stays, comes])}, 0)
         more += [away, moved] if chance.happens(0.7) else [moved]
         amid: list[tuple[str, dict[str, Any], int]] = [
             ("reassign", {**where, "replicas": chance.shuffled([then, comes])}, 0),
