@@ -24,6 +24,8 @@ from barnabas.wire.messages.fetch import FetchRequest
 
 logger = logging.getLogger(__name__)
 
+FIRST_WITH_LEADER_EPOCHS: Final = 9
+"""The first version of Fetch that says in which epoch it follows, and is refused where the leader is in another one."""
 FIRST_WITH_TOPIC_IDS: Final = 13
 """The first version of Fetch that has topic ids."""
 
@@ -64,7 +66,8 @@ class FollowedPartitions:
     def add(self, partition: Partition) -> None:
         log = partition.local_log()
         topic_partition = partition.topic_partition
-        older_leader = log.latest_epoch > partition.leader_epoch
+        # Before, the leader may have given records of a later epoch of its own than this broker was told of as yet.
+        older_leader = self._version >= FIRST_WITH_LEADER_EPOCHS and log.latest_epoch > partition.leader_epoch
         if older_leader:
             logger.warning(
                 "%s has records of leader epoch %d and is led in epoch %d: the znodes are older than the log. "

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from replica_worlds import Node, batch
 
+from barnabas.model.config import broker_config
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET
+from barnabas.replica.followed_partitions import FollowedPartitions
 from barnabas.replica.truncation import Truncation, parting_offset, truncation, truncation_by_two_ends
+from barnabas.runtime.real import real_runtime
 from barnabas.wire.records import HEADER_BYTES, MAGIC_AT, stamp
 
 
@@ -244,3 +249,22 @@ def test_a_log_parts_from_its_leaders_where_its_later_epochs_begin(
     assert parting_offset(node.log, b"", leader_epoch) is None
     records[MAGIC_AT] = 1  # such a batch has no epoch
     assert parting_offset(node.log, records, leader_epoch) is None
+
+
+@pytest.mark.parametrize(("version", "end"), [("1.1", 2), ("3.9", 0)])
+def test_a_follower_that_hears_late_of_its_leaders_epochs_cuts_nothing_of_the_last_one(
+    tmp_path: Path, version: str, end: int
+) -> None:
+    """An old fetch has no epoch, so that a leader gives what it has in epoch 4 to who knows of epoch 1, and hears of
+    epoch 2 then. A newer one would have been refused: what is there comes from before the znodes were restored."""
+    a, b = pair(tmp_path)
+    a.lead(4, (1, 2), (1, 2))
+    a.append(b"m1", b"m2")
+    b.follow(a, 1, (1, 2))
+    b.partition.append_as_follower(a.log.read(0, 1 << 20), 0, 0, 0)
+    b.follow(a, 2, (1, 2))
+    config = broker_config({"inter.broker.protocol.version": version})
+    follower: Any = SimpleNamespace(broker_id=2)
+    followed = FollowedPartitions(real_runtime(), config, follower, 1, 0, on_failed=lambda _: None)
+    followed.add(b.partition)
+    assert b.log.log_end_offset == end
