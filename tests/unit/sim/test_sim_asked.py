@@ -10,6 +10,9 @@ from typing import Any, Final
 import pytest
 from test_sim_invariants import Cluster, batch, broken_by, invariant_of, now_ms, patched, with_records
 
+from barnabas.controller.context import ControllerContext
+from barnabas.coordinator.leader_epochs import LeaderEpochs
+from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.model.leadership import CommittedIsr, PendingExpandIsr
 from barnabas.sim.judges import watch_former_lives, watch_inquiries, watch_retention
@@ -39,6 +42,50 @@ def r6_of_one_that_was_perhaps_added(cluster: Cluster) -> None:
     """A leader gives up what it has proposed when it is told that another has written."""
     with patched(watch_inquiries, "refused_isr", lambda proposed, _: (proposed.state.committed, False)):
         wait(cluster)
+
+
+def c24_of_what_was_not_done(cluster: Cluster) -> None:
+    """A leader goes on waiting for what the controller has refused."""
+    judged = watch_inquiries.refused_isr
+
+    def refused(proposed: Any, error: ErrorCode) -> Any:
+        return (proposed.state, False) if error in watch_inquiries.NOT_DONE else judged(proposed, error)
+
+    with patched(watch_inquiries, "refused_isr", refused):
+        wait(cluster)
+
+
+def is_elected(cluster: Cluster, epochs: LeaderEpochs) -> None:
+    epochs.elected(1, 7)
+    cluster.at("broker-0", lambda: cluster.logs.inquiries._elected(True, epochs, 1, 7))
+
+
+def coordinate(cluster: Cluster) -> None:
+    is_elected(cluster, LeaderEpochs())
+
+
+def c23_of_a_late_word(cluster: Cluster) -> None:
+    """Who coordinates gives up what it leads, as it should have in the epoch before."""
+
+    class Heeding(LeaderEpochs):
+        def resigned(self, number: int, leader_epoch: int | None) -> bool:
+            return True
+
+    is_elected(cluster, Heeding())
+
+
+def leave(cluster: Cluster) -> None:
+    name = cluster.world.controller()
+    assert name is not None
+    reign = cluster.world.brokers[name].controller.reign
+    assert reign is not None
+    cluster.checkers.proposals.ask_who_leads_no_more(name, reign.context)
+
+
+def c10_of_one_that_has_not_left_yet(cluster: Cluster) -> None:
+    """The controller takes for gone who is about to leave."""
+    with patched(ControllerContext, "partitions_with_offline_leader", lambda _: [TopicPartition("orders", 0)]):
+        leave(cluster)
 
 
 def former(cluster: Cluster) -> None:
@@ -146,6 +193,6 @@ def test_a_made_violation_is_reported(cluster: Cluster, make: Callable[[Cluster]
     assert broken_by(cluster, make) == {invariant_of(make)}
 
 
-@pytest.mark.parametrize("ask", [wait, former], ids=lambda ask: ask.__name__)
+@pytest.mark.parametrize("ask", [wait, former, coordinate, leave], ids=lambda ask: ask.__name__)
 def test_of_a_cluster_that_is_well_nothing_is_reported(cluster: Cluster, ask: Callable[[Cluster], None]) -> None:
     assert broken_by(cluster, ask) == set()

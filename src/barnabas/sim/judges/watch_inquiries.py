@@ -1,6 +1,6 @@
 """Asks what hardly anybody asks in the moment when the answer would be wrong: of a log what it would say to producers
 that come next, of a leader what it says to whoever it had promised an answer, where it says that leader epochs end and
-for whom it waits, of the cleaner how far it would go.
+for whom it waits, of the cleaner how far it would go, of who coordinates what it makes of late words.
 
 What is asked for decides by values alone and changes none. So a wrong decision shows as soon as there is anything to
 decide about, and not when a client, a fault and a clock have happened to meet.
@@ -8,12 +8,14 @@ decide about, and not when a client, a fault and a clock have happened to meet.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from barnabas.controller.alter_partition import judge
+from barnabas.coordinator.leader_epochs import LeaderEpochs
 from barnabas.log.batches import StoredBatch
 from barnabas.log.cleaner import log_to_clean
 from barnabas.log.log import AppendInfo, Log
@@ -43,6 +45,8 @@ TOO_FAR: Final = 1 << 31
 LATER_MS: Final = 1 << 62
 """By a clock that no run comes to."""
 _MAGIC: Final = 2
+NOT_DONE: Final = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
+"""Answers to AlterPartition by which the ISR is certainly what it was (``Partition.handleAlterPartitionError``)."""
 
 
 class InquiryWatch:
@@ -54,6 +58,7 @@ class InquiryWatch:
         probes.across(Partition, "make_leader", lambda partition: partition.leading_since_epoch, self._leads)
         probes.across(Partition, "make_leader", lambda partition: partition.leader_epoch, self._leads_again)
         probes.after(Partition, "propose_isr", self._proposed)
+        probes.after(LeaderEpochs, "elected", self._elected)
 
     def _appended(self, info: AppendInfo, log: Log, records: Any, *_: object, **__: object) -> None:
         chain = self.logs.chain_of(log)
@@ -225,6 +230,28 @@ class InquiryWatch:
             self.world.violated(
                 "R6", f"{node()} has proposed {sent.isr} for the ISR of {partition.topic_partition}, and would wait "
                 f"for {sorted(after.maximal_isr)} alone when told {told!r}", str(partition.topic_partition), node(),
+            )  # fmt: skip
+
+        self._waits_for_nothing(partition, ProposedIsr(state, sent))
+
+    def _waits_for_nothing(self, partition: Partition, proposed: ProposedIsr) -> None:
+        """C24: what a controller says that it has not done is not waited for: no other change is asked for so long."""
+        self.world.check("C24")
+        for refusal in NOT_DONE:
+            after, again = refused_isr(proposed, refusal)
+            if after is not proposed.state.committed or again:
+                self.world.violated(
+                    "C24", f"{node()} has proposed {proposed.sent.isr} for the ISR of {partition.topic_partition}, and "
+                    f"goes on waiting for it when told {refusal.name}", str(partition.topic_partition), node(),
+                )  # fmt: skip
+
+    def _elected(self, is_news: bool, epochs: LeaderEpochs, number: int, leader_epoch: int) -> None:
+        """C23: who coordinates what it leads in an epoch heeds no late word of the epoch before."""
+        self.world.check("C23")
+        if is_news and copy.deepcopy(epochs).resigned(number, leader_epoch - 1):
+            self.world.violated(
+                "C23", f"{node()} coordinates what partition {number} keeps in epoch {leader_epoch}, and would give it "
+                f"up for another's epoch {leader_epoch - 1}", node=node(),
             )  # fmt: skip
 
     def ask_whom_it_waits_for(self, partition: Partition, log: Log) -> None:

@@ -1,5 +1,6 @@
 """Asks controllers what they would answer to leaders that want other ISRs: C24, that an ISR is changed by who leads, in
-the epoch in which it leads and from what it is now, and to brokers that are there.
+the epoch in which it leads and from what it is now, and to brokers that are there; and C10, that nobody else is elected
+for who is about to leave, and leads as yet.
 
 A leader asks for what it may have in nearly all cases, and what ZooKeeper refuses is not seen by anybody. What is to be
 answered is decided from values alone and changes nothing, so each controller is asked once about each partition.
@@ -30,6 +31,7 @@ class ProposalWatch:
         self.world = world
         self._asked: dict[tuple[str, int, TopicPartition], None] = {}
         """By controller and its epoch."""
+        self._looked_for: dict[tuple[str, int], None] = {}
 
     def look(self) -> None:
         for name, broker in self.world.brokers.items():
@@ -37,12 +39,30 @@ class ProposalWatch:
             if reign is None:
                 continue
             context = reign.context
+            if context.partitions_leadership_info and (name, context.epoch) not in self._looked_for:
+                self._looked_for[name, context.epoch] = None
+                self.ask_who_leads_no_more(name, context)
             for partition, leadership in context.partitions_leadership_info.items():
                 key = name, context.epoch, partition
                 # After a first change there is one before it.
                 if key not in self._asked and leadership.leader_and_isr.partition_epoch:
                     self._asked[key] = None
                     self.ask(name, context, partition, leadership.leader_and_isr)
+
+    def ask_who_leads_no_more(self, name: str, context: ControllerContext) -> None:
+        """If all who are there were about to leave."""
+        self.world.check("C10")
+        there, kept = context.live_or_shutting_down_broker_ids, context.shutting_down_broker_ids
+        context.shutting_down_broker_ids = dict.fromkeys(there)
+        leaderless = context.partitions_with_offline_leader()
+        context.shutting_down_broker_ids = kept
+        for partition in leaderless:
+            leader = context.current_leader(partition)
+            if leader in there and partition not in context.replicas_on_offline_dirs.get(leader, ()):
+                self.world.violated(
+                    "C10", f"{name} would elect another leader of {partition} when {leader}, which leads it, has not "
+                    "left yet", str(partition), name,
+                )  # fmt: skip
 
     def ask(self, name: str, context: ControllerContext, partition: TopicPartition, current: LeaderAndIsr) -> None:
         for proposed, right in proposals(context, current):
