@@ -42,6 +42,7 @@ from barnabas.sim.judges.watch_power import PowerWatch
 from barnabas.sim.judges.watch_proposals import ProposalWatch
 from barnabas.sim.judges.watch_quotas import QuotaWatch
 from barnabas.sim.judges.watch_refusals import RefusalWatch
+from barnabas.sim.judges.watch_rejoins import RejoinWatch
 from barnabas.sim.judges.watch_repeats import RepeatWatch
 from barnabas.sim.judges.watch_restarts import UNDER_WAY_NS
 from barnabas.sim.judges.watch_settings import SettingsWatch
@@ -121,6 +122,7 @@ class Checkers:
         self.znodes = ZnodeWatch(world, self.probes)
         self.fencing = FencingWatch(world, self.probes)
         self.epochs = EpochWatch(world, self.probes)
+        self.rejoins = RejoinWatch(world, self.probes)
 
         def committed(operation: Any, *done: Any) -> None:
             named = world.as_named(operation)
