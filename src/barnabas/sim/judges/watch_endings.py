@@ -48,11 +48,11 @@ class EndingWatch:
         self._pending: dict[TransactionMachine, UnderWay] = {}
         probes.after(ControllerEventManager, "put", self._put)
         probes.after(Partition, "isr_altered", self._isr_altered)
-        probes.after(Replicas, "alter_isr", lambda _, __, partition, *___: self._refused.pop(partition, None))
+        probes.after(Replicas, "alter_isr", self._isr_asked)
         for name in ("write", "expire"):
             probes.after(TransactionMachine, name, self._begins)
         for name in ("written", "not_written"):
-            probes.after(TransactionMachine, name, lambda _, machine, *__: self._pending.pop(machine, None))
+            probes.after(TransactionMachine, name, self._ends)
 
     def look(self) -> None:
         self._questions = {
@@ -83,6 +83,9 @@ class EndingWatch:
         if again:
             self._refused[partition] = UnderWay(node(), life(), self.world.loop.now_ns, proposed)
 
+    def _isr_asked(self, _: None, __: Replicas, partition: Partition, *___: object) -> None:
+        self._refused.pop(partition, None)
+
     def _look_at_isr(self, partition: Partition, refused: UnderWay) -> None:
         """What a controller has refused that knows no better is asked for again, of it or of the next one."""
         process, _ = self._of(refused)
@@ -97,6 +100,9 @@ class EndingWatch:
 
     def _begins(self, _: None, machine: TransactionMachine, *__: object) -> None:
         self._pending[machine] = UnderWay(node(), life(), self.world.loop.now_ns)
+
+    def _ends(self, _: None, machine: TransactionMachine, *__: object) -> None:
+        self._pending.pop(machine, None)
 
     def _look_at_transaction(self, machine: TransactionMachine, pending: UnderWay) -> None:
         process, broker = self._of(pending)
