@@ -519,12 +519,13 @@ def c17_of_ephemeral_znodes(cluster: Cluster) -> None:
 
 
 def c17_of_a_session_that_was_over(cluster: Cluster) -> None:
-    before = cluster.world.coordinator
+    before, znodes = cluster.world.coordinator, cluster.checkers.znodes
     assert before is not None
+    znodes.over[1] = None
     sessions: Sessions[Any] = Sessions(timeout_min_ms=1, timeout_max_ms=1)
     sessions.live = {**before.sessions.live, 1: Session(1, b"", 1, 0)}
-    after: Any = SimpleNamespace(committed=copied(before.committed), sessions=sessions)
-    restarted(cluster.world, before, after)
+    after: Any = SimpleNamespace(committed=before.committed, sessions=sessions)
+    znodes.began(None, after)
 
 
 def c17_of_a_snapshot(cluster: Cluster) -> None:

@@ -7,9 +7,9 @@ C19: whoever was away hears of what changed meanwhile, by watches that are set a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from barnabas.sim.world.probes import Probes
 from barnabas.sim.world.world import ZOOKEEPER, World
@@ -45,6 +45,8 @@ class ZnodeWatch:
         self._made: dict[str, Made] = {}
         self._gone_in: dict[str, int] = {}
         """By path: the transaction that deleted the last znode there."""
+        self.over: dict[int, None] = {}
+        """The sessions of which ZooKeeper has noted the end."""
         probes.around(DataTree, "set_watches", self._around_set_watches)
         for name in ("open", "reopen"):
             probes.after(Sessions, name, self._opened)
@@ -52,6 +54,9 @@ class ZnodeWatch:
     def began(self, before: Ensemble | None, after: Ensemble) -> None:
         """A process serves what it has read from its disk."""
         restarted(self.world, before, after)
+        self.world.check("C17")
+        if back := [session for session in after.sessions.live if session in self.over]:
+            self.world.violated("C17", f"after its restart ZooKeeper has session {back[0]:#x}, which was over")
         self._made = {path: _made(after.committed, path) for path in after.committed.nodes}
 
     def committed(self, operation: Any, session_id: int, result: Any, zxid: int) -> None:
@@ -59,6 +64,7 @@ class ZnodeWatch:
         tree = self.world.coordinator.committed
         touched: dict[str, None] = {}
         if type(operation) is CloseSession:
+            self.over[session_id] = None
             for path in [path for path, made in self._made.items() if made.owner == session_id]:
                 self._gone(path, zxid, touched)
         elif type(operation) is Multi:
@@ -150,28 +156,17 @@ def _made(tree: DataTree[Any], path: str) -> Made:
     return Made(stat.czxid, stat.mzxid, stat.pzxid, stat.version, stat.cversion, stat.ephemeral_owner)
 
 
-class Kept(NamedTuple):
-    """What ZooKeeper has."""
-
-    tree: DataTree[Any]
-    sessions: Sessions[Any]
-
-    def contents(self) -> dict[str, Any]:
-        """By path: data and stat of each znode; and of each session that lives its ephemeral znodes."""
-        tree = self.tree
-        found: dict[str, Any] = {path: (node.data, node.stat()) for path, node in sorted(tree.nodes.items())}
-        owned = {owner: sorted(paths) for owner, paths in tree.ephemerals.items() if paths}
-        owners = {**dict.fromkeys(self.sessions.live, ()), **owned}
-        return {**found, **{f"session {owner:#x}": paths for owner, paths in owners.items()}}
+def contents(tree: DataTree[Any], sessions: Iterable[int] = ()) -> dict[str, Any]:
+    """By path: data and stat of each znode; and of each session its ephemeral znodes, of `sessions` also if it has
+    none."""
+    found: dict[str, Any] = {path: (node.data, node.stat()) for path, node in sorted(tree.nodes.items())}
+    owned = {owner: sorted(paths) for owner, paths in tree.ephemerals.items() if paths}
+    owners = {**dict.fromkeys(sessions, ()), **owned}
+    return {**found, **{f"session {owner:#x}": paths for owner, paths in owners.items()}}
 
 
-def compared(world: World, when: str, was: Kept, now: Kept) -> None:
-    """What was not logged when the process died was not answered either; it may be gone."""
+def compared(world: World, when: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     world.check("C17")
-    if was.tree.last_zxid != now.tree.last_zxid:
-        world.waive("C17")
-        return
-    before, after = was.contents(), now.contents()
     wrong = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     if wrong:
         path = wrong[0]
@@ -179,9 +174,15 @@ def compared(world: World, when: str, was: Kept, now: Kept) -> None:
 
 
 def restarted(world: World, before: Ensemble | None, after: Ensemble) -> None:
-    if before is not None:
-        was, now = (Kept(each.committed, each.sessions) for each in (before, after))
-        compared(world, "after its restart", was, now)
+    """What was not logged when the process died was not answered either; it may be gone."""
+    if before is None:
+        return
+    was, now = before.committed, after.committed
+    if was.last_zxid == now.last_zxid:
+        compared(world, "after its restart", contents(was), contents(now))
+    else:
+        world.check("C17")
+        world.waive("C17")
 
 
 def is_kept(world: World) -> None:
@@ -197,8 +198,8 @@ def survives_a_snapshot(world: World) -> None:
     live = coordinator.sessions
     sessions: Sessions[Any] = Sessions(timeout_min_ms=live.timeout_min_ms, timeout_max_ms=live.timeout_max_ms)
     restore_snapshot(encode_snapshot(coordinator.committed, live), tree, sessions, 0)
-    tree.last_zxid = coordinator.committed.last_zxid
-    compared(world, "from a snapshot", Kept(coordinator.committed, live), Kept(tree, sessions))
+    was, now = contents(coordinator.committed, live.live), contents(tree, sessions.live)
+    compared(world, "from a snapshot", was, now)
 
 
 def survives_a_power_loss(world: World) -> None:
