@@ -228,6 +228,9 @@ class Partition(ReadablePartition):
         progress = self.progress[follower_id]
         moved = progress.log_end_offset != fetch_offset
         low_watermark_moved = progress.log_start_offset != follower_start_offset
+        if (rest := self.resting.get(follower_id)) is not None:
+            # It may have begun anew, and lost its log: it is no longer behind than since it rested.
+            progress.rested_until(rest.last_fetch_ms)
         progress.record_fetch(fetch_offset, follower_start_offset, leader_end_offset, broker_epoch, now_ms)
         if follower_id not in self.isr_state.isr:
             self.maybe_expand_isr(progress)

@@ -86,6 +86,26 @@ def test_a_follower_with_all_records_stays_however_long_ago_it_fetched(tmp_path:
     assert not node.partition.maybe_shrink_isr(10 * LAG_MS)
 
 
+def test_a_follower_that_rested_and_comes_back_without_its_log_has_the_lag_time_since_its_last_fetch(
+    tmp_path: Path,
+) -> None:
+    class Rest:
+        last_fetch_ms = 50_000
+
+        def stir(self) -> None:
+            """Its session is gone, and nobody looks."""
+
+    node = leader(tmp_path, isr=(1, 2))
+    node.append(b"x")
+    node.fetched_by(2, 1, now_ms=1_000)
+    node.partition.rest(2, Rest())
+    node.fetched_by(2, 0, now_ms=51_000)
+    node.partition.maybe_shrink_isr(50_000 + LAG_MS)
+    assert node.proposed == []
+    node.partition.maybe_shrink_isr(50_000 + LAG_MS + 1)
+    assert [each.sent.isr for each in node.proposed] == [(1,)]
+
+
 def test_a_follower_that_is_always_one_fetch_behind_stays(tmp_path: Path) -> None:
     node = leader(tmp_path, isr=(1, 2))
     for step in range(1, 100):
