@@ -223,6 +223,86 @@ def test_who_unsubscribes_from_a_pattern_is_not_subscribed_again() -> None:
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_pattern_all_of_whose_topics_are_deleted_owns_nothing_and_begins_anew_with_the_next(assignor: str) -> None:
+    async def story(cluster: Cluster) -> list[Any]:
+        gone: list[TopicPartition] = []
+        await fill(cluster, 60)
+        reader = cluster.consumer(
+            re.compile("orders.*"),
+            group="g",
+            assignors=[assignor],
+            auto_offset_reset="earliest",
+            metadata_max_age_ms=2_000,
+            on_revoked=gone.extend,
+        )
+        while sum(reader.positions().values()) < 60:
+            await reader.poll(1_000)
+        assert await cluster.admin.delete_topics([TOPIC]) == {TOPIC: None}
+        clock = cluster.runtime.clock
+        begun_ms = clock.monotonic_ms()
+        while reader.assignment:
+            await reader.poll(1_000)
+        took_ms = clock.monotonic_ms() - begun_ms
+        seen = [took_ms < 10_000, len(gone), len((await cluster.admin.describe_group("g")).members)]
+        assert await cluster.admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)]) == {TOPIC: None}
+        await fill(cluster, 120)
+        read: list[bytes | None] = []
+        while len(read) < 120:
+            read += [record.value for record in await reader.poll(1_000)]
+        await reader.close()
+        return [*seen, sorted(read) == sorted(b"%d" % number for number in range(120))]
+
+    assert seen_by(story) == [True, PARTITIONS, 1, True]
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_topic_that_was_deleted_is_given_up_and_read_from_its_beginning_when_it_is_made_anew(assignor: str) -> None:
+    async def story(cluster: Cluster) -> tuple[int, bool]:
+        gone: list[TopicPartition] = []
+        await fill(cluster, 60)
+        options = {"group": "g", "assignors": [assignor], "auto_offset_reset": "earliest"}
+        reader = cluster.consumer(TOPIC, on_revoked=gone.extend, **options)  # type: ignore[arg-type]
+        while sum(reader.positions().values()) < 60:
+            await reader.poll(1_000)
+        assert await cluster.admin.delete_topics([TOPIC]) == {TOPIC: None}
+        for _ in range(10):
+            await reader.poll(1_000)
+        given_up = len(gone)
+        assert await cluster.admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)]) == {TOPIC: None}
+        await fill(cluster, 120)
+        read = Counter[bytes | None]()
+        for _ in range(20):
+            read.update(record.value for record in await reader.poll(1_000))
+        return given_up, read == Counter(b"%d" % number for number in range(120))
+
+    assert seen_by(story) == (PARTITIONS, True)
+
+
+def test_a_commit_for_a_topic_that_is_gone_is_refused_at_once_and_holds_up_no_other() -> None:
+    async def story(cluster: Cluster) -> list[Any]:
+        consumer = cluster.consumer(group="g", enable_auto_commit=False)
+        clock = cluster.runtime.clock
+        begun_ms = clock.monotonic_ms()
+        with pytest.raises(KafkaError, match="cannot commit for gone-0: it does not exist") as refused:
+            await consumer.commit({TopicPartition("gone", 0): 1, FIRST: 2})
+        took_ms = clock.monotonic_ms() - begun_ms
+        return [refused.value.code, took_ms < 1_000, await consumer.committed([FIRST])]
+
+    assert seen_by(story) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True, {FIRST: 2}]
+
+
+def test_who_subscribes_to_nothing_gives_up_what_it_has() -> None:
+    async def story(cluster: Cluster) -> list[Any]:
+        gone: list[TopicPartition] = []
+        consumer = cluster.consumer(TOPIC, group="g", on_revoked=gone.extend)
+        await settled(consumer)
+        await consumer.subscribe([])
+        return [len(gone), consumer.assignment, (await cluster.admin.describe_group("g")).members]
+
+    assert seen_by(story) == [PARTITIONS, [], ()]
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_a_group_goes_on_when_a_callback_raises(assignor: str) -> None:
     async def story(cluster: Cluster) -> tuple[int, int]:
         def complains(partitions: list[TopicPartition]) -> None:

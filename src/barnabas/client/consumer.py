@@ -18,7 +18,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, Self, TypeVar
 
-from barnabas.client.asking import RETRY_BACKOFF_MS
+from barnabas.client.asking import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
 from barnabas.client.assignor import Assignor
 from barnabas.client.closing import AsyncClosing
 from barnabas.client.cluster import ClusterClient
@@ -106,6 +106,7 @@ class Consumer(Fetcher, AsyncClosing):
         self._looking: asyncio.Task[None] | None = None
         self._looked_ms = cluster.runtime.clock.monotonic_ms()
         """When it last looked whether there are more topics, or partitions."""
+        self._looked_at = cluster.metadata
         self._pattern: re.Pattern[str] | None = None
         self._begins_with = list(topics)
         """The topics that it has not subscribed to yet."""
@@ -182,6 +183,9 @@ class Consumer(Fetcher, AsyncClosing):
         """
         if self.member is None:
             raise RuntimeError("a subscription needs a group: make the consumer with group=...")
+        if not isinstance(topics, re.Pattern) and not topics:
+            await self.unsubscribe()
+            return
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost or on_revoked
         if isinstance(topics, re.Pattern):
             self._pattern = topics
@@ -189,7 +193,7 @@ class Consumer(Fetcher, AsyncClosing):
         else:
             self._pattern = None
             topics = [topics] if isinstance(topics, str) else list(topics)
-        if not self.member.topics:  # else partitions are given up when it joins
+        if not self.member.subscribed:  # else partitions are given up when it joins
             await self._part()
             self._let_go()
         self.member.subscribe(topics)
@@ -221,8 +225,8 @@ class Consumer(Fetcher, AsyncClosing):
         await self._part()
         self._let_go()
         self._pattern = None
-        if self.member is not None and self.member.topics:
-            self.member.subscribe([])
+        if self.member is not None and self.member.subscribed:
+            self.member.subscribe(None)
             await self.member.leave()
 
     async def _matching(self, pattern: re.Pattern[str]) -> list[str]:
@@ -304,7 +308,7 @@ class Consumer(Fetcher, AsyncClosing):
                 position.offset == UNKNOWN and position.reset_to is None for position in self._positions.values()
             ):
                 self._placing = beside(self._place())
-            if self._heartbeat is None and member.topics:
+            if self._heartbeat is None and member.subscribed:
                 self._heartbeat = beside(member.beat())
 
     @property
@@ -314,7 +318,7 @@ class Consumer(Fetcher, AsyncClosing):
             return True
         beating = self._heartbeat is not None and not self._heartbeat.done()
         return (
-            (beating or not member.topics)
+            (beating or not member.subscribed)
             and self._joining is None
             and self._placing is None
             and not member.has_to_join
@@ -357,7 +361,7 @@ class Consumer(Fetcher, AsyncClosing):
     async def _part(self) -> None:
         """Gives up what the group has assigned; what was assigned by hand is committed only."""
         member = self.member
-        if member is None or not member.topics:
+        if member is None or not member.subscribed:
             await self._commit_positions()
         elif member.is_lost:
             await self._lose(list(self._positions))
@@ -458,7 +462,7 @@ class Consumer(Fetcher, AsyncClosing):
             return
         self._commit_due_ms = now_ms + self._auto_commit_interval_ms
         positions = self.offsets_to_commit()
-        if positions and self._committing is None and not (member.topics and member.is_lost):
+        if positions and self._committing is None and not (member.subscribed and member.is_lost):
             self._committing = beside(member.commit(positions))
 
     # reading
@@ -534,35 +538,36 @@ class Consumer(Fetcher, AsyncClosing):
         now_ms = self.cluster.runtime.clock.monotonic_ms()
         due = [self._commit_due_ms or math.inf]
         if self._looking is None:  # else `waiting` has it, and it takes long where no broker answers
-            due.append(self._looked_ms + self._metadata_max_age_ms)
+            due.append(self._look_due_ms)
         if not waiting:
             due.append(now_ms + RETRY_BACKOFF_MS)
         return min(due) - now_ms
 
     def _under_way(self) -> list[asyncio.Future[Any]]:
-        tasks = (
-            self._heartbeat,
-            self._joining,
-            self._placing,
-            self._refreshing,
-            self._committing,
-            self._looking,
-        )
+        tasks = (self._heartbeat, self._joining, self._placing, self._refreshing, self._committing, self._looking)
         return [task for task in tasks if task is not None] + [reset for reset, _ in self._resets.values()]
+
+    @property
+    def _look_due_ms(self) -> float:
+        misses = self.member is not None and self.member.misses_topics
+        return self._looked_ms + (RETRY_BACKOFF_MAX_MS if misses else self._metadata_max_age_ms)
 
     def _see_to_changes(self) -> None:
         now_ms = self.cluster.runtime.clock.monotonic_ms()
         if self._looking is not None and self._looking.done():
             self._trouble = self._looking.exception() or self._trouble
             self._looking = None
-        if self._looking is None and now_ms >= self._looked_ms + self._metadata_max_age_ms:
+        if self.member is not None and self.cluster.metadata is not self._looked_at:
+            self._looked_at = self.cluster.metadata
+            self.member.look_for_changes(self._looked_at)
+        if self._looking is None and now_ms >= self._look_due_ms:
             self._looked_ms = now_ms
             self._looking = beside(self._look_for_changes())
 
     async def _look_for_changes(self) -> None:
         """Looks for new topics, for topics with more partitions, and for leaders whose predecessors go on."""
         member = self.member
-        if member is None or not (member.topics or self._pattern):
+        if member is None or not member.subscribed:
             if self._positions:
                 await self.cluster.refresh(sorted({partition.topic for partition in self._positions}))
             return
@@ -572,7 +577,6 @@ class Consumer(Fetcher, AsyncClosing):
                 member.subscribe(matching)
         else:
             await self.cluster.refresh(member.watched_topics)
-        member.look_for_changes(self.cluster.metadata)
 
 
 async def _while_beating(member: GroupMember, story: Coroutine[Any, Any, None]) -> None:

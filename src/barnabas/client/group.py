@@ -77,7 +77,9 @@ class GroupMember:
         self.assignors = assignors_named(assignors)
         self.cooperative = all(assignor.cooperative for assignor in self.assignors)
         """Whether it keeps its partitions while the group rebalances. All its assignors have to want that."""
-        self._topics: list[str] = []
+        self.topics: list[str] = []
+        self.subscribed = False
+        """Also to a pattern that fits no topic: the member is in the group and owns nothing, as Kafka's is."""
         self._deals_anew = False
         """Whether it is to deal all out once more, since nobody may know what its predecessor was about to."""
         self._joined_for: list[str] = []
@@ -103,18 +105,14 @@ class GroupMember:
         self._staying: asyncio.Task[int] | None = None
         """Heartbeats of a member whose owner is to learn of a rebalance."""
 
-    def subscribe(self, topics: Sequence[str]) -> None:
-        """Joins for these topics, at the owner's next turn."""
-        self._topics = list(topics)
+    def subscribe(self, topics: Sequence[str] | None) -> None:
+        """Joins for these topics, at the owner's next turn; None: it joins no more."""
+        self.topics, self.subscribed = list(topics or ()), topics is not None
         self.rejoin()
 
     def rejoin(self) -> None:
         """Makes the member join the next generation; what it owns is its own until then."""
         self._generation = NO_GENERATION
-
-    @property
-    def topics(self) -> list[str]:
-        return self._topics
 
     @property
     def member_id(self) -> str:
@@ -130,7 +128,7 @@ class GroupMember:
         """Names the member where offsets are committed within a transaction: as what it was assigned partitions last,
         also once it is none any more. A coordinator takes offsets from nobody in particular for those of an old client,
         and would not notice that the partitions are another member's (KIP-447)."""
-        return self._last_metadata if self._topics else self._last_metadata._replace(generation=-1, member_id="")
+        return self._last_metadata if self.subscribed else self._last_metadata._replace(generation=-1, member_id="")
 
     @property
     def is_lost(self) -> bool:
@@ -143,9 +141,9 @@ class GroupMember:
 
     @property
     def holds_assignment(self) -> bool:
-        """Whether the assignment is still the member's, as far as it can know: its session may have ended in silence. A
-        member without topics only commits, and has nothing to lose."""
-        if not self._topics:
+        """Whether the assignment is still the member's, as far as it can know: its session may have ended in silence.
+        Who is not subscribed only commits, and has nothing to lose."""
+        if not self.subscribed:
             return True
         if self._generation < 0:
             return self.cooperative and not self.is_lost
@@ -165,13 +163,18 @@ class GroupMember:
         """Its own topics, and, while it leads the group, those of all members: the leader alone watches them."""
         return sorted({*self.topics, *(self._dealt or ())})
 
+    @property
+    def misses_topics(self) -> bool:
+        """Whether it leads the group, and there is no topic of a name that somebody wants."""
+        return self._dealt is not None and not all(self._dealt.values())
+
     def look_for_changes(self, metadata: ClusterMetadata) -> None:
-        """Joins again, as the group's leader, when topics have more partitions, or fewer, than it gave away; where the
-        generation is not there yet for which it gave them away, then."""
+        """Joins again, as the group's leader, when topics have more partitions, or fewer, than it gave away, as who was
+        deleted has none; where the generation is not there yet for which it gave them away, then."""
         if (
             self._generation >= 0
             and self._dealt is not None
-            and any(len(metadata.partitions(topic)) not in (0, count) for topic, count in self._dealt.items())
+            and any(len(metadata.partitions(topic)) != count for topic, count in self._dealt.items())
         ):
             self._dealt = None
             self.rejoin()
@@ -261,7 +264,7 @@ class GroupMember:
 
     @property
     def has_to_join(self) -> bool:
-        return bool(self._topics) and self._generation < 0
+        return self.subscribed and self._generation < 0
 
     async def join(self) -> Joined:
         """Waits for the group's next generation, for `take_join`."""
@@ -283,7 +286,7 @@ class GroupMember:
         self._last_metadata = self._last_metadata._replace(generation=joined.generation, member_id=self._member_id)
         self._confirmed(at_ms)
         assignor.assigned(joined.assignment, joined.generation)
-        if self._joined_for != self._topics or self._deals_anew:
+        if self._joined_for != self.topics or self._deals_anew:
             self.rejoin()  # it was subscribed to others meanwhile, or came back as the leader
         self.look_for_changes(self.cluster.metadata)
 
@@ -293,7 +296,7 @@ class GroupMember:
             JoinGroupRequest.JoinGroupRequestProtocol(
                 name=assignor.name,
                 metadata=Subscription(
-                    tuple(self._topics), assignor.user_data(), owned, self._assigned_in, self._group_instance_id
+                    tuple(self.topics), assignor.user_data(), owned, self._assigned_in, self._group_instance_id
                 ).encode(),
             )
             for assignor in self.assignors
@@ -310,7 +313,7 @@ class GroupMember:
             protocol_type="consumer",
             protocols=self._protocols(),
         )
-        self._joined_for = list(self._topics)
+        self._joined_for = list(self.topics)
         kept = not self.is_lost
         answer = await self._send(request, self._rebalance_timeout_ms + 5_000)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -394,7 +397,7 @@ class GroupMember:
         """Commits offsets (of the next record to read), with a note where one is given; tries for `timeout_ms`, as in
         `Asking.retrying`. Raises ``UNKNOWN_MEMBER_ID`` or ``REBALANCE_IN_PROGRESS`` where the member's partitions may
         be another's by now."""
-        if self._topics and self.is_lost:
+        if self.subscribed and self.is_lost:
             self._check(ErrorCode.UNKNOWN_MEMBER_ID)
         topics: dict[str, list[Any]] = {}
         for topic_partition, offset in offsets.items():
@@ -420,16 +423,24 @@ class GroupMember:
 
         sent_in = self._assigned_in
 
-        async def attempt() -> None:
+        async def attempt() -> KafkaError | None:
             answer = await (await self._connected(patient=False)).send(request)
             for code in errors_of(answer):
-                if code in _REJOIN and self._topics and (self._generation < 0 or sent_in != self._assigned_in):
+                if code in _REJOIN and self.subscribed and (self._generation < 0 or sent_in != self._assigned_in):
                     # It was for a generation that the member has left, or is leaving, by itself: nothing is lost.
                     raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.group!r} rebalances")
+                if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    known = await self.cluster.look_up(list(topics))
+                    gone = [partition for partition in offsets if partition not in known.partitions(partition.topic)]
+                    if gone:  # all others are committed, and no other attempt will cure this
+                        return KafkaError(code, f"group {self.group!r} cannot commit for {gone[0]}: it does not exist")
                 self._check(code)
+            return None
 
         async with self._commits:
-            await self.cluster.retrying(attempt, timeout_ms=timeout_ms)
+            refused = await self.cluster.retrying(attempt, timeout_ms=timeout_ms)
+        if refused is not None:
+            raise refused
 
     async def committed(
         self, partitions: Sequence[TopicPartition], *, require_stable: bool = False
