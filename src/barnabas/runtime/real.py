@@ -241,6 +241,11 @@ class RealDisk:
         return usage.f_blocks * usage.f_frsize
 
 
+def _free_port() -> int:
+    with socket.create_server(("", 0)) as server:
+        return int(server.getsockname()[1])
+
+
 class RealListener:
     __slots__ = ("_server", "host", "port")
 
@@ -267,8 +272,15 @@ class RealNetwork:
         loop = asyncio.get_running_loop()
         # Java's sockets at :: take IPv4 as well, which asyncio's do not.
         where = None if host in ("", "::") else host
-        # Its sockets are a tuple, but uvloop's are a list, which compiled code would not take for one.
-        server: Any = await loop.create_server(protocol_factory, where, port, ssl=tls, backlog=1024)
+        while True:
+            free = _free_port() if where is None and port == 0 else port  # else each family would get one of its own
+            try:
+                # Its sockets are a tuple, but uvloop's are a list, which compiled code would not take for one.
+                server: Any = await loop.create_server(protocol_factory, where, free, ssl=tls, backlog=1024)
+                break
+            except OSError as error:
+                if free == port or error.errno != errno.EADDRINUSE:
+                    raise
         for listening in server.sockets:
             # Connections inherit it: one whose other side has vanished ends, though nothing is ever sent to it.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -11,6 +11,7 @@ from threading import Thread
 
 import pytest
 
+from barnabas.runtime import real
 from barnabas.runtime.event_loop import fastest_loop
 from barnabas.runtime.real import RealDisk, RealEntropy, real_runtime
 
@@ -99,6 +100,27 @@ def test_who_listens_at_every_address_is_reached_by_ipv4_as_well(
             port = free.getsockname()[1]
         listener = await network.listen(asyncio.Protocol, host, port)
         await network.connect(asyncio.Protocol, "127.0.0.1", port, timeout_ms=1000)
+        listener.close()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run())
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="the machine has no IPv6")
+@pytest.mark.parametrize("host", ["", "::"])
+@pytest.mark.parametrize("loop", [asyncio.SelectorEventLoop, fastest_loop()])
+def test_who_listens_at_every_address_on_any_port_has_one_port_for_ipv4_and_ipv6(
+    loop: Callable[[], asyncio.AbstractEventLoop], host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        network = real_runtime().network
+        with socket.create_server(("::1", 0), family=socket.AF_INET6) as taken:
+            ports = iter([taken.getsockname()[1], real._free_port()])  # of which the first is free for IPv4 only
+            monkeypatch.setattr(real, "_free_port", lambda: next(ports))
+            listener = await network.listen(asyncio.Protocol, host, 0)
+            assert listener.port != taken.getsockname()[1]
+        for address in ("127.0.0.1", "::1"):
+            await network.connect(asyncio.Protocol, address, listener.port, timeout_ms=1000)
         listener.close()
 
     with asyncio.Runner(loop_factory=loop) as runner:
