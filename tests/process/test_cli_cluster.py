@@ -100,6 +100,13 @@ def test_a_cluster_lives_through_the_death_of_a_broker_and_leaves_nothing_behind
     assert [pid for pid in pids if StartedProcess(pid).alive] == []
 
 
+def test_who_may_have_too_few_files_open_is_told_so(tmp_path: Path) -> None:
+    command = ["bash", "-c", 'ulimit -n 64; exec "$@"', "-", *BARNABAS, "up", "--dir", str(tmp_path / "cluster")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "may have 64 files open, and a server needs 128 at least: raise `ulimit -n`." in one_sentence(done)
+
+
 def test_a_stopped_cluster_starts_again_with_its_data(place: Path) -> None:
     first = up(place, "-n", "1")
     run("topic", "create", "-b", first["bootstrap"], "t")

@@ -394,10 +394,14 @@ def _explained(error: OSError, where: str) -> Exception:
 
 
 def _allow_many_files() -> None:
-    """Raises the limit of open files: connections and segments soon use up the default of 1,024."""
+    """Raises the limit of open files: connections and segments soon use up the default of 1,024. Raises `ServerError`
+    where it stays too low."""
     from barnabas.runtime import descriptors
 
     before, now = descriptors.raise_limit()
+    if descriptors.limit() < descriptors.FEWEST:
+        needed = f"a server needs {descriptors.FEWEST} at least"
+        raise ServerError(f"This process may have {now} files open, and {needed}: raise `ulimit -n`.")
     descriptors.hold_spares()
     logging.getLogger(__name__).info(
         "this process may have %d files open%s; %d of them are kept from connections",

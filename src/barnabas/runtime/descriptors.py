@@ -29,6 +29,8 @@ BRIEF: Final = 4
 OPEN_MAX: Final = 10_240
 """macOS's, of ``sys/syslimits.h``."""
 RESERVE_MAX: Final = 4096
+FEWEST: Final = 128
+"""With less a server keeps no connection beside its spares and the files of a few partitions."""
 _spares: list[int] = []
 _held = 0
 """How many spares the process has where it is short of nothing: none before `hold_spares`."""
