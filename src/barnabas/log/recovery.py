@@ -125,13 +125,17 @@ def load_segments(
 def _finish_interrupted_work(disk: Disk, directory: str, skip: Skip) -> None:
     """Removes files marked for deletion and half-made ones, and finishes a swap that compaction had begun.
 
+    Apache's broker also splits a segment into several, whose files get their second names from the last on: beside one
+    that has not got it the others are half made, too (KAFKA-6264).
+
     Who marked them may have died before their new names were on the platter: a loss of power must not bring them back.
     """
     endings = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")
     names = [
         each for each in disk.listdir(directory) if each.endswith(endings) and not disk.is_dir(f"{directory}/{each}")
     ]
-    swapped = sorted(base for name in names if (base := base_offset_of(name, LOG_SUFFIX + SWAP_SUFFIX)) is not None)
+    half_made = min((base for each in SUFFIXES for base in _bases(names, each + CLEANED_SUFFIX)), default=OFFSET_MAX)
+    swapped = sorted(base for base in _bases(names, LOG_SUFFIX + SWAP_SUFFIX) if base < half_made)
     whole = tuple(f"{base:020d}" for base in swapped)
     for name in names:
         # A log file becomes a swap file after its indexes: without it they would wait here for the next one's.
@@ -150,6 +154,10 @@ def _finish_interrupted_work(disk: Disk, directory: str, skip: Skip) -> None:
         if name.endswith(SWAP_SUFFIX) and name.startswith(whole):
             disk.rename(f"{directory}/{name}", f"{directory}/{name[: -len(SWAP_SUFFIX)]}")
     disk.fsync_dir(directory)
+
+
+def _bases(names: Sequence[str], suffix: str) -> list[int]:
+    return [base for name in names if (base := base_offset_of(name, suffix)) is not None]
 
 
 def _swap_end(disk: Disk, directory: str, base: int, skip: Skip) -> int:

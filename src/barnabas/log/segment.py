@@ -57,12 +57,13 @@ def segment_path(directory: str, base_offset: int, suffix: str) -> str:
 
 
 def base_offset_of(name: str, suffix: str) -> int | None:
-    """The offset in a file's name; None for a name that is none of Kafka's with this suffix."""
+    """The offset in a file's name; None for a name that is none of Kafka's with this suffix, or that leaves no offset
+    for the log's end."""
     digits = name.removesuffix(suffix)
     if digits == name or len(digits) != 20 or not digits.isascii() or not digits.isdigit():
         return None
     offset = int(digits)
-    return offset if offset <= OFFSET_MAX else None
+    return offset if offset < OFFSET_MAX else None
 
 
 class Segment:

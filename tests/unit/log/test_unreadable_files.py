@@ -119,12 +119,14 @@ def test_a_line_of_a_checkpoint_that_cannot_be_read_costs_its_partition_alone(tm
 
 def test_files_with_names_that_are_no_offsets_are_left_alone(tmp_path: Path) -> None:
     stopped(tmp_path)
-    names = ("00000000000000000000-copy.log", "²²²²²²²²²²²²²²²²²²²².log", "9" * 20 + ".log", "x.snapshot", "x.index")
+    no_offset_behind = f"{(1 << 63) - 1:020d}.log"
+    strange = ("00000000000000000000-copy.log", "²²²²²²²²²²²²²²²²²²²².log", "9" * 20 + ".log", "x.snapshot", "x.index")
+    names = (no_offset_behind, *strange)
     for name in names:
         shutil.copy(tmp_path / "a-0" / f"{0:020d}.log", tmp_path / "a-0" / name)
     dirs = started(tmp_path)
     assert logs(dirs) == {"a": [(0, "a")], "b": [(0, "b")]}
-    assert dirs.unreadable.counts == {"segment": 3}
+    assert dirs.unreadable.counts == {"segment": 4}
     assert all((tmp_path / "a-0" / name).exists() for name in names)
     dirs.close()
 
@@ -199,6 +201,23 @@ def test_a_cleaned_segment_that_is_damaged_does_not_keep_the_log_from_loading(tm
     assert values(dirs.logs[B]) == [(0, "b")]
     assert values(dirs.logs[A], end=1) == [(0, "a")]
     assert dirs.unreadable.counts["cleaned segment"] == 1
+    dirs.close()
+
+
+@pytest.mark.parametrize("suffix", [".log", ".timeindex"])
+def test_a_segment_that_was_not_split_whole_stays_as_it_was(tmp_path: Path, suffix: str) -> None:
+    """As Apache's broker leaves it that dies while it splits one (KAFKA-6264)."""
+    dirs = started(tmp_path)
+    log = dirs.get_or_create(A, topic_id=OLD_ID)
+    for value in "abc":
+        append(log, value)
+    dirs.close()
+    segment = tmp_path / "a-0" / f"{0:020d}"
+    (tmp_path / "a-0" / f"{2:020d}.log.swap").write_bytes(segment.with_suffix(".log").read_bytes()[-69 - 1 :])
+    shutil.copy(segment.with_suffix(suffix), f"{segment}{suffix}.cleaned")
+    dirs = started(tmp_path)
+    assert logs(dirs) == {"a": [(0, "a"), (1, "b"), (2, "c")]}
+    assert sorted(path.name for path in segment.parent.glob("*.log*")) == [f"{segment.name}.log"]
     dirs.close()
 
 
