@@ -25,6 +25,9 @@ TOPIC, PARTITIONS = "measured", 3
 BATCHES, RECORDS = 7, 10
 PRODUCE_VERSION = FETCH_VERSION = 9
 
+CONFIG = {"auto.leader.rebalance.enable": "false"}
+"""Else a controller is at it five seconds after its election, and says so in its state."""
+
 DOMAINS = ("server", "network", "controller", "cluster", "log", "coordinator.group")
 
 Values = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -81,7 +84,7 @@ def kafkas(tmp_path_factory: pytest.TempPathFactory) -> Values:
         "-Dcom.sun.management.jmxremote.authenticate=false",
         "-Dcom.sun.management.jmxremote.ssl=false",
     ]
-    with ApacheCluster(tmp_path_factory.mktemp("kafka"), jvm=jvm) as kafka:
+    with ApacheCluster(tmp_path_factory.mktemp("kafka"), jvm=jvm, config=CONFIG) as kafka:
         load("127.0.0.1", kafka.ports[0])
         names = [f"kafka.{domain}:*" for domain in DOMAINS]
         told = tool(
@@ -106,7 +109,7 @@ def kafkas(tmp_path_factory: pytest.TempPathFactory) -> Values:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Values:
-    with running(tmp_path_factory.mktemp("ours"), 1) as cluster:
+    with running(tmp_path_factory.mktemp("ours"), 1, *(f"{key}={value}" for key, value in CONFIG.items())) as cluster:
         broker = cluster.broker(0)
         load("127.0.0.1", broker["port"])
         with urlopen(f"http://{broker['admin']}/metrics", timeout=60) as answer:
