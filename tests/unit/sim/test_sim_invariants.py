@@ -1588,8 +1588,10 @@ def told_to_a_follower(cluster: Cluster, lacks: int = 0) -> tuple[Log, Log, Call
     def look() -> None:
         # Whatever was made of it before: so much it lacks, and the leader has nothing more to tell.
         with patched(copy, "log_end_offset", log.log_end_offset - lacks):
+            stirred = dict(kept.stirred)
             kept.stirred.clear()
             cluster.at(name, lambda: cluster.checkers.fetch_sessions._is_told(asked, kept.epoch))
+            kept.stirred.update(stirred)  # what the leader really has to tell
 
     return log, copy, look
 
