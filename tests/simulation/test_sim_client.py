@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from barnabas.client import Cluster, Consumer, NewTopic, ProducerFenced, TopicPartition, TransactionalProducer
+from barnabas.client import LATEST, Cluster, Consumer, NewTopic, ProducerFenced, TopicPartition, TransactionalProducer
 from barnabas.client.transaction import Transaction
 from barnabas.client.transaction_requests import TransactionIdentity
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -289,6 +289,27 @@ def test_a_commit_for_a_topic_that_is_gone_is_refused_at_once_and_holds_up_no_ot
         return [refused.value.code, took_ms < 1_000, await consumer.committed([FIRST])]
 
     assert seen_by(story) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True, {FIRST: 2}]
+
+
+def test_what_is_no_offset_no_time_and_no_partition_is_refused_at_once() -> None:
+    async def story(cluster: Cluster) -> str:
+        sent = await cluster.producer().send(TOPIC, b"value", partition=0)
+        consumer = cluster.consumer(group="g")
+        await consumer.assign({FIRST: sent.offset})
+        for offset in (-3, 1 << 63):
+            with pytest.raises(ValueError, match=f"{offset} is no offset"):
+                consumer.seek(FIRST, offset)
+            with pytest.raises(ValueError, match=f"{offset} is no offset"):
+                await consumer.assign({FIRST: offset})
+        with pytest.raises(ValueError, match="orders-0: -1 is no offset to commit"):
+            await consumer.commit({FIRST: LATEST})
+        with pytest.raises(ValueError, match="a time before 1970 cannot be looked for"):
+            await consumer.offsets_for_times({FIRST: -3})
+        with pytest.raises(ValueError, match="-1 is no partition's number"):
+            await cluster.producer().append(TOPIC, b"value", partition=-1)
+        return str((await consumer.poll(1_000))[0].value)
+
+    assert seen_by(story) == str(b"value")
 
 
 def test_who_subscribes_to_nothing_gives_up_what_it_has() -> None:

@@ -16,7 +16,7 @@ import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 from barnabas.client.asking import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
 from barnabas.client.assignor import Assignor
@@ -48,7 +48,6 @@ _ITERATION_MS: Final = 60_000
 _TURN_MS: Final = 20
 """How long a caller that does not wait may keep the loop for itself."""
 _ALL: Final = 1 << 62
-Outcome = TypeVar("Outcome")
 RebalanceCallback = Callable[[list[TopicPartition]], Awaitable[None] | None]
 """Is told partitions, within `poll` (and `close`); may be a coroutine function, and may call the consumer."""
 
@@ -154,9 +153,9 @@ class Consumer(Fetcher, AsyncClosing):
         Partitions without offsets begin where the group has committed, else where `auto_offset_reset` says.
         """
         given = positions if isinstance(positions, Mapping) else dict.fromkeys(positions)
+        placed = {partition: committed_offset(offset) for partition, offset in given.items() if offset is not None}
         await self.unsubscribe()
-        placed = await self._places([partition for partition, offset in given.items() if offset is None])
-        placed |= {partition: committed_offset(offset) for partition, offset in given.items() if offset is not None}
+        placed |= await self._places([partition for partition in given if partition not in placed])
         looked_up = {partition: place.offset for partition, place in placed.items() if place.offset < 0}
         listed = await self._listed(looked_up) if looked_up else {}
         self._positions = {
@@ -272,6 +271,8 @@ class Consumer(Fetcher, AsyncClosing):
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ListedOffset | None]:
         """By partition the first record as young as its timestamp (ms), or younger; None where there is none."""
+        if any(timestamp < 0 for timestamp in timestamps.values()):
+            raise ValueError("a time before 1970 cannot be looked for: brokers take negative ones for something else")
         listed = await self._listed(timestamps)
         return {partition: found if found.offset >= 0 else None for partition, found in listed.items()}
 

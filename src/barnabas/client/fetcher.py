@@ -355,7 +355,7 @@ class Fetcher:
                 self._in_doubt.add(topic_partition)
                 return
             if self._auto_offset_reset is None:
-                raise KafkaError(code, f"{topic_partition}: the position has no record")
+                raise KafkaError(code, f"{topic_partition} has no offset {position.offset}. Seek to go on.")
             position.seek(UNKNOWN, self._auto_offset_reset)
             return
         if code in _MOVED:

@@ -402,6 +402,8 @@ class GroupMember:
         topics: dict[str, list[Any]] = {}
         for topic_partition, offset in offsets.items():
             committed = committed_offset(offset)
+            if committed.offset < 0:
+                raise ValueError(f"{topic_partition}: {committed.offset} is no offset to commit")
             topics.setdefault(topic_partition.topic, []).append(
                 OffsetCommitRequest.OffsetCommitRequestPartition(
                     partition_index=topic_partition.partition,

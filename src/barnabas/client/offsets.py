@@ -51,7 +51,11 @@ class CommittedOffset(NamedTuple):
 
 
 def committed_offset(at: int | CommittedOffset) -> CommittedOffset:
-    return at if isinstance(at, CommittedOffset) else CommittedOffset(at)
+    """Raises ``ValueError`` for what is neither an offset, nor `EARLIEST` or `LATEST`."""
+    place = at if isinstance(at, CommittedOffset) else CommittedOffset(at)
+    if not EARLIEST <= place.offset < 1 << 63:
+        raise ValueError(f"{place.offset} is no offset")
+    return place
 
 
 class ListedOffset(NamedTuple):

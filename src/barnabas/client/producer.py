@@ -137,6 +137,8 @@ class Producer(Producing[Connection], AsyncClosing):
         _check(key, value, headers, timestamp)
         if partition is None:
             partition = await self._choose(topic, key)
+        elif partition < 0:
+            raise ValueError(f"{partition} is no partition's number")
         topic_partition = TopicPartition(topic, partition)
         try:
             size = self._size(key, value, headers)
