@@ -166,7 +166,7 @@ def test_positions_are_those_of_the_records_that_were_returned() -> None:
     assert seen_by(story) == [17, False, [b"600"], 3, [0, {FIRST: 11}], [0, None]]
 
 
-def test_a_member_that_works_for_long_stays_and_one_that_is_stuck_gives_way() -> None:
+def test_a_member_that_works_for_long_stays_and_one_that_is_stuck_gives_way(caplog: pytest.LogCaptureFixture) -> None:
     async def story(cluster: Cluster) -> list[Any]:
         lost: list[int] = []
         options = {"group": "g", "session_timeout_ms": 6_000, "max_poll_interval_ms": 30_000}
@@ -181,12 +181,13 @@ def test_a_member_that_works_for_long_stays_and_one_that_is_stuck_gives_way() ->
             await other.poll(100)
         while not lost:
             await slow.poll(100)
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError, match="it is no member any more") as refused:
             await slow.commit({FIRST: 1})
         await asyncio.gather(slow.close(), other.close())
         return [stayed, lost, refused.value.code]
 
     assert seen_by(story) == [[], [PARTITIONS], ErrorCode.UNKNOWN_MEMBER_ID]
+    assert "a member leaves group 'g': it has not polled for more than 30000 ms" in caplog.text
 
 
 def test_a_subscription_that_changes_gives_nothing_twice_and_tells_what_it_gives_up() -> None:

@@ -9,6 +9,7 @@ the next.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -28,11 +29,19 @@ from barnabas.wire.messages.leave_group import LeaveGroupRequest
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 from barnabas.wire.messages.sync_group import SyncGroupRequest
 
+logger = logging.getLogger(__name__)
+
 RANGE: Final = "range"
 LEAVE_TIMEOUT_MS: Final = 5_000
 """How long the answer to LeaveGroup is waited for: the end of the session does the same."""
 
 _REJOIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+_MEANING: Final = {
+    ErrorCode.UNKNOWN_MEMBER_ID: ", it is no member any more: its partitions may be another's",
+    ErrorCode.FENCED_INSTANCE_ID: ", another member came by its group.instance.id",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: ", this member has no assignor that all others have",
+}
+"""What is hard to guess by the name."""
 
 
 def _subscriptions(members: Sequence[Any]) -> dict[str, Subscription]:
@@ -202,7 +211,7 @@ class GroupMember:
                 self._assigned_in = NO_GENERATION
             if code is ErrorCode.UNKNOWN_MEMBER_ID:
                 self._member_id = ""  # else the group knows it, and would wait for it beside the one that joins anew
-        raise KafkaError(code, f"group {self.group!r}: {code.name}")
+        raise KafkaError(code, f"group {self.group!r}: {code.name}{_MEANING.get(code, '')}")
 
     async def beat(self, *, through_rebalances: bool = False) -> int:
         """Sends heartbeats; returns the first error code that comes, for `take_heartbeat`.
@@ -215,6 +224,11 @@ class GroupMember:
             await asyncio.sleep(self.heartbeat_in_ms() / 1000)
             asked_ms = clock.monotonic_ms()
             if asked_ms - self._polled_ms > self._rebalance_timeout_ms:
+                logger.warning(
+                    "a member leaves group %r: it has not polled for more than %d ms (max_poll_interval_ms)",
+                    self.group,
+                    self._rebalance_timeout_ms,
+                )
                 await self._send_leave()  # the owner is stuck: others are to have what it does not read
                 return int(ErrorCode.UNKNOWN_MEMBER_ID)
             request = HeartbeatRequest(
