@@ -842,3 +842,24 @@ def test_a_broker_that_knows_no_diverging_epochs_is_told_of_none() -> None:
         return read
 
     assert seen_in(story) == [b"0", b"1"]
+
+
+def test_who_waits_long_for_the_others_joins_the_next_coordinator_when_the_first_is_gone() -> None:
+    """The wait is no failure, and does not use up the time for which one is tried again."""
+
+    async def story(world: World, runtime: Runtime, cluster: ClusterClient) -> list[TopicPartition]:
+        await make_topic(cluster, {0: [0, 1, 2], 1: [0, 1, 2]})
+        coordinator = (await cluster.coordinator("group")).host
+        stuck = Consumer(cluster, group="group", max_poll_interval_ms=120_000)
+        await stuck.subscribe([TOPIC])
+        while not stuck.assignment:
+            await stuck.poll(POLL_MS)
+        waiting = Consumer(cluster, group="group", max_poll_interval_ms=120_000)
+        await waiting.subscribe([TOPIC])
+        assert await waiting.poll(90_000) == []
+        world.kill(coordinator)
+        while not waiting.assignment:
+            await waiting.poll(POLL_MS)
+        return waiting.assignment
+
+    assert seen_in(story) == [FIRST, SECOND]

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from barnabas.client.asking import COORDINATOR_MOVED, RETRY_BACKOFF_MS
+from barnabas.client.asking import COORDINATOR_MOVED, RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
 from barnabas.client.assignor import NO_GENERATION, Assignor, Subscription, decode_assignment, encode_assignment
 from barnabas.client.assignors import assignors_named
 from barnabas.client.cluster import ClusterClient
@@ -284,12 +284,19 @@ class GroupMember:
         """Waits for the group's next generation, for `take_join`."""
         self._stay_no_longer()
 
+        clock = self.cluster.runtime.clock
+
         async def attempt() -> Joined:
             while True:
+                await self._connected()
+                asked_ms = clock.monotonic_ms()
                 try:
                     return await self.ask_to_join()
-                except KafkaError as error:
-                    if error.code not in _REJOIN:
+                except (KafkaError, OSError) as error:
+                    code = error.code if isinstance(error, KafkaError) else ErrorCode.COORDINATOR_NOT_AVAILABLE
+                    # Who waited for the others has not tried in vain: the coordinator has gone meanwhile.
+                    waited = clock.monotonic_ms() - asked_ms > RETRY_BACKOFF_MAX_MS and code in COORDINATOR_MOVED
+                    if code not in _REJOIN and not waited:
                         raise
 
         return await self.cluster.retrying(attempt)
