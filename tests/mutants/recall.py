@@ -39,20 +39,20 @@ _HEAD = """\
 Kafka and its kin had these bugs. Each is put back into a copy of Barnabas by a small edit (a *mutant*, in
 `tests/mutants/table_*.py`) and looked for in three ways:
 
-- **seeds**: plans are drawn, seed after seed, from the profiles of the campaign (`barnabas sim run`) that the bug's
-  history suggests, until one of the invariants that judge every run breaks. A mutant has ten CPU minutes.
-- **plays** written by hand, which are looked at by the same invariants: general ones (`barnabas sim scenarios`), and
-  ones of that bug's own (`tests/mutants/plays.py`).
-- a **test** of that bug's own, which `make test` runs on the code as it is.
+- **seeds**: plans are drawn, seed after seed, from the profiles of `barnabas sim run` that fit the bug's history, until
+  an invariant breaks. A mutant has ten CPU minutes.
+- **plays** written by hand, judged by the same invariants: general ones (`barnabas sim scenarios`), and ones for this
+  bug alone (`tests/mutants/plays.py`).
+- a **test** for this bug alone, which `make test` runs on the code as it is.
 
-A find counts when the same run holds on the code as it is. Seeds know nothing of the bug but its profiles: what they
-find says most about bugs that nobody knows yet.
+A find counts when the same run passes on the code as it is. Seeds know nothing of the bug but its profiles: what they
+find says most about unknown bugs.
 
-`make mutants` does what is not known yet and writes this page; `make mutants ONLY=B20` does one of them. A result names
-its commit. It is stale, which a † says, when the mutant, the product, the simulator with its checkers, or the play or
-test changed since, and counts for nothing then; `make mutants` runs it again. `make recall-replay SHARE=2/6` (or
-`head/6`, by the commit's hash) runs a share of the catches again and fails when a bug is not caught any more.
-How to write one: [simulator.md](simulator.md).
+`make mutants` runs what is not known yet and writes this page; `make mutants ONLY=B20` runs one mutant. A result names
+its commit. It is stale (†), and does not count, when the mutant, the product, the simulator with its checkers, or the
+play or test has changed since; `make mutants` runs it again. `make recall-replay SHARE=2/6` (or `head/6`, by the
+commit's hash) repeats a share of the catches, and fails when a bug is not caught any more. How to write a mutant:
+[simulator.md](simulator.md#writing-a-mutant).
 """
 
 BY_SEEDS = "seeds of the campaign, judged by the general invariants"
